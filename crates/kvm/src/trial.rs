@@ -6,8 +6,11 @@ use measure::Failure;
 
 /// Lets a guest make a hypercall that does nothing and write to a port, within `limit`.
 ///
-/// A `/dev/kvm` for para-virtualized guests opens, makes the machine, and hangs there. Fails where the guest does not
-/// come to its end. Where there are no such programs (other processors than x86-64), nothing is tried.
+/// A `/dev/kvm` for para-virtualized guests opens, makes the machine, and hangs there. On other processors than
+/// x86-64 nothing is tried, and the result is Ok.
+///
+/// # Errors
+/// The guest cannot be made or run, or does not come to its end within `limit`.
 pub fn runs_unmodified_guests(limit: Duration) -> Result<(), Failure> {
     #[cfg(target_arch = "x86_64")]
     return x86::trial(limit);
@@ -32,13 +35,17 @@ mod x86 {
     const STOP: Duration = Duration::from_secs(1);
     const REMEDY: &str = "run it on a machine whose KVM runs such guests (VMX or SVM)";
 
+    /// Runs the guest on a thread of its own, which is told to stop after `limit`.
+    ///
+    /// # Errors
+    /// The guest cannot be made or run, its thread panics, or it does not come to its end within `limit`.
     pub fn trial(limit: Duration) -> Result<(), Failure> {
         let stop = Arc::new(Stop::default());
         let (done, outcome) = channel();
         {
             let stop = stop.clone();
             std::thread::spawn(move || {
-                // Nobody listens any more: the guest was given up.
+                // A send fails once the guest was abandoned.
                 let _ = done.send(run(stop));
             });
         }

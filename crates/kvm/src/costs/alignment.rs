@@ -43,7 +43,10 @@ impl Alignment {
     }
 }
 
-/// The durations from causes to effects, ticks; or how many effects came before their causes.
+/// The duration from each cause to its effect, in ticks of the TSC. Stamps beyond the shorter list are ignored.
+///
+/// # Errors
+/// Some effects have a lower stamp than their causes. The error is how many.
 pub fn durations(causes: &[u64], effects: &[u64]) -> Result<Vec<u64>, usize> {
     let pairs = || causes.iter().zip(effects);
     match pairs().filter(|(cause, effect)| effect < cause).count() {

@@ -24,7 +24,11 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// The clocks are not aligned yet. Halt polling lasts so long at most, ns; otherwise as the system is set.
+    /// Makes the virtual machine. The clocks are not aligned yet. KVM polls a halted CPU for at most `halt_poll_ns`;
+    /// None leaves the system's setting.
+    ///
+    /// # Errors
+    /// The virtual machine cannot be made, as in [`MicroVm::new`].
     pub fn new(settings: &Settings, halt_poll_ns: Option<u64>, stop: Arc<Stop>) -> Result<Self, Failure> {
         let (vm, vcpus) = MicroVm::new(halt_poll_ns, stop.clone())?;
         Ok(Self { vm, vcpus, settings: settings.clone(), alignment: None, stop })
@@ -36,7 +40,10 @@ impl Bench {
     }
 }
 
-/// Moves the calling thread to a CPU.
+/// Binds the calling thread to a CPU.
+///
+/// # Errors
+/// `sched_setaffinity` refuses the CPU: it is offline, or this process's cpuset lacks it.
 pub fn pin(cpu: usize) -> Result<(), Failure> {
     linux::cpus::bind(&[cpu]).map_err(|error| {
         Failure::new(format!("moving to CPU {cpu}"), error, "name CPUs that this process may use")

@@ -22,7 +22,10 @@ pub fn program(row: &str) -> Option<(Program, u64)> {
     })
 }
 
-/// The durations of a row, ticks.
+/// Measures a row of exits: the duration of each, in ticks of the TSC. Panics where the row is no row of exits.
+///
+/// # Errors
+/// The thread cannot be bound to the guest's CPU, or the guest's program does not come to its end.
 pub fn exit(bench: &mut Bench, row: &str, samples: usize) -> Result<Vec<u64>, Failure> {
     let (program, first) = program(row).unwrap_or_else(|| unreachable!("{row} is no row of exits"));
     pin(bench.settings.cpus[0])?;

@@ -7,7 +7,7 @@ use super::bench::{Bench, pin};
 use crate::micro_vm::layout::{FRESH, SAMPLES};
 use crate::micro_vm::{Arguments, HUGE, Memory, Pages, Program};
 
-/// What pages a row is about: size, kind, and how many at most, so that a small machine has them too.
+/// The pages of a row: their size in bytes, their kind, and the most that are used, so that a small machine has them.
 #[derive(Clone, Copy)]
 pub struct Size {
     bytes: usize,
@@ -18,7 +18,11 @@ pub struct Size {
 pub const SMALL: Size = Size { bytes: 4096, pages: Pages::Small, most: 16384 };
 pub const LARGE: Size = Size { bytes: HUGE, pages: Pages::Huge, most: 64 };
 
-/// The first store to each page.
+/// Measures the first store to each page of memory that the guest has not touched, in ticks of the TSC.
+///
+/// # Errors
+/// The memory cannot be mapped or given to KVM, the guest's program does not come to its end, or the kernel backs
+/// fewer pages of 2 MiB than were touched.
 pub fn fresh(bench: &mut Bench, size: Size) -> Result<Vec<u64>, Failure> {
     pin(bench.settings.cpus[0])?;
     let samples = bench.settings.samples.min(size.most);
@@ -36,7 +40,11 @@ pub fn fresh(bench: &mut Bench, size: Size) -> Result<Vec<u64>, Failure> {
     touched
 }
 
-/// The first store to each page, all of which are there, since the log was read.
+/// Measures the first store to each page after the dirty log was read, in ticks of the TSC. All pages are present.
+///
+/// # Errors
+/// The memory cannot be mapped or given to KVM, the guest's program does not come to its end, the log cannot be read,
+/// or it lacks some of the pages that were written.
 pub fn dirty_log(bench: &mut Bench) -> Result<Vec<u64>, Failure> {
     pin(bench.settings.cpus[0])?;
     let samples = bench.settings.samples.min(SMALL.most);

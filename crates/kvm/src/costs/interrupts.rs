@@ -42,7 +42,7 @@ const SPACING: Duration = Duration::from_micros(20);
 const NUDGE: Duration = Duration::from_secs(1);
 /// How often the host looks for such a step where it has nothing else to do.
 const LOOK: Duration = Duration::from_millis(50);
-/// Patience with the other side.
+/// How long each side waits for the other.
 const LIMIT: Duration = Duration::from_secs(10);
 
 impl Guest {
@@ -55,7 +55,11 @@ impl Guest {
     }
 }
 
-/// How well the guest's clock is known; none where it drifts against the host's.
+/// Exchanges stamps with the guest and bounds the offset of its clock. None where the clocks drift.
+///
+/// # Errors
+/// A thread cannot be bound to its CPU, or the guest's program does not come to its end or misses an exchange for 10
+/// s.
 pub fn align(bench: &mut Bench) -> Result<Option<Alignment>, Failure> {
     let start = Instant::now();
     let mut exchanges = Vec::with_capacity(EXCHANGES);
@@ -90,7 +94,12 @@ fn exchange(bench: &mut Bench) -> Result<Vec<Exchange>, Failure> {
     })
 }
 
-/// From the signal to the handler.
+/// Measures from the signal on the host to the interrupt handler in the guest, in ticks of the TSC.
+///
+/// # Errors
+/// A thread cannot be bound to its CPU, or the guest's program does not come to its end or does not wait for the next
+/// interrupt within 10 s; KVM refuses the interrupt; a halted CPU's thread does not sleep within 10 s; or stamps
+/// contradict the alignment of the clocks.
 pub fn inject(bench: &mut Bench, signal: Signal, guest: Guest) -> Result<Vec<u64>, Failure> {
     let samples = bench.samples();
     let delay = ticks(bench, guest.delay())?;
@@ -114,9 +123,9 @@ pub fn inject(bench: &mut Bench, signal: Signal, guest: Guest) -> Result<Vec<u64
             if guest == Guest::Asleep {
                 wait_asleep(thread.load(Ordering::Acquire))?;
             }
-            // Not always at the same distance from whatever the guest does regularly.
+            // The distance varies, so that nothing periodic in the guest is always met at the same point.
             tsc::spin_until(tsc::stamp() + delay + number % 16 * (delay / 64));
-            // Without it the guest waits on.
+            // Without this answer the guest keeps waiting.
             vm.memory.store(ANSWER, number);
             signalled.push(tsc::stamp());
             match signal {
@@ -130,7 +139,11 @@ pub fn inject(bench: &mut Bench, signal: Signal, guest: Guest) -> Result<Vec<u64
     between(*alignment, &signalled, &vm.memory.words(SAMPLES[0], samples), Side::Host, Side::Guest)
 }
 
-/// From the write to a port to the thread that waits for it.
+/// Measures from the guest's write to a port to the host's thread that waits for its ioeventfd, in ticks of the TSC.
+///
+/// # Errors
+/// A thread cannot be bound to its CPU, or the guest's program does not come to its end; the eventfd cannot be read;
+/// or stamps contradict the alignment of the clocks.
 pub fn signal_out(bench: &mut Bench) -> Result<Vec<u64>, Failure> {
     let samples = bench.samples();
     let delay = ticks(bench, SETTLE)?;
@@ -157,7 +170,11 @@ pub fn signal_out(bench: &mut Bench) -> Result<Vec<u64>, Failure> {
     between(*alignment, &vm.memory.words(SAMPLES[0], samples), &heard, Side::Guest, Side::Host)
 }
 
-/// From the write of the register to the handler, and of the end of interrupt.
+/// Measures an interrupt that the guest sends to itself: from the register's write to the handler, and the end of
+/// interrupt, in ticks of the TSC.
+///
+/// # Errors
+/// A thread cannot be bound to its CPU, or the guest's program does not come to its end.
 pub fn self_ipi(bench: &mut Bench) -> Result<(Vec<u64>, Vec<u64>), Failure> {
     pin(bench.settings.cpus[0])?;
     let samples = bench.samples();
@@ -166,7 +183,11 @@ pub fn self_ipi(bench: &mut Bench) -> Result<(Vec<u64>, Vec<u64>), Failure> {
     Ok((words(SAMPLES[0]), words(SAMPLES[0] + SECOND)))
 }
 
-/// From the write of the register on the second CPU to the handler on the first.
+/// Measures from the register's write on the second CPU to the handler on the first, in ticks of the TSC.
+///
+/// # Errors
+/// A thread cannot be bound to its CPU, or the guest's program does not come to its end, KVM refuses an interrupt
+/// that wakes a stuck guest, or some handlers ran before their interrupts were sent.
 pub fn ipi(bench: &mut Bench, guest: Guest) -> Result<Vec<u64>, Failure> {
     let samples = bench.samples();
     let delay = ticks(bench, guest.delay())?;
@@ -192,7 +213,11 @@ pub fn ipi(bench: &mut Bench, guest: Guest) -> Result<Vec<u64>, Failure> {
     between(*alignment, &sent, &handled, Side::Guest, Side::Guest)
 }
 
-/// From a deadline to the handler.
+/// Measures from a TSC deadline to the timer's handler, in ticks of the TSC.
+///
+/// # Errors
+/// KVM has no TSC deadline timer. A thread cannot be bound to its CPU, or the guest's program does not come to its
+/// end, KVM refuses an interrupt that wakes a stuck guest, or some handlers ran before their deadlines.
 pub fn timer(bench: &mut Bench, guest: Guest) -> Result<Vec<u64>, Failure> {
     let tried = "setting the guest's timer by TSC deadline";
     if !bench.vm.has_tsc_deadline {
@@ -262,13 +287,13 @@ fn between(
     })
 }
 
-/// The guest said that it waits before that was seen: the other direction of the check.
+/// Checks that the guest stamped its wait before the host saw it: the other direction of the alignment's check.
 fn check_order(vm: &MicroVm, alignment: Option<Alignment>, seen: u64) -> Result<(), Failure> {
     let said = vm.memory.load(READY_STAMP);
     between(alignment, &[said], &[seen], Side::Guest, Side::Host).map(drop)
 }
 
-/// What programs and host count with each other begins at zero.
+/// Sets the counters that guest and host share to zero.
 fn reset(vm: &MicroVm) {
     vm.memory.store(READY, 0);
     vm.memory.store(ANSWER, 0);

@@ -21,7 +21,10 @@ pub use results::{Cost, Costs, SCHEMA};
 pub use run::measure;
 pub use settings::{MOST_SAMPLES, Prepared, Settings};
 
-/// Measures all rows, telling of each before it begins.
+/// Measures all rows and calls `began` with each before it begins. x86-64 only.
+///
+/// # Errors
+/// Always: the guest's programs are for x86-64.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn measure(
     _settings: &Settings,

@@ -20,7 +20,7 @@ pub struct FlightRecorder {
     recording: PathBuf,
     resting: PathBuf,
     rate: Rate,
-    /// What was frozen last. Whoever follows events reads them late: one that they hear of now may be in there.
+    /// What was frozen last. A follower of events reads them late: the event that it reads now may be in here.
     before: Trace,
 }
 
@@ -28,7 +28,7 @@ impl FlightRecorder {
     /// Starts in two instances, which the caller has made and removes.
     ///
     /// # Errors
-    /// The kernel refuses an event that there must be.
+    /// A file of an instance cannot be written, or the kernel lacks an event that the selection requires.
     pub fn start(
         instances: [&Path; 2],
         selection: &Selection,
@@ -46,11 +46,11 @@ impl FlightRecorder {
         Ok(Self { recording: recording.into(), resting: resting.into(), rate, before: Trace::default() })
     }
 
-    /// What was recorded last: since the freeze before the last one, if nothing is overwritten. Recording goes on
-    /// meanwhile.
+    /// Returns what was recorded last: since the freeze before the last one, if nothing is overwritten. The other
+    /// instance records meanwhile.
     ///
     /// # Errors
-    /// The trace cannot be read.
+    /// An instance cannot be switched on or off, or its trace cannot be read or emptied.
     pub fn freeze(&mut self) -> Result<Trace, Failure> {
         write(&self.resting, "tracing_on", "1")?;
         write(&self.recording, "tracing_on", "0")?;

@@ -127,10 +127,18 @@ mod as_pairs {
 
     use super::Pid;
 
+    /// Writes the names as a list of pairs.
+    ///
+    /// # Errors
+    /// The serializer refuses a list of pairs.
     pub fn serialize<S: Serializer>(names: &BTreeMap<Pid, String>, to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(names)
     }
 
+    /// Reads the names from a list of pairs.
+    ///
+    /// # Errors
+    /// The input is no list of pairs of a thread's id and a name.
     pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<BTreeMap<Pid, String>, D::Error> {
         Vec::deserialize(from).map(|pairs: Vec<(Pid, String)>| pairs.into_iter().collect())
     }

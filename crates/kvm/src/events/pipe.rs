@@ -10,7 +10,7 @@ use measure::Failure;
 use super::record::{prepare, write};
 use super::{Event, Pid, Rate, Selection, parse};
 
-/// One reading takes no more than that, so that whoever reads gets to do other things.
+/// The most bytes of one reading, so that the reading thread gets to do other work.
 const MOST_BYTES: usize = 1 << 20;
 
 /// What came.
@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 1 << 20;
 pub enum Arrived {
     /// An event, and its thread's name.
     Event(Event, String),
-    /// So many were lost here: nothing goes across.
+    /// So many events were lost here: no conclusion spans the gap.
     Gap(u64),
 }
 
@@ -35,7 +35,7 @@ impl Pipe {
     /// Starts in an instance, which the caller has made and removes.
     ///
     /// # Errors
-    /// The kernel refuses an event that there must be.
+    /// A file of the instance cannot be written or opened, or the kernel lacks an event that the selection requires.
     pub fn start(
         instance: &Path,
         selection: &Selection,
@@ -51,10 +51,10 @@ impl Pipe {
         Ok(Self { path, file, rest: Vec::new(), rate })
     }
 
-    /// What has come since, in the kernel's order. Whether there may be more at once.
+    /// Appends the events since the last call, in the kernel's order. Returns whether more may be waiting.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The kernel refuses to read `trace_pipe`. An empty pipe is no error.
     pub fn read(&mut self, arrived: &mut Vec<Arrived>) -> Result<bool, Failure> {
         let mut buffer = [0; 16 << 10];
         let mut left = MOST_BYTES;

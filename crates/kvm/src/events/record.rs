@@ -1,4 +1,4 @@
-//! Has the kernel write a trace into an instance of tracefs.
+//! Records a trace in an instance of tracefs.
 
 use measure::Failure;
 use std::fs;
@@ -19,7 +19,10 @@ pub struct Target {
 }
 
 impl Target {
-    /// Looks at a running process.
+    /// Looks up a running process, its threads, and the kernel threads that work for it.
+    ///
+    /// # Errors
+    /// There is no process of this id, or its threads may not be listed.
     pub fn find(pid: u32) -> Result<Self, Failure> {
         let folder = Path::new("/proc").join(pid.to_string());
         let ids = |path: &Path| -> Vec<u32> {
@@ -51,15 +54,22 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts in an instance, a folder of tracefs that the caller has made and removes. Events of all threads are
-    /// written: a packet passes many.
+    /// Starts a trace in an instance, a folder of tracefs that the caller has made and removes. Events of all threads
+    /// are recorded, because a packet passes many.
+    ///
+    /// # Errors
+    /// A file of the instance cannot be written (no root, or the instance is gone), or the kernel lacks an event that
+    /// the selection requires.
     pub fn start(instance: &Path, selection: &Selection) -> Result<Self, Failure> {
         let is_tsc = prepare(instance, selection, &[])?;
         write(instance, "tracing_on", "1")?;
         Ok(Self { instance: instance.to_owned(), first: Reading::now(), is_tsc })
     }
 
-    /// Ends it, and gives what was written, on CLOCK_MONOTONIC.
+    /// Stops recording and returns the trace. Its times are on CLOCK_MONOTONIC, in ns.
+    ///
+    /// # Errors
+    /// The instance's `trace` cannot be read.
     pub fn stop(self) -> Result<Trace, Failure> {
         let last = Reading::now();
         let _ = fs::write(self.instance.join("tracing_on"), "0");
@@ -78,8 +88,8 @@ impl Recorder {
     }
 }
 
-/// Switches a selection's events on in an instance; events that are wanted of some threads only, of these. Whether
-/// its clock is the time-stamp counter.
+/// Enables a selection's events in an instance. Its filtered events are recorded for these threads alone. Returns
+/// whether the instance's clock is the time-stamp counter.
 pub(super) fn prepare(instance: &Path, selection: &Selection, threads: &[Pid]) -> Result<bool, Failure> {
     write(instance, "buffer_size_kb", &selection.buffer_kib.to_string())?;
     let is_tsc = cfg!(target_arch = "x86_64") && write(instance, "trace_clock", "x86-tsc").is_ok();

@@ -36,12 +36,16 @@ pub struct Deliveries {
 pub struct HostCounter {
     accepted: PathBuf,
     injected: PathBuf,
-    /// The name of its vector has changed between kernels.
+    /// The name of the vector's field in `kvm_inj_virq`, which differs between kernels.
     injected_key: &'static str,
 }
 
 impl HostCounter {
-    /// Starts to count in a tracing instance, a folder of tracefs that the caller has made and removes.
+    /// Starts counting in a tracing instance, a folder of tracefs that the caller has made and removes.
+    ///
+    /// # Errors
+    /// The format of the event `kvm_inj_virq` cannot be read: no root, no KVM, or a host that is no x86. A trigger is
+    /// refused: the kernel is built without CONFIG_HIST_TRIGGERS.
     pub fn start(instance: &Path) -> Result<Self, Failure> {
         let format = instance.join(INJECTED).join("format");
         let text = fs::read_to_string(&format).map_err(|error| {
@@ -56,7 +60,10 @@ impl HostCounter {
         Ok(HostCounter { accepted: hist(ACCEPTED), injected: hist(INJECTED), injected_key })
     }
 
-    /// What was counted so far.
+    /// Returns what was counted so far.
+    ///
+    /// # Errors
+    /// A histogram of the instance cannot be read.
     pub fn read(&self) -> Result<Deliveries, Failure> {
         let read = |path: &Path| {
             fs::read_to_string(path)

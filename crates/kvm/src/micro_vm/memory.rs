@@ -38,7 +38,10 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Maps memory.
+    /// Maps `size` bytes for the guest-physical address `guest`. They start at a multiple of 2 MiB.
+    ///
+    /// # Errors
+    /// `mmap` is refused: too little address space, or a limit on it.
     pub fn new(guest: u64, size: usize, pages: Pages) -> Result<Self, Failure> {
         let failed = |error: rustix::io::Errno| {
             Failure::new(
@@ -66,14 +69,14 @@ impl Memory {
 
     /// A kernel without huge pages refuses, and has small ones only.
     fn advise(&self, advice: Advice) {
-        // SAFETY: its own mapping; none of these advices changes content that anybody relies on.
+        // SAFETY: its own mapping; none of these advices changes the content.
         let _ = unsafe { madvise(self.start.as_ptr().cast(), self.size, advice) };
     }
 
     /// Gives it to a virtual machine, under this slot's number.
     ///
     /// # Errors
-    /// KVM refuses it.
+    /// KVM refuses the memory slot: its range overlaps another one, or a flag is unknown.
     pub fn attach(self, vm: &Arc<VmFd>, slot: u32, flags: u32) -> Result<Attached, Failure> {
         self.set(vm, slot, flags, self.size)?;
         Ok(Attached { memory: Arc::new(self), vm: Arc::clone(vm), slot })

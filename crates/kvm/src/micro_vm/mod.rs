@@ -43,8 +43,12 @@ pub struct MicroVm {
 }
 
 impl MicroVm {
-    /// Makes the machine with its two CPUs. Halt polling lasts so long at most, ns; otherwise as the system is set.
-    /// Its programs end by `stop`.
+    /// Makes the machine with its two CPUs. KVM polls a halted CPU for at most `halt_poll_ns`; None leaves the
+    /// system's setting. `stop` ends the guest's programs.
+    ///
+    /// # Errors
+    /// `/dev/kvm` cannot be opened, KVM refuses an ioctl or lacks what the machine needs, memory or an eventfd cannot
+    /// be had, or a CPU does not come to the end of its first program.
     pub fn new(halt_poll_ns: Option<u64>, stop: Arc<Stop>) -> Result<(Self, [Vcpu; 2]), Failure> {
         let kvm = Kvm::new().map_err(|error| {
             let remedy = "enable virtualization in the firmware or the outer hypervisor, load kvm_intel or kvm_amd, \
@@ -90,7 +94,10 @@ impl MicroVm {
         Ok((Self { vm, memory, irqfd, ioeventfd, has_tsc_deadline }, vcpus))
     }
 
-    /// Sends the interrupt to the first CPU by ioctl.
+    /// Sends the interrupt to the first CPU by ioctl (KVM_SIGNAL_MSI).
+    ///
+    /// # Errors
+    /// KVM refuses KVM_SIGNAL_MSI.
     pub fn signal_msi(&self) -> Result<(), Failure> {
         let (address_lo, data) = msi();
         let msi = kvm_msi { address_lo, data, ..Default::default() };
@@ -98,30 +105,40 @@ impl MicroVm {
     }
 
     /// Sends the interrupt to the first CPU by irqfd.
+    ///
+    /// # Errors
+    /// The eventfd cannot be written.
     pub fn signal_irqfd(&self) -> Result<(), Failure> {
         self.irqfd.write(1).map_err(|error| Failure::new("writing to an irqfd", error, SEE_LOG))
     }
 
-    /// Waits until the guest has written to the ioeventfd.
+    /// Blocks until the guest has written to the ioeventfd. No time limit.
+    ///
+    /// # Errors
+    /// The eventfd cannot be read.
     pub fn wait_ioeventfd(&self) -> Result<(), Failure> {
         self.ioeventfd.read().map(drop).map_err(|error| Failure::new("reading an ioeventfd", error, SEE_LOG))
     }
 
-    /// Forgets what the guest wrote to the ioeventfd while nobody waited.
+    /// Clears the ioeventfd: writes that no thread waited for do not count.
     pub fn drain_ioeventfd(&self) {
         // A write of its own, so that the read does not wait.
         let _ = self.ioeventfd.write(1).and_then(|()| self.ioeventfd.read());
     }
 
-    /// Adds memory at [`layout::FRESH`]. Dropped, it is taken away again.
+    /// Adds memory in slot 1. Dropping the result removes it from the machine.
     ///
     /// # Errors
-    /// KVM refuses it.
+    /// KVM refuses the memory slot: its range overlaps another one, or a flag is unknown.
     pub fn attach(&self, memory: Memory, flags: u32) -> Result<Attached, Failure> {
         memory.attach(&self.vm, 1, flags)
     }
 
-    /// The pages of that memory that were written since it was last asked: a bit for each. They are protected anew.
+    /// The pages of that memory that were written since the last call, one bit each. KVM protects them from writes
+    /// again.
+    ///
+    /// # Errors
+    /// KVM refuses KVM_GET_DIRTY_LOG: the memory was attached without KVM_MEM_LOG_DIRTY_PAGES.
     pub fn dirty_log(&self, memory: &Attached) -> Result<Vec<u64>, Failure> {
         self.vm.get_dirty_log(1, memory.size()).map_err(failed("KVM_GET_DIRTY_LOG"))
     }

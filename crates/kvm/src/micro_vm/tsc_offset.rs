@@ -1,4 +1,4 @@
-//! The guest's TSC is to be the host's.
+//! Makes the guest's TSC equal to the host's.
 
 use kvm_bindings::{KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, KVMIO, kvm_device_attr};
 use kvm_ioctls::VcpuFd;
@@ -8,7 +8,10 @@ use vmm_sys_util::ioctl_iow_nr;
 
 ioctl_iow_nr!(KVM_SET_DEVICE_ATTR, KVMIO, 0xe1, kvm_device_attr);
 
-/// Makes the guest's TSC the host's without an offset. Linux 5.16 and later can.
+/// Sets the offset of the guest's TSC from the host's to zero.
+///
+/// # Errors
+/// The kernel lacks the attribute KVM_VCPU_TSC_OFFSET (before Linux 5.16).
 pub fn remove(vcpu: &VcpuFd) -> Result<(), errno::Error> {
     let offset: u64 = 0;
     let attribute = kvm_device_attr {

@@ -27,7 +27,7 @@ pub struct Arguments {
 pub struct Vcpu {
     number: usize,
     vcpu: VcpuFd,
-    /// Ends a program that comes to no end.
+    /// Ends a program that does not end by itself.
     stop: Arc<Stop>,
     /// What the guest runs in is there for as long as it can run.
     _memory: Arc<Attached>,
@@ -56,12 +56,19 @@ impl Vcpu {
         Ok(vcpu)
     }
 
-    /// The frequency of the guest's TSC.
+    /// The frequency of the guest's TSC, in kHz.
+    ///
+    /// # Errors
+    /// KVM refuses KVM_GET_TSC_KHZ.
     pub fn tsc_khz(&self) -> Result<u32, Failure> {
         self.vcpu.get_tsc_khz().map_err(failed("KVM_GET_TSC_KHZ"))
     }
 
-    /// Runs a program to its end.
+    /// Runs a program of the guest to its end. No time limit: another thread calls [`Stop::end`].
+    ///
+    /// # Errors
+    /// KVM refuses the registers; the guest takes an exception or an exit that its program does not make; KVM_RUN
+    /// fails; or [`Stop::end`] ended the program.
     pub fn run(&mut self, program: Program, arguments: Arguments) -> Result<(), Failure> {
         let registers = kvm_regs {
             rip: program::entry(program),

@@ -6,6 +6,9 @@ use std::path::Path;
 use measure::Failure;
 
 /// The process of a libvirt domain, or of any QEMU that was started with `-name`.
+///
+/// # Errors
+/// No running QEMU has this name.
 pub fn pid_of_domain(name: &str) -> Result<u32, Failure> {
     find(name, Path::new("/")).ok_or_else(|| {
         let tried = format!("looking for the guest {name} in /run/libvirt/qemu and among QEMU's processes");
@@ -19,7 +22,7 @@ fn find(name: &str, root: &Path) -> Option<u32> {
     let own_file = (!name.contains('/')).then(|| root.join("run/libvirt/qemu").join(format!("{name}.pid")));
     let written = own_file.and_then(|file| fs::read_to_string(file).ok()?.trim().parse::<u32>().ok());
     let command_line = |pid: &u32| fs::read(proc.join(pid.to_string()).join("cmdline")).unwrap_or_default();
-    // A host that lost power leaves such files behind, and the process may be another by now.
+    // A host that lost power leaves such files behind: the process may be another one by now.
     if let Some(pid) = written.filter(|pid| is_named(&command_line(pid), name)) {
         return Some(pid);
     }

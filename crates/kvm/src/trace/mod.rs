@@ -28,7 +28,10 @@ use times::Sums;
 
 const EVENT: &str = "events/kvm/kvm_exit";
 
-/// Where tracefs is mounted, with the tracepoint in it.
+/// Returns the folder of a mounted tracefs that has the tracepoint kvm:kvm_exit.
+///
+/// # Errors
+/// tracefs is not mounted or may not be read, or the kernel has no tracepoint kvm:kvm_exit.
 pub fn tracefs() -> Result<PathBuf, Failure> {
     let tried = "looking for the tracepoint kvm:kvm_exit in tracefs";
     let mounts = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(PathBuf::from);
@@ -52,8 +55,12 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// For a tracing instance, a folder of tracefs that the caller has made and removes. The kernel adds up from
-    /// when the caller has taken [`Tracer::steps`].
+    /// Prepares a tracer in a tracing instance, a folder of tracefs that the caller has made and removes. The kernel
+    /// counts once the caller has taken [`Tracer::steps`].
+    ///
+    /// # Errors
+    /// There is no process of this id, the format of kvm:kvm_exit cannot be read, or it lacks the fields of an x86
+    /// host.
     pub fn new(tracefs: &Path, instance: &Path, pid: u32) -> Result<Self, Failure> {
         let threads = Threads::of(pid)?;
         let path = instance.join(EVENT).join("format");
@@ -74,12 +81,15 @@ impl Tracer {
         self.events.steps(&self.tracefs, &self.instance)
     }
 
-    /// Looks which threads the process has, to be called now and then. Whether it runs still.
+    /// Updates the process's threads; to be called from time to time. Returns whether the process still runs.
     pub fn see_threads(&mut self) -> bool {
         self.threads.look()
     }
 
-    /// What was found so far.
+    /// Returns what was counted so far.
+    ///
+    /// # Errors
+    /// A histogram that must be there cannot be read: a step was not taken, or the instance is gone.
     pub fn read(&self) -> Result<Times, Failure> {
         let read = |path: PathBuf| match fs::read_to_string(&path) {
             Ok(text) => Ok(Histograms::parse(&text)),

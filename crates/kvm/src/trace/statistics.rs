@@ -1,4 +1,4 @@
-//! What KVM counts of a guest by itself: files of debugfs. How often, never how long; of all virtual CPUs together.
+//! KVM's own counts for a guest, from debugfs: how often, never how long, summed over all virtual CPUs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,10 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Counts from now on.
+    /// Starts counting for one process's guests.
+    ///
+    /// # Errors
+    /// KVM's folder of debugfs cannot be read (no root, or not mounted), or the process has no guest.
     pub fn of(pid: u32) -> Result<Self, Failure> {
         let tasks = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("task"));
         let threads: Vec<u32> = tasks

@@ -27,6 +27,10 @@ struct Seen {
 }
 
 impl Threads {
+    /// Looks up the threads of a process.
+    ///
+    /// # Errors
+    /// There is no process of this id, or its threads may not be listed.
     pub fn of(pid: u32) -> Result<Self, Failure> {
         let folder = Path::new("/proc").join(pid.to_string()).join("task");
         let mut threads = Self { folder, seen: BTreeMap::new() };
@@ -36,7 +40,7 @@ impl Threads {
         Err(Failure::new(format!("tracing process {pid}"), "there is none", "name a running one"))
     }
 
-    /// Looks which threads there are, to be called now and then. Whether the process runs still.
+    /// Updates the threads; to be called from time to time. Returns whether the process still runs.
     pub fn look(&mut self) -> bool {
         let Ok(entries) = std::fs::read_dir(&self.folder) else { return false };
         for entry in entries.flatten() {

@@ -20,7 +20,7 @@ impl Offsets {
     /// Of the guest that a process runs.
     ///
     /// # Errors
-    /// KVM does not tell it, or the guest's counter runs at another rate than the host's.
+    /// KVM's files of debugfs cannot be read, or the guest's counter runs at another rate than the host's.
     pub fn of(pid: Pid) -> Result<Self, Failure> {
         Self::below(Path::new(DEBUGFS), pid)
     }

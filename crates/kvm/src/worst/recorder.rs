@@ -37,7 +37,7 @@ pub struct GuestRecorder {
     _instance: Instance,
 }
 
-/// An instance of tracefs, which goes again.
+/// An instance of tracefs, removed on drop.
 struct Instance(PathBuf);
 
 impl Drop for Instance {
@@ -47,10 +47,10 @@ impl Drop for Instance {
 }
 
 impl GuestRecorder {
-    /// Starts.
+    /// Starts recording in a tracing instance of its own.
     ///
     /// # Errors
-    /// A kernel without tracefs, without an event that there must be, or without the right to it.
+    /// The instance cannot be made (tracefs is not mounted, or no root), or the kernel lacks a required event.
     pub fn start() -> Result<Self, Failure> {
         let own = std::process::id();
         let path = Path::new(TRACEFS).join("instances").join(format!("tautline-{own}"));
@@ -66,19 +66,19 @@ impl GuestRecorder {
         Ok(Self { pipe, follower, latest, news, _instance: instance })
     }
 
-    /// What came since.
+    /// Returns the arrivals since the last call.
     ///
     /// # Errors
-    /// The trace cannot be read.
+    /// The kernel refuses to read `trace_pipe`.
     pub fn news(&mut self) -> Result<News, Failure> {
         self.read()?;
         Ok(std::mem::take(&mut self.news))
     }
 
-    /// What was recorded in some stretches of time, as far as it is not too old.
+    /// What was recorded in some spans of time, as far as it is still kept.
     ///
     /// # Errors
-    /// The trace cannot be read.
+    /// The kernel refuses to read `trace_pipe`.
     pub fn told(&mut self, spans: &[Span]) -> Result<Trace, Failure> {
         self.read()?;
         Ok(self.latest.of(spans))
