@@ -55,13 +55,13 @@ const LINE_WORDS: usize = 8;
 const SLOTS: u64 = 256;
 const BURST: u64 = 32;
 
-/// What of its ring a frame moves beside its buffer (VIRTIO 1.2, 2.7 and 2.8). The 2 bytes that a frame has in
+/// The parts of the ring that a frame moves beside its buffer (VIRTIO 1.2, 2.7 and 2.8). The 2 bytes of a frame in
 /// the available ring of a split virtqueue are left out, as are flags and event indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
-    /// What is done is written over the descriptor; otherwise beside it, into half as much.
+    /// A completion overwrites the 16-byte descriptor (packed ring); otherwise it is 8 bytes in the used ring.
     pub packed: bool,
-    /// One entry says of a whole burst that it is done.
+    /// One completion stands for a whole burst (VIRTIO_F_IN_ORDER).
     pub in_order: bool,
 }
 
@@ -109,7 +109,7 @@ fn store(words: &[AtomicU64], value: u64) {
     words.iter().for_each(|word| word.store(value, Ordering::Relaxed));
 }
 
-/// A sum, so that nobody can leave out the loads.
+/// Returns a sum of the words, so that the compiler cannot leave out the loads.
 fn load(words: &[AtomicU64]) -> u64 {
     words.iter().fold(0, |sum, word| sum.wrapping_add(word.load(Ordering::Relaxed)))
 }
@@ -181,7 +181,8 @@ impl Direction {
         driver.reaped = burst.end;
     }
 
-    /// The device serves up to so many slots: takes frames from them, or puts frames in. How many.
+    /// The device serves up to `limit` slots: it reads their buffers or, where `put` is set, writes them. Returns how
+    /// many.
     fn serve(&self, device: &mut Device, limit: u64, put: bool) -> u64 {
         let offered = self.offered.0.load(Ordering::Acquire);
         let burst = device.done..offered.min(device.done + limit.min(BURST));
@@ -217,7 +218,11 @@ struct Device {
     sum: u64,
 }
 
-/// Frames per second between two CPUs, one as the driver's, one as the switch's.
+/// Measures frames per second between two CPUs, one as the driver's, one as the switch's. The calling thread is the
+/// driver's and stays bound to `driver_cpu`.
+///
+/// # Errors
+/// One of the threads cannot be bound to its CPU, or the switch's thread panics.
 pub fn frames_per_second(
     ring: Ring,
     lines: LinesPerFrame,

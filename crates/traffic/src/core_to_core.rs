@@ -17,8 +17,12 @@ const SPACING: usize = 19;
 #[derive(Default)]
 struct Line(AtomicU64);
 
-/// Nanoseconds until one CPU has a line that the other has just written, one after the other: each says where the
-/// next is. Takes less than a millisecond.
+/// Measures the core-to-core latency: how long the reader waits for one cache line that the writer has just written,
+/// in ns. The lines are read one after the other, each naming the next. It takes less than a millisecond. The calling
+/// thread is the reader and stays bound to `reader_cpu`.
+///
+/// # Errors
+/// One of the threads cannot be bound to its CPU, or the writer's thread panics.
 pub fn line_ns(reader_cpu: usize, writer_cpu: usize) -> std::io::Result<f64> {
     let lines: Vec<Line> = (0..LINES * SPACING).map(|_| Line::default()).collect();
     let line = |at: u64| &lines[at as usize * SPACING].0;

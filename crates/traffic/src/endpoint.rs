@@ -27,7 +27,11 @@ struct Counts {
     timed_frames: u64,
 }
 
-/// Runs until the input ends.
+/// Runs a `vhost-user:` port on one CPU until standard input ends.
+///
+/// # Errors
+/// The thread cannot be bound to the CPU, the port cannot be made on the socket's path, its control side fails, a
+/// command is unknown, or an answer cannot be written to standard output.
 pub fn run(socket: &Path, cpu: usize) -> Result<(), RigError> {
     let pending = Arc::new(AtomicBool::new(false));
     let (send, commands) = channel();
@@ -72,13 +76,13 @@ pub fn run(socket: &Path, cpu: usize) -> Result<(), RigError> {
                     counts.timed_frames += frames as u64;
                 }
             }
-            // The driver may have ended in the middle of something: its port hears of it and listens again.
+            // The driver may have ended in the middle of a burst: the port notices it and listens again.
             Err((side, why)) => drop(rig.stopped(0, 0, side, why)),
         }
     }
 }
 
-/// Does what the commands say, and answers each. False at their end.
+/// Carries out the commands that have come and answers each. Returns false at the end of standard input.
 #[cold]
 fn handle_command(
     commands: &Receiver<String>,

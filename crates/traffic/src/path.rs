@@ -74,7 +74,10 @@ impl Path {
         if self.profile.bidirectional && self.topology == Topology::Through { 2 } else { 1 }
     }
 
-    /// Puts frames of this mix on the path.
+    /// Puts frames of this mix on the path. After each trial late frames are waited for as long as `residual`.
+    ///
+    /// # Errors
+    /// A frame of the mix is too short for a VLAN tag, or the memory for the frames is refused.
     pub fn load(&mut self, mix: &SizeMix, residual: Duration) -> Result<Loaded<'_>, RigError> {
         let forth = self.profile.fields;
         let back = Fields {
@@ -107,13 +110,19 @@ impl Path {
 }
 
 impl Loaded<'_> {
-    /// Sends a little until it arrives: links come up, addresses are learned. False if nothing arrives.
+    /// Sends a few frames at a time until all of a burst arrive in each direction: links come up, addresses are
+    /// learned. Returns false if that does not happen within `patience`.
+    ///
+    /// # Errors
+    /// A queue of a port stopped, the port's control side failed, or the run was interrupted. The memory for frames
+    /// in the other direction is refused.
     pub fn warm_up(&mut self, patience: Duration) -> Result<bool, RigError> {
         self.teach()?;
         trial::warm_up(&mut self.path.rig, &mut self.lanes, patience)
     }
 
-    /// A learning switch has to hear each station once before frames to it go nowhere else.
+    /// Sends some frames from the receiving station: a learning switch floods frames to a station that it has not
+    /// seen.
     fn teach(&mut self) -> Result<(), RigError> {
         let Topology::Through = self.path.topology else { return Ok(()) };
         if self.path.directions() == 2 {
@@ -132,20 +141,29 @@ impl Loaded<'_> {
         trial::run(&mut self.path.rig, &mut lanes, &plan).map(drop)
     }
 
-    /// One trial at a load, over all directions together.
+    /// Runs one trial at a load, which is shared equally by all directions.
+    ///
+    /// # Errors
+    /// A queue of a port stopped, the port's control side failed, or the run was interrupted.
     pub fn trial(&mut self, load: Load, duration: Duration) -> Result<(Measured, TrialOutcome), RigError> {
         let each = load.frames_per_second() as f64 / self.lanes.len() as f64;
         let outcome = self.run(trial::Load::FramesPerSecond(each), duration, true)?;
         Ok((judge(&outcome), outcome))
     }
 
-    /// One trial in which as much is sent as the device takes.
+    /// Runs one trial in which as much is sent as the device takes.
+    ///
+    /// # Errors
+    /// A queue of a port stopped, the port's control side failed, or the run was interrupted.
     pub fn maximum(&mut self, duration: Duration) -> Result<TrialOutcome, RigError> {
         self.run(trial::Load::Maximum, duration, false)
     }
 
-    /// One burst in the first direction. Where frames were lost the residual time passes: the device's
-    /// buffers are empty before the next. Where all came back they are empty at once.
+    /// Sends one burst in the first direction. Where frames were lost the residual time passes, so that the device's
+    /// buffers are empty before the next burst. Where all came back they are empty at once.
+    ///
+    /// # Errors
+    /// A queue of a port stopped, the port's control side failed, or the run was interrupted.
     pub fn burst(&mut self, burst: Burst, rate: Load) -> Result<(Measured, TrialOutcome), RigError> {
         let frames_per_second = Some(rate.frames_per_second() as f64);
         let load = trial::Load::Burst { frames: burst.frames(), frames_per_second };
@@ -157,8 +175,11 @@ impl Loaded<'_> {
         Ok((judge_burst(&outcome, planned), outcome))
     }
 
-    /// The rate at which the generator puts frames into an idle device one after the other, frames per second
-    /// in the first direction: the median of some short bursts. None if no frame went in.
+    /// The rate at which the generator puts frames into an idle device one after the other, in frames per second in
+    /// the first direction: the median of 15 short bursts. None if no frame went in.
+    ///
+    /// # Errors
+    /// A queue of a port stopped, the port's control side failed, or the run was interrupted.
     pub fn burst_rate(&mut self) -> Result<Option<f64>, RigError> {
         let load = trial::Load::Burst { frames: PROBE_FRAMES, frames_per_second: None };
         let mut rates = Vec::new();
@@ -251,9 +272,11 @@ fn counted(outcome: &TrialOutcome) -> Measured {
     }
 }
 
-/// How fast the generator is by itself: frames from port to port in memory, received by the same thread,
-/// frames per second. A device that is tested must be slower by a margin, or it is the generator that is
-/// measured.
+/// How fast the generator is by itself, in frames per second: frames from port to port in memory, received by the
+/// same thread. A device under test must be slower by a margin, or the generator is what is measured.
+///
+/// # Errors
+/// The memory for the ports or the frames is refused, or a port fails.
 pub fn loopback_frames_per_second(
     profile: Profile,
     mix: &SizeMix,

@@ -12,7 +12,8 @@ pub struct Recorder {
     run: Run,
     file: Option<PathBuf>,
     begin: Instant,
-    /// Of writing after a trial; told with the size's end, for the trial itself was good.
+    /// The error of writing after the last trial. [`Recorder::end_size`] returns it, because the trial itself was
+    /// good.
     failed: Option<SaveError>,
 }
 
@@ -33,7 +34,10 @@ impl Recorder {
         self.failed = self.save().err();
     }
 
-    /// All of a size or mix is found.
+    /// All of a size or mix is found: adds it to the run and writes the file.
+    ///
+    /// # Errors
+    /// The file cannot be written, now or after the last trial. In the second case it is not written again.
     pub fn end_size(&mut self, size: SizeResult) -> Result<(), SaveError> {
         self.run.unfinished = None;
         self.run.sizes.push(size);
@@ -45,7 +49,10 @@ impl Recorder {
         self.run
     }
 
-    /// The run came to its end.
+    /// The run came to its end: marks it complete and writes the file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn finish(mut self) -> Result<Run, SaveError> {
         self.run.complete = true;
         self.save()?;

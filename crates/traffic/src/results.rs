@@ -258,6 +258,9 @@ impl SearchResult {
 
 impl Run {
     /// Reads a results file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no JSON, is of another schema, or has other fields.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
         measure::load::load(path, SCHEMA, "`tautline rfc2544`")
     }

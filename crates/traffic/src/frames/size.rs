@@ -40,7 +40,10 @@ impl FrameSize {
     /// The longest that is sent.
     pub const MAX: FrameSize = FrameSize(9216);
 
-    /// Of so many bytes, the frame check sequence included.
+    /// A frame of `bytes` bytes, the frame check sequence included.
+    ///
+    /// # Errors
+    /// The size is below 64 or above 9216 bytes.
     pub const fn with_fcs(bytes: u16) -> Result<Self, SizeError> {
         if bytes < Self::MIN.0 || bytes > Self::MAX.0 { Err(SizeError(bytes)) } else { Ok(FrameSize(bytes)) }
     }

@@ -76,8 +76,12 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Frames of these lengths in these flows (at least one); a receiver checks all flows of several
-    /// streams together.
+    /// Makes frames of these lengths in these flows (at least one). A receiver checks all flows of several streams
+    /// together.
+    ///
+    /// # Errors
+    /// A frame of the mix is too short for the fields (with a VLAN tag it needs 68 bytes), the memory for the frames
+    /// is refused, or a batch has no room for them.
     pub fn new(fields: Fields, mix: &SizeMix, flows: Range<u16>) -> std::io::Result<Self> {
         let shortest = fields.shortest();
         if mix.period().iter().any(|size| *size < shortest) {

@@ -14,14 +14,14 @@ pub enum RigError {
     /// A port failed.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The peer never plugged in.
+    /// No peer connected in time.
     #[error(
         "{port}: no peer was ready within {waited_s} s ({state}); start the switch first, and check the path"
     )]
     NotReady {
         /// The port's name.
         port: String,
-        /// How it stood.
+        /// The port's last message, or its description.
         state: String,
         /// Seconds waited.
         waited_s: u64,
@@ -31,13 +31,13 @@ pub enum RigError {
     Stopped {
         /// The port's name.
         port: String,
-        /// What it said.
+        /// The queue's error.
         why: String,
     },
     /// [`TestRig::stop_when`] says that the user wants to end.
     #[error("interrupted")]
     Interrupted,
-    /// The system refuses something.
+    /// The system refused a call.
     #[error("{what}: {source}")]
     System {
         /// What was tried.
@@ -122,7 +122,10 @@ impl TestRig {
         self.is_interrupted = is_interrupted;
     }
 
-    /// Starts a port; its number is that of its [`End`].
+    /// Starts a port and returns its number, which is that of its [`End`].
+    ///
+    /// # Errors
+    /// The port cannot be started: its socket or interface cannot be had.
     pub fn attach(&mut self, name: &str, mut port: Box<dyn Port>) -> Result<usize, RigError> {
         let mut wiring = Wiring::default();
         port.start(&mut wiring)?;
@@ -152,6 +155,10 @@ impl TestRig {
     }
 
     /// Waits until all queue pairs of all ports run.
+    ///
+    /// # Errors
+    /// A port has queue pairs that do not run after `patience`; `poll` fails; a port's control side fails; or the run
+    /// was interrupted.
     pub fn wait_until_up(&mut self, patience: Duration) -> Result<(), RigError> {
         let deadline = Instant::now() + patience;
         loop {
@@ -169,7 +176,10 @@ impl TestRig {
         }
     }
 
-    /// Lets the ports talk to their peers: waits up to `patience` for something to say.
+    /// Lets the ports talk to their peers: waits up to `patience` for one of their descriptors to be ready.
+    ///
+    /// # Errors
+    /// The run was interrupted, `poll` fails, or a port's control side fails.
     pub fn attend(&mut self, patience: Duration) -> Result<(), RigError> {
         if (self.is_interrupted)() {
             return Err(RigError::Interrupted);

@@ -1,5 +1,5 @@
-//! What a port does without a switch behind it: it drops, sends or reflects, as testpmd's `rxonly`, `txonly` and
-//! `mac` do.
+//! A port without a switch behind it: it drops, sends or reflects frames, as testpmd's `rxonly`, `txonly` and `mac`
+//! do.
 use frame::{QueueError, Side, Sink, Source};
 
 use super::TestRig;
@@ -22,14 +22,21 @@ pub enum Responder {
 pub type Failure = (Side, QueueError);
 
 impl Responder {
-    /// Sends frames of this size.
+    /// A responder that sends frames of this size.
+    ///
+    /// # Errors
+    /// The memory for the frames is refused.
     pub fn sender(size: FrameSize) -> std::io::Result<Self> {
         let mut stream = Stream::new(Fields::default(), &SizeMix::fixed(size), 0..1)?;
         stream.burst(BURST, |_| 0);
         Ok(Responder::Send(Box::new(stream)))
     }
 
-    /// One burst at the rig's first port; how many frames.
+    /// Does one burst at the rig's first port. Returns how many frames were moved: 0 while its queues do not run.
+    ///
+    /// # Errors
+    /// A queue of the port failed: the driver broke the ring's rules, or its memory is gone. The error names the
+    /// queue's side.
     #[inline(always)]
     pub fn turn(&self, rig: &mut TestRig) -> Result<usize, Failure> {
         let Some((source, sink)) = rig.end(0).pair(0) else { return Ok(0) };

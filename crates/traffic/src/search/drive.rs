@@ -109,8 +109,11 @@ pub trait Search: Sized {
     fn found(self, strategy: Self::Strategy, driven: Driven<TrialInput, TrialResult>) -> Self::Found;
 }
 
-/// Makes the trials of a search and draws its conclusion. `measure` is given each trial's load and length; what it
-/// measured is shown to `observe`.
+/// Makes the trials of a search and draws its conclusion. `measure` is given the load and the length of each trial.
+/// `observe` is shown what was measured.
+///
+/// # Errors
+/// `measure` returned an error, which ends the search. An invalid trial is no error.
 pub fn run<S: Search, E>(
     plan: S,
     budget: &Budget,

@@ -18,8 +18,7 @@ const LOWER_PERCENT: std::ops::RangeInclusive<u64> = 90..=97;
 /// that, which is a machine disturbed whatever the load.
 ///
 /// # Errors
-///
-/// Those of `measure`.
+/// `measure` returned an error.
 pub fn kept<E>(asked: Load, mut measure: impl FnMut(Load) -> Result<Measured, E>) -> Result<Option<Load>, E> {
     let mut load = asked;
     while load.frames_per_second() > asked.frames_per_second() / 4 {

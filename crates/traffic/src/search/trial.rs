@@ -57,6 +57,9 @@ pub enum CountError {
 impl TrialResult {
     /// The counts of a trial: frames that left the generator, distinct test frames that came back, and the
     /// time from the first frame's departure to the end of the last one's slot.
+    ///
+    /// # Errors
+    /// No frame was offered, more frames were received than offered, or `sending` is zero.
     pub fn new(
         frames_offered: u64,
         frames_received: u64,

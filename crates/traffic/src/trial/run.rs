@@ -75,7 +75,7 @@ pub struct LaneOutcome {
     /// Frames that were due when the device had no room: its loss.
     pub refused: u64,
     /// Frames that the generator itself was too late for, or for which the device had no room while the
-    /// generator made up for that: nobody's loss, but too many make the trial invalid.
+    /// generator made up for that. They are not the device's loss, but too many make the trial invalid.
     pub missed: u64,
     /// What arrived.
     pub tally: Tally,
@@ -108,6 +108,9 @@ pub struct TrialOutcome {
 }
 
 /// Runs one trial; the ports must be up.
+///
+/// # Errors
+/// A queue of a port stopped, the port's control side failed, or the run was interrupted.
 pub fn run(rig: &mut TestRig, lanes: &mut [Lane], plan: &Plan) -> Result<TrialOutcome, RigError> {
     let probe = NoiseProbe::start(Preemption::OfThread);
     let before: Vec<Tally> = lanes.iter().map(|lane| lane.checker.tally()).collect();
@@ -157,8 +160,11 @@ pub fn run(rig: &mut TestRig, lanes: &mut [Lane], plan: &Plan) -> Result<TrialOu
     Ok(TrialOutcome { lanes: outcomes.collect(), sending_ns, busy_polls, idle_polls, noise })
 }
 
-/// Sends a few frames at a time until some of each lane arrive: links come up, addresses are learned
-/// (RFC 2544 §23). False if some lane stays silent for as long as `patience`.
+/// Sends a few frames at a time until all of a burst arrive on every lane: links come up, addresses are learned (RFC
+/// 2544 §23). Returns false if some lane is still incomplete after `patience`.
+///
+/// # Errors
+/// A queue of a port stopped, the port's control side failed, or the run was interrupted.
 pub fn warm_up(rig: &mut TestRig, lanes: &mut [Lane], patience: Duration) -> Result<bool, RigError> {
     let plan = Plan {
         load: Load::FramesPerSecond(1000.0),
@@ -250,7 +256,7 @@ impl LaneState {
     }
 }
 
-/// Sends one burst of what is due; whether anything was.
+/// Sends one burst of the frames that are due. Returns whether any frame was sent.
 #[inline]
 fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) -> Result<bool, RigError> {
     let behind = match &mut state.pace {
@@ -295,7 +301,7 @@ fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) 
     Ok(room > 0)
 }
 
-/// Takes one burst from each queue; whether there was any.
+/// Receives one burst from each queue. Returns whether any frame was received.
 #[inline]
 fn receive(
     rig: &mut TestRig,

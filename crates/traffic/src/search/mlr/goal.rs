@@ -46,6 +46,9 @@ impl Goal {
     ///
     /// The width should not be below the loss ratio, or the conditional throughput of a lossier goal may come
     /// out below that of a stricter one (RFC 9971 "Performance Variability").
+    ///
+    /// # Errors
+    /// A duration is zero.
     pub fn new(
         final_trial: Duration,
         duration_sum: Duration,
@@ -56,8 +59,11 @@ impl Goal {
         Attributes { initial_trial: final_trial, final_trial, duration_sum, loss, exceed, width }.try_into()
     }
 
-    /// The same with shorter first trials, by which loads far from the answer are told for less: {Goal Initial
+    /// The same goal with shorter first trials, which tell loads far from the answer in less time: {Goal Initial
     /// Trial Duration}.
+    ///
+    /// # Errors
+    /// The duration is zero, or longer than that of the final trials.
     pub fn with_initial_trial(self, initial_trial: Duration) -> Result<Goal, GoalError> {
         Attributes { initial_trial, ..self.attributes }.try_into()
     }

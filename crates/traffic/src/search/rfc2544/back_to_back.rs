@@ -117,8 +117,11 @@ pub enum BackToBack {
     },
 }
 
-/// Searches for the longest burst that is forwarded without loss, as often as the plan says. `measure` is
+/// Searches for the longest burst that is forwarded without loss (RFC 9004), as often as the plan says. `measure` is
 /// given the burst and the rate within it. The budget is for all searches together.
+///
+/// # Errors
+/// `measure` returned an error, which ends the search. An invalid trial is no error.
 pub fn back_to_back<E>(
     plan: BackToBackPlan,
     budget: &Budget,

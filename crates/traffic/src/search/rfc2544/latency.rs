@@ -93,8 +93,11 @@ impl<R> Latency<R> {
     }
 }
 
-/// Measures the latency as often as the plan says. `measure` is given the load and the stream's length;
-/// latency counts from the scheduled instant, not the actual send (coordinated omission).
+/// Measures the latency (RFC 2544 section 26.2) as often as the plan says. `measure` is given the load and the
+/// stream's length. Latency counts from the scheduled instant, not the actual send (coordinated omission).
+///
+/// # Errors
+/// `measure` returned an error, which ends the measurement. An invalid trial is no error.
 pub fn latency<R, E>(
     plan: LatencyPlan,
     budget: &Budget,

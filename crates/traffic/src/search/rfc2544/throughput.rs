@@ -123,10 +123,18 @@ mod optional {
 
     use crate::search::nanoseconds;
 
+    /// Writes the duration as nanoseconds.
+    ///
+    /// # Errors
+    /// The serializer refuses an optional number.
     pub fn serialize<S: Serializer>(duration: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
         duration.map(nanoseconds::of).serialize(to)
     }
 
+    /// Reads a duration from nanoseconds.
+    ///
+    /// # Errors
+    /// The input is neither absent nor a number of 64 bits.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
         Ok(Option::<u64>::deserialize(from)?.map(Duration::from_nanos))
     }
