@@ -47,7 +47,7 @@ pub struct Undisturbed {
     pub received: u64,
     /// Frames that arrived altered, doubled, or behind one that was sent later.
     pub spoiled: u64,
-    /// Broadcasts that somebody sent again who had got them: each may have made up for a lost one.
+    /// Broadcasts that a receiver sent back: each may have made up for a lost one.
     #[serde(default)]
     pub echoed: u64,
     /// The longest time without an arrival while frames were sent, ns; without what this end was away from its CPU.
@@ -75,10 +75,10 @@ fn failed(error: impl ToString) -> Failure {
 }
 
 impl Bystander {
-    /// Between the ports at these paths, so many frames a second each way.
+    /// Starts sending `rate` frames a second each way between the ports at these paths.
     ///
     /// # Errors
-    /// The ports do not come up.
+    /// A socket cannot be connected to, or the queues of a port do not run within 10 s.
     pub fn start(paths: [&Path; 2], rate: u32) -> Result<Self, Failure> {
         let mut rig = TestRig::new();
         for path in paths {
@@ -119,10 +119,10 @@ impl Bystander {
         (self.turn.1 - before) as f64 / (self.turn.0 - since).as_secs_f64()
     }
 
-    /// Ends it.
+    /// Stops sending and returns what became of the frames.
     ///
     /// # Errors
-    /// A port stopped meanwhile.
+    /// A port stopped meanwhile, the memory for the frames was refused, or the thread panicked.
     pub fn end(self) -> Result<Undisturbed, Failure> {
         self.over.store(true, Ordering::Relaxed);
         let ended = self.thread.join().unwrap_or_else(|_| Err(failed("its thread panicked")))?;

@@ -1,4 +1,4 @@
-//! The socket of a hostile front-end, and the session of one that is right up to a point.
+//! The socket of a hostile front-end, and a session that is correct up to a point.
 
 use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
@@ -17,7 +17,7 @@ use crate::answers::Answers;
 use crate::memory::{BYTES, GUEST, Memory, Ring, SIZE, USER};
 use crate::message::{self, HEADER_BYTES, VERSION, id, state, words};
 
-/// How long an answer may take in a session that is right.
+/// How long an answer may take in a correct session.
 const ANSWER: Duration = Duration::from_secs(2);
 /// Descriptors of a message at most (SCM_MAX_FD is 253).
 const MOST_DESCRIPTORS: usize = 64;
@@ -29,10 +29,10 @@ pub struct FrontEnd {
 }
 
 impl FrontEnd {
-    /// Connects.
+    /// Connects to a back-end's socket.
     ///
     /// # Errors
-    /// Nobody listens.
+    /// The socket does not exist, or no process listens on it.
     pub fn connect(path: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
         stream.set_nonblocking(true)?;
@@ -94,12 +94,13 @@ impl FrontEnd {
         let _ = poll(&mut [PollFd::new(&self.stream, flags)], limit.as_ref());
     }
 
-    /// Whether the other end closes the connection by then.
+    /// Whether the other end closes the connection within `limit`.
     pub fn is_closed_within(&mut self, limit: Duration) -> bool {
         !self.hears(u64::MAX, limit)
     }
 
-    /// Waits until so many answers have come in all, or that long; `false` at the end of the connection.
+    /// Waits until `answers` answers have come in all, or `limit` has passed. Returns `false` at the end of the
+    /// connection.
     pub fn hears(&mut self, answers: u64, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         loop {
@@ -114,10 +115,11 @@ impl FrontEnd {
         }
     }
 
-    /// Asks and hears a number.
+    /// Sends a request without a payload and returns the number of 64 bits in the answer. The answer's header is not
+    /// checked.
     ///
     /// # Errors
-    /// No answer, or another one.
+    /// The request cannot be sent, the back-end closes the connection, or the answer is not whole within 2 s.
     pub fn ask(&mut self, request: u32) -> io::Result<u64> {
         if !self.say(request, &[]) {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -157,7 +159,7 @@ struct Started {
     err: OwnedFd,
 }
 
-/// What the back-end makes of a ring's state.
+/// What the back-end did with a ring's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// It has called: buffers were used.
@@ -170,7 +172,7 @@ pub enum Seen {
     Closed,
 }
 
-/// A front-end whose session was right so far.
+/// A front-end whose session was correct so far.
 pub struct Session {
     pub front_end: FrontEnd,
     pub memory: Memory,
@@ -186,10 +188,10 @@ fn event() -> io::Result<OwnedFd> {
 }
 
 impl Session {
-    /// Agrees on `wanted` as far as it is offered, and shares memory.
+    /// Connects, negotiates `wanted` as far as it is offered, and shares memory.
     ///
     /// # Errors
-    /// The back-end does not answer.
+    /// The back-end cannot be connected to or does not answer within 2 s, or the memory cannot be made.
     pub fn begin(path: &Path, wanted: Features) -> io::Result<Self> {
         let mut front_end = FrontEnd::connect(path)?;
         let offered = Features::from_bits_retain(front_end.ask(id::GET_FEATURES)?);
@@ -235,10 +237,11 @@ impl Session {
         self.front_end.say(request, &payload)
     }
 
-    /// Starts a queue where [`Ring::of`] says, with a call of its own or the given one.
+    /// Starts a queue at the addresses of [`Ring::of`], with a call eventfd of its own or the given one. Whether the
+    /// back-end accepts the messages is not checked.
     ///
     /// # Errors
-    /// The system has no descriptors.
+    /// No eventfd can be made or duplicated: too many open files.
     pub fn start_queue(&mut self, index: u32, call: Option<&OwnedFd>) -> io::Result<()> {
         let call = call.map_or_else(event, OwnedFd::try_clone)?;
         self.started.push(Started { index, kick: event()?, call, err: event()? });
@@ -262,27 +265,27 @@ impl Session {
         self.say_right(id::SET_VRING_ENABLE, index);
     }
 
-    /// Stops the queue that was started as the how manieth; `false` if the back-end does not answer.
+    /// Stops the queue that was started as number `at`, from 0. Returns `false` if the back-end does not answer.
     pub fn stop_queue(&mut self, at: usize) -> bool {
         let index = self.started[at].index;
         self.hears_after(id::GET_VRING_BASE, index)
     }
 
-    /// Starts one that was stopped, from its beginning; `false` if the back-end does not answer.
+    /// Starts a stopped queue again, from its beginning. Returns `false` if the back-end does not answer.
     pub fn start_again(&mut self, at: usize) -> bool {
         self.set_up(at);
         self.settles()
     }
 
-    /// Whether the back-end has read all messages so far. What it has called until then is forgotten: a queue may call
-    /// when it starts.
+    /// Whether the back-end has read all messages so far. Its calls until then are discarded: a queue may call when
+    /// it starts.
     pub fn settles(&mut self) -> bool {
         let answered = self.hears_after(id::GET_FEATURES, 0);
         (0..self.started.len()).for_each(|at| self.forget(at));
         answered
     }
 
-    /// Whether a right message is answered.
+    /// Sends a correct message and waits up to 2 s. Returns whether it was answered.
     fn hears_after(&mut self, request: u32, index: u32) -> bool {
         self.front_end.drain();
         let wanted = self.front_end.answered() + 1;
@@ -296,12 +299,12 @@ impl Session {
         (0..self.started.len()).for_each(|at| self.kick_one(at));
     }
 
-    /// Kicks the one that was started as the how manieth.
+    /// Kicks the queue that was started as number `at`, from 0.
     pub fn kick_one(&self, at: usize) {
         let _ = rustix::io::write(&self.started[at].kick, &1u64.to_ne_bytes());
     }
 
-    /// Waits that long for a sign of what the back-end made of a queue.
+    /// Waits up to `limit` for a sign of what the back-end did with a queue.
     pub fn look(&mut self, at: usize, limit: Duration) -> Seen {
         let Started { call, err, .. } = &self.started[at];
         let limit = Timespec::try_from(limit).ok();
@@ -322,7 +325,7 @@ impl Session {
         }
     }
 
-    /// Takes notifications off that have come.
+    /// Discards a queue's notifications so far.
     pub fn forget(&self, at: usize) {
         for event in [&self.started[at].call, &self.started[at].err] {
             let _ = rustix::io::read(event, &mut [0; 8]);

@@ -1,4 +1,4 @@
-//! Whether a back-end still serves a front-end that does nothing wrong.
+//! Whether a back-end still serves a correct front-end.
 
 use std::io;
 use std::path::Path;
@@ -19,13 +19,13 @@ const AGAIN: Duration = Duration::from_millis(20);
 pub enum Health {
     /// It answers.
     Serves,
-    /// Nobody listens at its socket any more: it has ended.
+    /// No process listens on its socket any more: it has ended.
     Gone,
-    /// It does not answer a right session in time.
+    /// It does not answer a correct session in time.
     Silent,
 }
 
-/// Asks until it answers, for as long as `patience`.
+/// Asks until the back-end answers, for as long as `patience`.
 pub fn of(path: &Path, patience: Duration) -> Health {
     let until = Instant::now() + patience;
     loop {

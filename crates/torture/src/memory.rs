@@ -35,14 +35,14 @@ impl Ring {
     }
 }
 
-/// The file.
+/// The memory's file (memfd).
 pub struct Memory(File);
 
 impl Memory {
-    /// All zeros.
+    /// Makes a memfd of [`BYTES`] bytes, all zero.
     ///
     /// # Errors
-    /// The system has no memory, or no descriptors.
+    /// `memfd_create` or `ftruncate` is refused: too many open files, or too little memory.
     pub fn new() -> io::Result<Self> {
         let file = File::from(memfd_create("torture", MemfdFlags::CLOEXEC)?);
         file.set_len(BYTES)?;
@@ -54,29 +54,29 @@ impl Memory {
         &self.0
     }
 
-    /// Writes at an offset; nothing beyond the end.
+    /// Writes at an offset in bytes. What lies beyond [`BYTES`] is left out.
     ///
     /// # Errors
-    /// The system refuses it.
+    /// The write is refused: no memory for the pages.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let room = BYTES.saturating_sub(offset) as usize;
         self.0.write_all_at(&bytes[..bytes.len().min(room)], offset)
     }
 
-    /// Two bytes at an offset, as the device sees them.
+    /// Reads a little-endian number of two bytes at an offset in bytes.
     ///
     /// # Errors
-    /// They are not there.
+    /// The file ends before them.
     pub fn read_u16(&self, offset: u64) -> io::Result<u16> {
         let mut bytes = [0; 2];
         self.0.read_exact_at(&mut bytes, offset)?;
         Ok(u16::from_le_bytes(bytes))
     }
 
-    /// Cuts it off, or makes it as long as before.
+    /// Sets the file's length in bytes: truncates it, or makes it as long as before.
     ///
     /// # Errors
-    /// The system refuses it.
+    /// `ftruncate` is refused: too little memory, or a limit on the size of files.
     pub fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.0.set_len(bytes)
     }

@@ -49,10 +49,10 @@ pub trait Target {
     /// Its socket.
     fn path(&self) -> &Path;
 
-    /// Starts it again after it has gone; `false` if that is nobody's task, and the run ends.
+    /// Restarts the back-end after it has ended. Returns `false` if it is not to be restarted, which ends the run.
     ///
     /// # Errors
-    /// It does not start.
+    /// The back-end does not start.
     fn restart(&mut self) -> Result<bool, Failure>;
 }
 
@@ -97,10 +97,11 @@ fn random_of(seed: u64, family: Family, case: u64) -> StdRng {
     StdRng::from_seed(key)
 }
 
-/// Runs a plan; tells `each` of every check, and stops where it says so.
+/// Runs a plan. Calls `each` after every check, and stops once it returns `false`.
 ///
 /// # Errors
-/// The back-end does not serve at the beginning, cannot be started again, or this system runs out of something.
+/// The back-end does not serve at the beginning or cannot be restarted, or this system has no memory or descriptors
+/// left.
 pub fn run(
     target: &mut dyn Target,
     plan: &Plan,

@@ -60,12 +60,13 @@ impl<'a> Sender<'a> {
         Sender { front_end: &mut session.front_end, answers, answered_before, sent: 0 }
     }
 
-    /// How many messages of a case: more where a refusal does not end it.
+    /// How many messages a case has: more where a refusal does not end the session.
     fn count(&self, random: &mut StdRng, without_answers: u32) -> u32 {
         random.random_range(1..=if self.answers { 32 * without_answers } else { without_answers })
     }
 
-    /// A message with these flags or, where it is answered, with those of a right one; `false` at the connection's end.
+    /// Sends a message with these flags or, where the session asks for answers, with correct ones. Returns `false` at
+    /// the connection's end.
     fn send(&mut self, request: u32, flags: u32, payload: &[u8], descriptors: &[BorrowedFd<'_>]) -> bool {
         let flags = if self.answers { VERSION | NEED_REPLY } else { flags };
         self.send_bytes(&message::message(request, flags, payload), descriptors)
@@ -77,7 +78,7 @@ impl<'a> Sender<'a> {
             return false;
         }
         let wanted = self.answered_before + self.sent;
-        // Silence is no answer: what comes behind it cannot be told apart any more.
+        // After a missing answer, later ones cannot be matched to their messages any more.
         let is_over =
             |front_end: &mut FrontEnd| !front_end.hears(wanted, ANSWERS) || front_end.answered() < wanted;
         !(self.answers && self.sent.is_multiple_of(AT_ONCE) && is_over(self.front_end))
@@ -94,12 +95,17 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// What has an answer of its own and no way to say no in it: refused, it ends the connection.
+/// Whether a request has a reply of its own that cannot express a refusal: the back-end refuses it by closing the
+/// connection.
 fn ends_when_refused(request: u32) -> bool {
     matches!(request, 6 | 11 | 24 | 28 | 31 | 41 | 42 | 43)
 }
 
-/// Messages of the right form, with the descriptors that some of them have.
+/// Sends well-formed messages in any order, with the descriptors that some of them carry.
+///
+/// # Errors
+/// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory
+/// or descriptors left.
 pub fn order(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     if random.random_bool(0.2) {
         let mut front_end = FrontEnd::connect(path)?;
@@ -148,7 +154,11 @@ fn any_order(
     Ok(sender.end())
 }
 
-/// Bytes of which only the beginning is right.
+/// Sends byte strings whose beginning may be a correct message.
+///
+/// # Errors
+/// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory
+/// or descriptors left.
 pub fn bytes(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     let mut front_end = match random.random_bool(0.15) {
         true => FrontEnd::connect(path)?,
@@ -180,7 +190,12 @@ pub fn bytes(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     Ok(sender.end())
 }
 
-/// A session whose queues run, mostly: a back-end may be slow to take the next of those that never come so far.
+/// Begins a session whose two queues mostly run. A back-end may be slow to accept the next connection after one that
+/// never gets so far.
+///
+/// # Errors
+/// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory
+/// or descriptors left.
 pub fn running(path: &Path, random: &mut StdRng) -> io::Result<Session> {
     begin(path, Features::empty(), random)
 }
@@ -196,7 +211,11 @@ fn begin(path: &Path, layout: Features, random: &mut StdRng) -> io::Result<Sessi
     Ok(session)
 }
 
-/// Descriptors of any kind and number beside messages that are right.
+/// Sends descriptors of any kind and number with messages that are otherwise correct.
+///
+/// # Errors
+/// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory
+/// or descriptors left.
 pub fn descriptors(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     let mut session = running(path, random)?;
     let mut sender = Sender::of(&mut session, random);
@@ -223,7 +242,11 @@ pub fn descriptors(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     Ok(sender.end())
 }
 
-/// Tables of regions that cannot be.
+/// Sends memory tables whose regions are impossible.
+///
+/// # Errors
+/// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory
+/// or descriptors left.
 pub fn memory(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     let mut session = running(path, random)?;
     let mut sender = Sender::of(&mut session, random);

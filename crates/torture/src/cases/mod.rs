@@ -14,10 +14,11 @@ use virtio::Features;
 use crate::family::Family;
 pub use done::Done;
 
-/// Makes a case.
+/// Makes one case of a family.
 ///
 /// # Errors
-/// The back-end cannot be connected to, does not answer what is right, or this system has run out of something.
+/// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory
+/// or descriptors left.
 pub fn make(family: Family, path: &Path, random: &mut StdRng) -> io::Result<Done> {
     match family {
         Family::Order => messages::order(path, random),

@@ -83,7 +83,12 @@ fn fill_data(session: &Session, random: &mut StdRng) -> io::Result<()> {
     session.memory.write(DATA + 4096 * page, &table)
 }
 
-/// Cases of either layout: the back-end is shown one state after the other.
+/// Writes one hostile state after the other into the rings of a running session, and kicks. `layout` chooses split or
+/// packed rings (VIRTIO 1.3 §2.7, §2.8).
+///
+/// # Errors
+/// The back-end cannot be connected to or does not answer a correct session within 2 s or has not started its queues
+/// within 2 s; or this system has no memory or descriptors left.
 pub fn rings(path: &Path, layout: Features, random: &mut StdRng) -> io::Result<Done> {
     let optional =
         [Features::RING_INDIRECT_DESC, Features::RING_EVENT_IDX, Features::IN_ORDER, Features::NET_MRG_RXBUF];
@@ -113,7 +118,7 @@ pub fn rings(path: &Path, layout: Features, random: &mut StdRng) -> io::Result<D
         done.ring_states_seen += u64::from(seen != Seen::No);
         rings[at].unseen = if seen == Seen::No { rings[at].unseen + 1 } else { 0 };
         if seen == Seen::Stopped || rings[at].unseen >= UNSEEN {
-            // What it holds is the driver's once the back-end has let go of it.
+            // A stopped ring belongs to the driver again.
             let stopped = session.stop_queue(at);
             rings[at].begin_again(&session.memory)?;
             if !stopped || !session.start_again(at) {

@@ -47,7 +47,11 @@ fn transmit(session: &Session, count: u16) -> io::Result<()> {
     Ok(())
 }
 
-/// The file is cut off while a ring in it runs.
+/// Truncates the shared memory's file while a ring in it runs.
+///
+/// # Errors
+/// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory
+/// or descriptors left. The file cannot be truncated.
 pub fn shrink(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     let mut session = Session::begin(path, layout(random))?;
     transmit(&session, 8)?;
@@ -68,14 +72,18 @@ pub fn shrink(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     Ok(Done { ring_states: 3, ring_states_seen, closed, ..Done::default() })
 }
 
-/// A call that is full and blocks whoever writes it.
+/// A call eventfd that is full: a write to it blocks.
 fn call_that_blocks() -> io::Result<OwnedFd> {
     let call = eventfd(0, EventfdFlags::CLOEXEC)?;
     rustix::io::write(&call, &(u64::MAX - 1).to_ne_bytes())?;
     Ok(call)
 }
 
-/// Calls that are full and block, while frames are sent.
+/// Gives the queues a call eventfd that is full and blocks its writer, while frames are sent.
+///
+/// # Errors
+/// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory
+/// or descriptors left.
 pub fn full_eventfd(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     let call = call_that_blocks()?;
     let mut session = Session::begin(path, layout(random))?;
@@ -91,7 +99,11 @@ pub fn full_eventfd(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     Ok(Done { ring_states: 1, closed, ..Done::default() })
 }
 
-/// Half a message, then nothing; or questions, and nobody who reads the answers.
+/// Sends half a message and stops, or sends questions and reads no answers.
+///
+/// # Errors
+/// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory
+/// or descriptors left.
 pub fn slow(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     let mut done = Done::default();
     let mut front_end = match random.random_bool(0.1) {
