@@ -1,4 +1,4 @@
-//! Limits on figures, from a file: what somebody wants of them stands there, and not in the tables.
+//! Limits on figures, read from a file: the tables hold no requirements.
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
@@ -17,7 +17,7 @@ pub struct Gate {
     limit: Vec<Limit>,
 }
 
-/// Of which figures, and what they must be. What is left out is any.
+/// Which figures are limited, and their limit. A field that is left out matches any value.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Limit {
@@ -53,11 +53,16 @@ struct Figure {
     peer: Option<System>,
     rounds: usize,
     value: f64,
-    /// It may be more, so it misses no least.
+    /// The true value may be higher, so it cannot miss a `min`.
     at_least: bool,
 }
 
 impl Gate {
+    /// Reads a file of limits.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no TOML of this form, or sets no limit; or a limit has neither `min` nor `max`,
+    /// both, or a number that is not finite.
     pub fn read(file: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
         Gate::parse(&text).with_context(|| format!("the gate file {}", file.display()))

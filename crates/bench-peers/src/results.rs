@@ -127,7 +127,7 @@ fn commit() -> Option<String> {
     Some(String::from_utf8(said).ok()?.trim().to_owned())
 }
 
-/// The file of a program of this repository is named from its root: the raw file goes to others.
+/// Names a program of this repository relative to the repository's root, because the results file is published.
 fn relative(mut program: Program) -> Program {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/bench-peers");
     if let Ok(file) = program.file.strip_prefix(root) {
@@ -153,6 +153,10 @@ impl Results {
         }
     }
 
+    /// Reads a results file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no JSON, is of another schema, or has other fields.
     pub fn load(file: &Path) -> Result<Self, LoadError> {
         measure::load::load(file, SCHEMA, "`bench-peers`")
     }

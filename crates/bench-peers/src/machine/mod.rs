@@ -19,29 +19,32 @@ const WAITING: f64 = 0.4;
 const LIMIT_TIME: Duration = Duration::from_millis(25);
 pub const PAUSE: Duration = Duration::from_millis(10);
 
-/// The driver's CPU and the switch's, and what is known of them. The systems rest while it is looked at.
+/// The driver's CPU and the switch's, and what is known of them. The systems rest while the CPUs are measured.
 pub struct Machine {
     pub driver_cpu: usize,
     pub switch_cpu: usize,
     baseline: Baseline,
-    /// For SMT-undisturbed cores, so far.
+    /// Time spent waiting for SMT-undisturbed cores so far.
     pub waited: Duration,
 }
 
 /// One look, before or after a trial.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct State {
-    /// Core-to-core latency of a cache line.
+    /// Core-to-core latency of a cache line, in ns.
     pub line_ns: f64,
-    /// What some arithmetic took the driver's core and the switch's: half as long again where a core's SMT sibling was
-    /// at work.
+    /// How long a piece of arithmetic took on the driver's core and on the switch's, in ns: about 1.5 times as long
+    /// while the core's SMT sibling is at work.
     pub arithmetic_ns: [f64; 2],
     /// The SMT sibling of one of the cores is at work.
     pub shared: bool,
 }
 
 impl Machine {
-    /// The first CPU that this process may use is the driver's, the last one the switch's.
+    /// Chooses the CPUs: the first that this process may use is the driver's, the last one the switch's.
+    ///
+    /// # Errors
+    /// The process's CPUs cannot be asked for, or it may use only one.
     pub fn pick() -> anyhow::Result<Self> {
         let cpus = linux::cpus::usable().context("asking for this process's CPUs")?;
         ensure!(
@@ -52,6 +55,10 @@ impl Machine {
         Ok(Machine { driver_cpu, switch_cpu, baseline: Baseline::default(), waited: Duration::ZERO })
     }
 
+    /// Measures the state of both cores and the core-to-core latency between them.
+    ///
+    /// # Errors
+    /// A thread cannot be bound to one of the two CPUs, or a measuring thread panics.
     pub fn look(&mut self) -> anyhow::Result<State> {
         let times = measure::siblings::arithmetic_ns(&[self.driver_cpu, self.switch_cpu])
             .context("measuring what the cores can do")?;
@@ -63,8 +70,12 @@ impl Machine {
         Ok(State { line_ns, arithmetic_ns: [times[0], times[1]], shared })
     }
 
-    /// The cache-transfer limit of a cell: a turn of its own beside the systems', for what a line costs changes from one
-    /// moment to the next.
+    /// Measures the cache-transfer limit of a cell, in frames per second. It has a turn of its own beside the
+    /// systems', because the cost of a cache line changes from one moment to the next.
+    ///
+    /// # Errors
+    /// The cell has no rings (TAPs), its frame size is out of range, or a thread cannot be bound to one of the two
+    /// CPUs.
     pub fn transfer_limit(&self, cell: &Cell, huge_pages: bool) -> anyhow::Result<f64> {
         let path = cell.path.context("TAPs have no rings")?;
         let ring = Ring { packed: path.is_packed(), in_order: path.is_in_order() };
@@ -72,7 +83,7 @@ impl Machine {
             (cell.topology != Topology::HostToGuest, cell.topology != Topology::GuestToHost);
         let bytes = FrameSize::with_fcs(cell.frame_bytes)?.in_buffer();
         let lines = LinesPerFrame::of(bytes, to_switch, to_driver);
-        // The buffers are the driver's, so it says where they lie: the same lines are to be moved.
+        // The driver allocates the buffers, so the driver decides their spacing: the same lines are to be moved.
         let spacing = match cell.driver {
             DriverKind::Dpdk if !huge_pages => Spacing::Pages,
             _ => Spacing::OddLines,
@@ -82,7 +93,7 @@ impl Machine {
             .context("measuring the cache-transfer limit")
     }
 
-    /// Whether less than its part of the time went into waiting.
+    /// Whether waiting has taken less than its part of `elapsed`.
     pub fn may_wait(&self, elapsed: Duration) -> bool {
         self.waited <= elapsed.mul_f64(WAITING)
     }

@@ -1,4 +1,4 @@
-//! Who takes turns in a cell: a system with a driver at its other end.
+//! The contestants that take turns in a cell: a system with a driver at its other end.
 use std::time::Duration;
 
 use linux::interrupt;
@@ -13,12 +13,20 @@ use crate::results::Measured;
 pub trait Contestant {
     fn system(&self) -> System;
 
-    /// Before the first trial in a cell: links come up, caches become warm.
+    /// Called before the first trial in a cell: links come up, caches become warm.
+    ///
+    /// # Errors
+    /// As in [`Contestant::trial`].
     fn prepare(&mut self, cell: &Cell) -> anyhow::Result<()> {
         self.trial(cell, SETTLE).map(drop)
     }
 
-    /// Traffic for a moment, then a window of this length. All rest before and after it.
+    /// Sends traffic for a moment, then measures over a window of length `time`. The contestant rests before and
+    /// after.
+    ///
+    /// # Errors
+    /// The run was interrupted; or the system or the driver has ended, does not answer, or its answer lacks a
+    /// counter. The contestant may then be in any state.
     fn trial(&mut self, cell: &Cell, time: Duration) -> anyhow::Result<Measured>;
 }
 

@@ -27,6 +27,12 @@ enum Kind {
 }
 
 impl Device {
+    /// Starts a system with the sockets of a topology, and waits until it listens on them. Open vSwitch connects by
+    /// itself.
+    ///
+    /// # Errors
+    /// The program is missing or ends, a setting is refused (Open vSwitch's ports and flows), or it does not listen
+    /// on its sockets in time. The kernel bridge has no rings and is always refused.
     pub fn start(
         system: System,
         topology: Topology,
@@ -83,7 +89,10 @@ impl Device {
         }
     }
 
-    /// The drivers are there: waits until the system knows.
+    /// Waits until the system has noticed that the drivers are connected.
+    ///
+    /// # Errors
+    /// Open vSwitch does not report a port's link in time, or does not answer.
     pub fn wait_for_links(&self) -> anyhow::Result<()> {
         if let Kind::Ovs(ovs) = &self.kind {
             for port in ["a", "b"] {
@@ -93,7 +102,10 @@ impl Device {
         Ok(())
     }
 
-    /// From now on frames are moved, of this size where it makes them.
+    /// Starts moving frames, of `frame_bytes` bytes with frame check sequence where the system makes them.
+    ///
+    /// # Errors
+    /// The process has ended, does not answer a command, or cannot be sent SIGCONT.
     pub fn begin(&mut self, topology: Topology, frame_bytes: u16) -> anyhow::Result<()> {
         match &mut self.kind {
             Kind::Switch(_) => Ok(()),
@@ -119,8 +131,11 @@ impl Device {
         }
     }
 
-    /// Nothing is moved any more, and no CPU is used. Open vSwitch polls for ever: it stands still while others are
-    /// measured.
+    /// Stops moving frames, so that the system uses no CPU. Open vSwitch polls for ever and is stopped by SIGSTOP
+    /// while other systems are measured.
+    ///
+    /// # Errors
+    /// The process has ended, does not answer a command, or cannot be sent SIGSTOP.
     pub fn end(&mut self) -> anyhow::Result<()> {
         match &mut self.kind {
             // It sleeps when nothing comes.
@@ -131,7 +146,10 @@ impl Device {
         }
     }
 
-    /// Goes on after [`Device::end`].
+    /// Lets Open vSwitch run again after [`Device::end`]. Other systems need nothing.
+    ///
+    /// # Errors
+    /// The process of Open vSwitch has ended and cannot be sent SIGCONT.
     pub fn resume(&self) -> anyhow::Result<()> {
         match &self.kind {
             Kind::Ovs(ovs) => signal(ovs.id(), Signal::CONT),
@@ -139,7 +157,10 @@ impl Device {
         }
     }
 
-    /// Its counters now.
+    /// Reads the system's counters.
+    ///
+    /// # Errors
+    /// The process has ended or does not answer, or its answer lacks a counter.
     pub fn read(&mut self, topology: Topology) -> anyhow::Result<Reading> {
         let elapsed_ns = self.begin.elapsed().as_nanos() as f64;
         match &mut self.kind {

@@ -21,14 +21,18 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A driver for every port of the device.
+    /// Starts testpmd with a port for every port of the device.
+    ///
+    /// # Errors
+    /// A socket that an earlier process has left cannot be removed, testpmd does not start, or a link does not come
+    /// up in time.
     pub fn start(path: RingPath, device: &Device, plan: &RunPlan) -> anyhow::Result<Self> {
         let mut settings = settings(plan, device.sockets.len());
         for (socket, address) in device.sockets.iter().zip(ADDRESSES) {
             let mut vdev = path.driver(Vdev::virtio_user(socket)).argument("mac", address);
             if device.system.is_ovs() {
                 vdev = vdev.other_role();
-                // One that was killed leaves its socket, and the next does not replace it.
+                // A killed driver leaves its socket, and the next driver does not replace it.
                 match std::fs::remove_file(socket) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                         return Err(error).with_context(|| format!("removing {}", socket.display()));
@@ -59,6 +63,10 @@ impl Driver {
         self.testpmd.id()
     }
 
+    /// Starts sending, receiving or forwarding frames of `frame_bytes` bytes with frame check sequence.
+    ///
+    /// # Errors
+    /// testpmd has ended, or does not answer a command.
     pub fn begin(&mut self, topology: Topology, frame_bytes: u16) -> anyhow::Result<()> {
         let forward = match topology {
             Topology::GuestToHost => Forward::TxOnly,
@@ -73,12 +81,19 @@ impl Driver {
         Ok(())
     }
 
+    /// Stops forwarding.
+    ///
+    /// # Errors
+    /// testpmd has ended, or does not answer a command.
     pub fn end(&mut self) -> anyhow::Result<()> {
         Ok(self.testpmd.stop_forwarding().map(drop)?)
     }
 
-    /// Frames per second over all ports since it was last asked, by testpmd's own clock: what it received,
-    /// or got rid of where it only sends.
+    /// Frames per second over all ports since the last call, by testpmd's own clock: frames that it received or,
+    /// where it only sends, transmitted.
+    ///
+    /// # Errors
+    /// testpmd has ended, or does not answer a command.
     pub fn frames_per_second(&mut self, topology: Topology) -> anyhow::Result<f64> {
         let mut sum = 0;
         for port in 0..self.ports {
@@ -88,6 +103,10 @@ impl Driver {
         Ok(sum as f64)
     }
 
+    /// Reads the counters of the packet thread.
+    ///
+    /// # Errors
+    /// testpmd has ended, or does not answer a command.
     pub fn read(&mut self, topology: Topology) -> anyhow::Result<Reading> {
         let stats = self.testpmd.forward_stats()?;
         let elapsed_ns = self.begin.elapsed().as_nanos() as f64;

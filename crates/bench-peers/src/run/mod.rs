@@ -36,7 +36,11 @@ struct Bench<'a> {
     start: u32,
 }
 
-/// The bridge, and all paths once for each start; what fails is left out with its reason, and the others go on.
+/// Measures the bridge, and all ring paths once for each start. What fails is left out of the results with its
+/// reason, and the others go on.
+///
+/// # Errors
+/// The run was interrupted, a temporary folder cannot be made, or the results file cannot be written.
 pub fn run(
     tautline: &Path,
     machine: &mut Machine,

@@ -15,7 +15,10 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Trials of which one must pass before a load counts as carried: a pause of the machine loses frames at any load.
 const VERIFICATION_TRIALS: u32 = 5;
 
-/// `tautline switch`. It prints its counters on SIGUSR1.
+/// Starts `tautline switch`. It prints its counters on SIGUSR1.
+///
+/// # Errors
+/// The program cannot be started.
 pub fn switch(
     system: System,
     sockets: &[PathBuf],
@@ -33,8 +36,12 @@ pub fn switch(
     Ok(Answering::start(program, &arguments)?)
 }
 
-/// `tautline rfc2544` from and to these ports: throughput of this cell's frames, both directions at once where there
-/// are two ports.
+/// Runs `tautline rfc2544` from and to these ports: throughput of this cell's frames, in both directions at once
+/// where there are two ports.
+///
+/// # Errors
+/// The program cannot be started, does not end within 120 s, or ends with an error; or its results file cannot be
+/// read or has no size.
 pub fn rfc2544(
     cell: &Cell,
     ports: &[String],
