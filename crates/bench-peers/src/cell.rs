@@ -141,7 +141,7 @@ impl System {
     }
 }
 
-/// Who drives the guest's end of the rings.
+/// The program that drives the guest's end of the rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriverKind {

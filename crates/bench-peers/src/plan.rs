@@ -133,9 +133,9 @@ impl PlannedCell {
 }
 
 impl RunPlan {
-    /// With all that was not said.
+    /// Fills in the settings that were not given.
     pub fn complete(mut self) -> Self {
-        // Whoever names sizes wants all rounds of them.
+        // Sizes that the user names have all rounds.
         self.rounds_between =
             if self.sizes.is_empty() { self.rounds.min(ROUNDS_BETWEEN) } else { self.rounds };
         let (paths, sizes) = match self.quick {

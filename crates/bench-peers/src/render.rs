@@ -198,7 +198,8 @@ const ZERO_LOSS: &[Column<ZeroLoss>] = &[
     ("at 90 %", |row| latency(row, 90)),
 ];
 
-/// At all of the throughput the queues are full whenever anybody pauses, and the generator is at its own limit.
+/// The latency at a percentage of the throughput. At 100 % it is not shown: the queues fill at every pause of a
+/// thread, and the generator is at its own limit.
 fn latency(row: &ZeroLoss, percent: u8) -> String {
     let at = row.found.latency.iter().find(|latency| latency.percent_of_throughput == percent);
     let known = at.and_then(|latency| latency.histogram.as_ref()).filter(|histogram| histogram.count() > 0);

@@ -3,7 +3,7 @@
 //! [`costs::measure`] times what a virtual machine pays on this very machine: exits, interrupts, wake-ups, faults on
 //! fresh memory. `micro_vm` is the virtual machine that it does this with. x86-64 only; elsewhere [`costs::measure`]
 //! says so. [`trace`] counts and times the exits of a running guest; [`events`] is a trace of all that a packet
-//! passes, [`path`] its steps, and [`worst`] who had the time of the longest latency. [`interrupts`] tells which
+//! passes, [`path`] its steps, and [`worst`] what took the time of the longest latency. [`interrupts`] tells which
 //! of its interrupts the host's software delivered. [`runs_unmodified_guests`] finds out in seconds what booting a guest
 //! would find out in a minute.
 //!

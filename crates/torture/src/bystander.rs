@@ -27,15 +27,15 @@ const NUMBER_BYTES: usize = HEADER_BYTES + 8;
 /// so none is lost here, however long the switch does not get a CPU, and a right switch drops none.
 const WINDOW: u64 = 128;
 const BROADCASTS: u64 = 64;
-/// Of the first flow, the only one.
+/// The number of the only flow.
 const FLOW: u16 = 0;
-/// Of a burst.
+/// Frames of a burst.
 const BURST: usize = 32;
-/// What was not sent for so long is not made up for: a longer burst would measure something else.
+/// Frames that are overdue by more are not sent later: a longer burst would measure something else.
 const BEHIND: Duration = Duration::from_millis(10);
-/// Where nothing is to do.
+/// The pause of the thread while it has nothing to do.
 const PAUSE: Duration = Duration::from_micros(50);
-/// How long a frame may be under way; one that is lost must not hold a place in the window for ever.
+/// How long a frame may be under way. After that it counts as lost and frees its place in the window.
 const LATE: Duration = Duration::from_secs(2);
 
 /// What became of the bystanders' frames.
@@ -183,8 +183,8 @@ struct Traffic {
     rate: u32,
 }
 
-/// Numbered: a hostile front-end may send again what it has got itself. Behind a later number that makes up for no frame
-/// that is lost; before it, nobody can tell.
+/// Numbered broadcasts. A hostile front-end may send back a broadcast that it received. Such an echo is recognised
+/// behind a later number; before it, an echo cannot be told from the original.
 struct Broadcasts {
     sent: u64,
     received: u64,
@@ -219,7 +219,8 @@ impl Broadcasts {
         frame
     }
 
-    /// Whether it is one; counted where it was not there before. None comes back to whom it came from but as an echo.
+    /// Whether a frame is a broadcast. Its first arrival is counted as received, any other as an echo. At its origin
+    /// a broadcast can only be an echo.
     fn arrived(&mut self, frame: &[u8], at_its_origin: bool) -> bool {
         let is_one = frame.starts_with(&Self::header());
         let number = frame.get(HEADER_BYTES..NUMBER_BYTES).and_then(|bytes| bytes.try_into().ok());
@@ -369,7 +370,7 @@ mod tests {
         let mut broadcasts = Broadcasts::new();
         let [first, second, third] = [0; 3].map(|_| broadcasts.next());
         assert!(broadcasts.arrived(&first, false) && broadcasts.arrived(&third, false));
-        // One is lost, and comes back from somebody who had got it; so does the last.
+        // The second is lost, and comes back from a front-end that received it; so does the third.
         assert!(broadcasts.arrived(&second, false) && broadcasts.arrived(&third, false));
         assert_eq!((broadcasts.sent, broadcasts.received, broadcasts.echoed), (3, 2, 2));
         // The next is lost, too, and its echo comes to both.

@@ -1,7 +1,7 @@
 //! The results file of `tautline rfc2544`: everything that is printed, and every trial behind it.
 //!
 //! [`Run`] is the whole file. Units are in the names: `_ns` nanoseconds, `_fps` frames per second, `_s` seconds.
-//! docs/results-schema.md has the same for those who read the JSON with something else.
+//! docs/results-schema.md describes the file for other readers of the JSON.
 //! [`Recorder`](crate::recorder::Recorder) writes the file anew after each trial.
 use std::path::Path;
 

@@ -57,9 +57,9 @@ impl Bench<'_> {
         best.map(|(_, found)| found).ok_or_else(|| anyhow::anyhow!("no search"))
     }
 
-    /// What two TAPs in the kernel's own bridge pass. There are no ring paths, so it is measured once.
+    /// Measures the kernel's own bridge between two TAPs. The bridge has no ring paths, so it is measured once.
     pub(super) fn kernel_bridge(&mut self) -> anyhow::Result<()> {
-        // Who sends to a TAP does the bridge's work as well, within the same system call: there is no switch core.
+        // A write to a TAP does the bridge's work as well, within the same system call: there is no switch core.
         for frame_bytes in self.plan.bridge_sizes() {
             let cell =
                 Cell { driver: DriverKind::Tautline, topology: Topology::Vm2vm, path: None, frame_bytes };

@@ -3,14 +3,14 @@
 use linux::child::end_with;
 use rustix::process::{Pid, Signal};
 
-/// Tells a probe who started it.
+/// The environment variable that holds the process id of a probe's parent.
 pub const VARIABLE: &str = "TAUTLINE_PROBE_PARENT";
 
-/// Lets this process be killed when the one that started it ends. Called again after every change of
-/// credentials, and a new user namespace is one.
+/// Lets the kernel kill this process when its parent ends. To be called again after every change of credentials, such
+/// as a new user namespace, which clears the setting.
 pub fn end_with_parent() {
     let parent = std::env::var(VARIABLE).ok().and_then(|text| Pid::from_raw(text.parse().ok()?));
-    // Without the variable somebody runs the probe by hand.
+    // Without the variable the probe was started by hand.
     if let Some(parent) = parent
         && end_with(parent, Signal::KILL).is_err()
     {

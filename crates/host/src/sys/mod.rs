@@ -179,6 +179,6 @@ fn result(returned: c_long) -> io::Result<c_long> {
 /// Takes a system call's new descriptor, or its error.
 fn owned(fd: c_long) -> io::Result<OwnedFd> {
     let fd = result(fd)?;
-    // SAFETY: the callers pass the result of a call that makes a new descriptor; nobody else owns it.
+    // SAFETY: the callers pass the result of a call that makes a new descriptor, which nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
 }

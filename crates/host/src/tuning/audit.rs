@@ -21,7 +21,7 @@ pub struct Finding {
     pub wanted: String,
     /// Why, in one line.
     pub why: String,
-    /// Who says so.
+    /// The source of the rule.
     pub source: String,
     /// What a change may break.
     pub risk: String,
@@ -83,7 +83,7 @@ impl Audit {
         self.findings.iter().filter(|finding| finding.state == state).count()
     }
 
-    /// Whether the host is as wanted, as far as anybody can tell: what is unknown has not passed.
+    /// Whether the host meets every rule. A rule whose state is unknown is not met.
     pub fn passed(&self) -> bool {
         self.count(State::Fail) == 0 && self.count(State::Unknown) == 0
     }

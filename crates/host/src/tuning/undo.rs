@@ -1,4 +1,4 @@
-//! Puts back what the journal says, the last first.
+//! Puts back the values that the journal names, the last written first.
 
 use std::path::Path;
 
@@ -8,19 +8,19 @@ use super::command_line::{CommandLine, is};
 use super::journal::{Entry, Journal};
 use super::tree::HostTree;
 
-/// How one value went back.
+/// The outcome of putting one value back.
 #[derive(Debug)]
 pub enum PutBack {
-    /// It is as it was found.
+    /// The value is as it was found.
     Restored {
-        /// What it was between, where that was not what had been written: somebody else changed it.
+        /// The value before it was put back, where another program had changed it since the write.
         meanwhile: Option<String>,
     },
-    /// The thread has ended, the device is gone: there is nothing left to put back.
+    /// The thread has ended or the device is gone: nothing is left to put back.
     Gone,
-    /// The host was booted anew, and values of the running kernel with it.
+    /// The host was rebooted, which reset all values of the running kernel.
     Rebooted,
-    /// It did not go.
+    /// The value could not be put back.
     Failed(Failure),
 }
 

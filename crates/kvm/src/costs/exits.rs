@@ -30,7 +30,7 @@ pub fn exit(bench: &mut Bench, row: &str, samples: usize) -> Result<Vec<u64>, Fa
     let (program, first) = program(row).unwrap_or_else(|| unreachable!("{row} is no row of exits"));
     pin(bench.settings.cpus[0])?;
     bench.vcpus[0].run(program, Arguments { samples, first, ..Default::default() })?;
-    // Nobody waited for it.
+    // No thread waited for the ioeventfd's signals.
     bench.vm.drain_ioeventfd();
     Ok(bench.vm.memory.words(SAMPLES[0], samples))
 }

@@ -45,7 +45,7 @@ const PATHS: Groups = &[
         "exceptions/page_fault_kernel",
     ],
 ];
-/// What an interrupt passes on its way into a guest, and who else had the CPUs.
+/// The steps of an interrupt on its way into a guest, and the other threads on the CPUs.
 const DELIVERIES: Groups = &[
     &[
         "kvm/kvm_entry",
@@ -62,7 +62,7 @@ const HANDLERS: &[&str] = &["irq/irq_handler_entry"];
 /// Where latencies begin and end.
 const LATENCIES: Groups =
     &[&["kvm/kvm_entry", "kvm/kvm_apic_accept_irq", "kvm/kvm_inj_virq", "sched/sched_waking"]];
-/// Who had the time of one: the guest's threads, and whoever was on their CPUs.
+/// What took the time of a latency: the guest's threads, and other work on their CPUs.
 const BLAME: Groups = &[
     &[
         "kvm/kvm_entry",
@@ -77,9 +77,9 @@ const BLAME: Groups = &[
     TIMER,
     &["exceptions/page_fault_user", "exceptions/page_fault_kernel"],
 ];
-/// In a guest: from an interrupt to the thread that it wakes, in user space, and who had the time meanwhile.
+/// In a guest: from an interrupt to the thread that it wakes, in user space, and what took the time meanwhile.
 const INSIDE: Groups = &[THREADS, INTERRUPTS, TIMER, &["raw_syscalls/sys_exit"]];
-/// Of these the kernel writes only what concerns the watched threads, and where it says so.
+/// Events that the kernel filters by the watched threads, with the field that names the thread.
 const FILTERED: &[(&str, &str)] =
     &[("exceptions/page_fault_user", "common_pid"), ("exceptions/page_fault_kernel", "common_pid")];
 const FILTERED_LATENCIES: &[(&str, &str)] =
@@ -89,11 +89,11 @@ const FILTERED_LATENCIES: &[(&str, &str)] =
 #[derive(Clone, Copy, Debug)]
 pub struct Selection {
     groups: Groups,
-    /// Without these there is no point.
+    /// Events without which a trace is useless: a kernel that lacks one is refused.
     pub(super) required: &'static [&'static str],
     /// Events that are wanted of some threads only, with the field that names the thread.
     pub(super) filtered: &'static [(&'static str, &'static str)],
-    /// For each CPU.
+    /// Size of the buffer for each CPU, in KiB.
     pub(super) buffer_kib: u32,
 }
 
@@ -113,7 +113,7 @@ impl Selection {
         buffer_kib: 512,
     };
 
-    /// Who had the time of a latency.
+    /// What took the time of a latency.
     pub const BLAME: Self = Self {
         groups: BLAME,
         required: &["kvm/kvm_entry", "kvm/kvm_exit", "sched/sched_switch", "sched/sched_waking"],
@@ -121,10 +121,11 @@ impl Selection {
         buffer_kib: 512,
     };
 
-    /// The same where a guest is asked meanwhile: its answers take long, and are many exits.
+    /// [`Selection::BLAME`] with larger buffers, for when the guest is asked meanwhile: its answers take long and
+    /// cause many exits.
     pub const BLAME_BESIDE_GUEST: Self = Self { buffer_kib: 2048, ..Self::BLAME };
 
-    /// In a guest: where interrupts end in user space, and who had the time on the way there.
+    /// In a guest: where interrupts end in user space, and what took the time on the way there.
     pub const INSIDE: Self = Self {
         groups: INSIDE,
         required: &["sched/sched_switch", "sched/sched_waking", "raw_syscalls/sys_exit"],
@@ -137,12 +138,12 @@ impl Selection {
         self.groups.iter().copied().flatten().copied()
     }
 
-    /// With no more room for each CPU than that.
+    /// The same events with buffers of at most `buffer_kib` KiB for each CPU.
     pub(super) fn at_most_kib(self, buffer_kib: u32) -> Self {
         Self { buffer_kib: self.buffer_kib.min(buffer_kib), ..self }
     }
 
-    /// On the host: what an interrupt passes on its way into a guest, and who else had the CPUs.
+    /// On the host: the steps of an interrupt on its way into a guest, and the other threads on the CPUs.
     pub fn interrupts(buffer_kib: u32) -> Self {
         let required = &["kvm/kvm_entry", "kvm/kvm_msi_set_irq", "sched/sched_switch"];
         Self { groups: DELIVERIES, required, filtered: &[], buffer_kib }

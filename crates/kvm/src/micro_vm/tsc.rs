@@ -1,8 +1,8 @@
-//! The time-stamp counter, and who emulates it.
+//! The time-stamp counter, and whether the CPU is emulated.
 
 use std::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
 
-/// The TSC when all before is done, before anything after begins.
+/// Reads the TSC after all earlier instructions have completed and before later ones begin, in ticks.
 #[allow(unused_unsafe, reason = "some of these are safe functions in newer versions of Rust")]
 pub fn stamp() -> u64 {
     // SAFETY: every 64-bit x86 CPU has both instructions; they touch no memory.

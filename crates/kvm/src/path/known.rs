@@ -30,7 +30,7 @@ impl Device {
         }
     }
 
-    /// From who is on the path.
+    /// The kind of device, derived from the places on the path.
     pub fn of(summary: Option<&Summary>, has_vfio: bool) -> Option<Self> {
         let Some(summary) = summary else { return has_vfio.then_some(Self::Direct) };
         let is_on = |found: &dyn Fn(&str) -> bool| {

@@ -1,8 +1,8 @@
 //! The path of a packet or an interrupt, step by step, out of a trace.
 //!
-//! From where it ends ([`follow`]) the trace is walked backwards ([`walk`]): who ran, who had woken it, what had
-//! interrupted whom. Packets of the same steps are counted together ([`summary`]). All of it is a pure function of
-//! [`crate::events::Trace`].
+//! The trace is walked backwards ([`walk`]) from where the path ends ([`follow`]): which thread ran, which one had
+//! woken it, and which interrupt came between. Packets of the same steps are counted together ([`summary`]). All of
+//! it is a pure function of [`crate::events::Trace`].
 
 pub mod explain;
 pub mod follow;

@@ -8,7 +8,7 @@ use super::summary::Summary;
 /// A lane is so wide.
 const LANE: usize = 18;
 
-/// The lanes of a diagram, in the order of their first step: who, and in which mode.
+/// The lanes of a diagram, in the order of their first step: the name and the mode of each.
 pub fn lanes(summary: &Summary) -> Vec<(String, &'static str)> {
     let mut lanes = Vec::new();
     for place in summary.steps.iter().flat_map(|step| [&step.from, &step.to]) {

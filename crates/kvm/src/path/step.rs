@@ -26,7 +26,7 @@ impl Mode {
     }
 }
 
-/// Who is where.
+/// What runs, in which mode, on which CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// `vCPU 0`, `vhost`, `QEMU`, another process's name, an interrupt's.
@@ -53,7 +53,7 @@ pub enum Arrow {
     WakeUp,
     /// A thread that was pushed aside runs again.
     Preemption,
-    /// A device works on a request, and says by an interrupt that it is done.
+    /// A device works on a request and signals its completion by an interrupt.
     Device,
 }
 
@@ -80,14 +80,14 @@ impl Arrow {
 /// One step of one packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// From whom.
+    /// Where the step begins.
     pub from: Place,
-    /// To whom.
+    /// Where the step ends.
     pub to: Place,
     /// How.
     pub arrow: Arrow,
     /// An exit's reason, a system call's name.
     pub what: String,
-    /// When it was done, ns.
+    /// When the step was done, ns.
     pub at: u64,
 }

@@ -29,9 +29,9 @@ pub struct Summary {
 /// One step of all packets alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Arrows {
-    /// From whom.
+    /// Where the step begins.
     pub from: Place,
-    /// To whom.
+    /// Where the step ends.
     pub to: Place,
     /// How.
     pub arrow: Arrow,

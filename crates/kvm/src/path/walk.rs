@@ -100,7 +100,7 @@ impl<'a> Walker<'a> {
         all[..all.partition_point(|other| *other < index)].iter().rev().copied()
     }
 
-    /// Who it is.
+    /// The name of a thread on a path.
     pub fn who(&self, pid: Pid) -> String {
         let name = self.trace.name(pid);
         match self.vcpus.get(&pid) {
@@ -286,7 +286,7 @@ impl<'a> Walker<'a> {
             match &event.kind {
                 Kind::Net { .. } if event.context != Context::Task => net = Some(at),
                 Kind::SoftirqEntry { .. } => in_softirq = false,
-                // What the guest asked for is done: on with whoever had handed it to the device.
+                // The guest's request is done: the walk goes on with the thread that handed it to the device.
                 Kind::BlockComplete { device, sector } if origin == Origin::GuestExit => {
                     return match self.issue(at, device, *sector) {
                         Some(issued) => Left::Device { done: at, issued },

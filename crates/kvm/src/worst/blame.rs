@@ -1,4 +1,4 @@
-//! Who had the time of a latency.
+//! What took the time of a latency.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,10 @@ use super::latency::Latency;
 use super::state::{GuestState, State, TIMER};
 use crate::events::{Event, Kind, Pid, Trace};
 
-/// So many timer interrupts within one latency are a storm,
+/// So many timer interrupts within one latency are a storm, if most come within [`STORM_INTERVAL`] of the one before.
 const STORM: usize = 4;
-/// if most come so soon after the one before, ns. A kernel's own tick comes each millisecond at most.
+/// The longest interval between timer interrupts of a storm, ns. A kernel's own tick comes at most once a
+/// millisecond.
 const STORM_INTERVAL: u64 = 400_000;
 /// A path is told by no more stretches than that: the longest.
 const MOST_STRETCHES: usize = 32;

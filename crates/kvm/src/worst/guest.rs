@@ -31,7 +31,7 @@ struct Handling {
     is_over: bool,
 }
 
-/// Finds them in a guest's events as they come.
+/// Finds arrivals in a guest's events as the events come.
 #[derive(Clone, Debug, Default)]
 pub struct GuestFollower {
     /// Of each CPU.
@@ -40,7 +40,7 @@ pub struct GuestFollower {
 }
 
 impl GuestFollower {
-    /// What ends here.
+    /// Takes the next event. Returns the arrival that it completes.
     pub fn follow(&mut self, event: &Event) -> Option<Arrival> {
         if event.context == Context::Task && !is_interrupt(&event.kind) {
             self.handling.remove(&event.cpu);
@@ -56,7 +56,7 @@ impl GuestFollower {
             Kind::SoftirqEntry { .. } => self.set_over(event.cpu, false),
             Kind::IrqExit | Kind::TimerExit | Kind::SoftirqExit => self.set_over(event.cpu, true),
             Kind::Waking { target } => {
-                // Whoever is woken again has slept meanwhile: in the kernel, or for somebody else.
+                // A thread that is woken again has slept meanwhile: in the kernel, or for another cause.
                 self.woken.remove(&target);
                 let handled = self.handling.get(&event.cpu)?.began;
                 if self.woken.len() < MOST_WOKEN {
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(at(169, 42, Context::Task, Kind::SyscallExit { number: 61 }).unwrap().handled, 166);
         at(170, 0, Context::Interrupt, Kind::Timer);
         at(175, 0, Context::Interrupt, Kind::Waking { target: 42 });
-        // Nobody is woken by the first of two interrupts of an idle CPU; a softirq belongs to the one before it.
+        // No thread is woken by the first of two interrupts of an idle CPU; a softirq belongs to the one before it.
         at(180, 42, Context::Task, Kind::SyscallExit { number: 1 });
         let softirq = || Kind::SoftirqEntry { action: "TIMER".into() };
         for (time, kind) in

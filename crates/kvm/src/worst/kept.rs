@@ -10,7 +10,7 @@ use super::latency::{Latency, Watched, latencies};
 use super::latest::Span;
 use crate::events::{Target, Trace};
 
-/// One latency, and who had its time.
+/// One latency, and what took its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Path {
     /// Which.
@@ -114,22 +114,22 @@ impl Kept {
         }
     }
 
-    /// How long all were.
+    /// The durations of all latencies.
     pub fn histogram(&self) -> &Histogram {
         &self.histogram
     }
 
-    /// The longest.
+    /// The longest latency.
     pub fn worst(&self) -> Option<Latency> {
         self.worst
     }
 
-    /// Its path; none where newer events took its place, or nobody has looked.
+    /// The path of the longest latency. None where newer events have replaced it, or it was not looked up.
     pub fn worst_path(&self) -> Option<&Path> {
         self.worst_path.as_ref().filter(|_| !self.is_new)
     }
 
-    /// The path of one as long as the median, or nearly.
+    /// The path of a latency about as long as the median.
     pub fn median_path(&self) -> Option<&Path> {
         self.median_path.as_ref()
     }

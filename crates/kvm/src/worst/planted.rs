@@ -147,7 +147,7 @@ fn what_was_under_way_already_is_named() {
             story.switch(1_000, 7, VCPU, 120).event(9_000, VCPU, Context::Task, Kind::Entry { vcpu: 0 });
         }),
         (Cause::Guest, &|story| {
-            // Nobody tells a running guest for long.
+            // A running guest is not notified for a long time.
             story.event(100, 0, Context::Interrupt, accept());
             story.event(90_000, VCPU, Context::Task, exit("interrupt"));
             story.event(2_000, VCPU, Context::Task, Kind::Entry { vcpu: 0 });

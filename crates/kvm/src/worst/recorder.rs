@@ -10,14 +10,14 @@ use super::guest::{Arrival, GuestFollower};
 use super::latest::{Latest, Span};
 use crate::events::{Arrived, Pipe, Rate, Selection, Trace};
 
-/// A guest mounts it there.
+/// Where a guest mounts tracefs.
 const TRACEFS: &str = "/sys/kernel/tracing";
-/// One answer holds no more than that: the latest.
+/// The most arrivals in one answer; the latest are kept.
 const MOST_ARRIVALS: usize = 10_000;
 /// Readings for one answer: what the kernel goes on to write meanwhile is for the next.
 const MOST_READINGS: usize = 4;
 
-/// What came since it was asked last, in ticks of the guest's counter.
+/// What was recorded since the last request, in ticks of the guest's time-stamp counter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct News {
     /// Threads that came to user space after an interrupt.
@@ -31,9 +31,9 @@ pub struct GuestRecorder {
     pipe: Pipe,
     follower: GuestFollower,
     latest: Latest,
-    /// What the next news tell.
+    /// What the next call of [`GuestRecorder::news`] returns.
     news: News,
-    /// Removed last, when nobody has a file of it open.
+    /// Dropped last, when none of the instance's files is open.
     _instance: Instance,
 }
 

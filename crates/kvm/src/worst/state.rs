@@ -1,4 +1,4 @@
-//! Who has the time of a thread, at any time of a trace.
+//! What takes the time of a thread, at any point of a trace.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ struct Cpu {
 impl Cpu {
     fn see(&mut self, event: &Event) {
         if event.context == Context::Task {
-            // Whoever does something by itself is there, and no interrupt is.
+            // A thread that acts in its own context runs on this CPU, and no interrupt is being handled.
             self.running = self.running.filter(|(pid, _)| *pid == event.pid).or(Some((event.pid, ORDINARY)));
             (self.interrupt, self.softirq) = (None, None);
         }
@@ -48,13 +48,13 @@ pub struct State<'a> {
     trace: &'a Trace,
     pid: Pid,
     cpus: HashMap<u32, Cpu>,
-    /// It sleeps, and nobody has woken it.
+    /// The thread sleeps and has not been woken.
     asleep: bool,
-    /// It waits for memory that is not there.
+    /// The thread waits for a page fault to be handled.
     faulting: bool,
     /// An exit is handled in user space, until the guest is entered again.
     in_user: bool,
-    /// Its guest's code runs.
+    /// The guest's code runs.
     in_guest: bool,
     /// Whether the trace says when a guest is left.
     has_exits: bool,
@@ -93,7 +93,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Who has the thread's time now, if the CPU on which it runs next is this one.
+    /// What takes the thread's time now, if `cpu` is the CPU on which it runs next.
     pub fn cause(&self, cpu: u32, first_on: impl FnOnce() -> Pid) -> Cause {
         let known = self.cpus.get(&cpu);
         if self.asleep && self.faulting {
@@ -148,7 +148,7 @@ impl<'a> GuestState<'a> {
         }
     }
 
-    /// Who has the time of the guest while it runs.
+    /// What takes the guest's time while the guest runs.
     pub fn cause(&self) -> Cause {
         match (self.cpu.interrupt(), self.cpu.running) {
             (Some(name), _) => Cause::GuestInterrupt(name.clone()),

@@ -52,7 +52,7 @@ pub struct Plan {
     pub latency: bool,
 }
 
-/// One direction: who sends what to whom.
+/// One direction: the sending end, its frames, and the receiving end.
 #[derive(Debug)]
 pub struct Lane {
     /// The end that sends, by its number in the rig.

@@ -33,8 +33,8 @@ pub fn run() -> Result<Finding, Failure> {
             "see dmesg; the locked-memory limit may be low",
         )
     })?;
-    // Up to Linux 6.3 the worker is a kernel thread; from 6.4 a task of its owner, in its cgroup. It
-    // matters for pinning and for whom its time is charged to.
+    // Up to Linux 6.3 the worker is a kernel thread; from 6.4 on it is a task of its owner, in the owner's cgroup.
+    // The difference decides how the worker is pinned and which cgroup its CPU time is charged to.
     let worker = match own_worker() {
         Some(name) => format!("its worker {name} is a task of the owner (pin and charge it with QEMU)"),
         None => "its worker is a kernel thread (pin it by itself)".into(),

@@ -1,4 +1,4 @@
-//! Who is on which memory node, and the shares of the cache.
+//! Placement on memory nodes, and the shares of the cache.
 
 use std::collections::BTreeSet;
 

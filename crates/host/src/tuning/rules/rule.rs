@@ -14,7 +14,7 @@ pub struct Rule {
     pub title: &'static str,
     /// Why, in one line.
     pub why: &'static str,
-    /// Who says so.
+    /// The source of the rule.
     pub source: &'static str,
     /// What a change may break.
     pub risk: &'static str,
