@@ -45,9 +45,9 @@ reasons! {
     Disabled = "queue disabled",
     /// The receiver has no queue running.
     NotConnected = "receiver not connected",
-    /// It would go back where it came from, or there is no other port.
+    /// The frame would go back to the port that it came from, or there is no other port.
     NowhereToGo = "nowhere to go",
-    /// More frames for everybody came from its port than that may send.
+    /// The port has sent more flooded frames (broadcast, multicast, unknown receivers) than its limit.
     FloodLimit = "flood limit",
     /// More came from its port than may.
     Policed = "policed",

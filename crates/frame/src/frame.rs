@@ -40,7 +40,7 @@ pub(crate) struct FrameMeta {
     pub skip: u32,
     /// Length of the frame.
     pub len: u32,
-    /// It has one slice, and its sender left nothing to be done: nearly all are so.
+    /// The frame has one slice and no offload is left to be done, as nearly all frames.
     pub simple: bool,
 }
 

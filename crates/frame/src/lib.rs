@@ -1,4 +1,4 @@
-//! The contract between whoever has frames and whoever passes them on: frames, batches, sources, sinks.
+//! The contract between ports, which have frames, and workers, which pass them on: frames, batches, sources, sinks.
 //!
 //! The peer at the other end of a port is called the *guest*, also where it is a kernel or a file: a [`Source`] has
 //! frames *from the guest*, a [`Sink`] takes frames *to the guest*.

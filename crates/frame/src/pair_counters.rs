@@ -13,7 +13,7 @@ pub struct PairCounters {
 }
 
 impl PairCounters {
-    /// Those of one queue.
+    /// The counters of one queue.
     pub fn of(&self, side: Side) -> &Arc<QueueCounters> {
         match side {
             Side::FromGuest => &self.from_guest,

@@ -1,4 +1,4 @@
-//! How a ring stands, for whoever looks.
+//! The state of a ring, for reports.
 use virtio::RingLayout;
 use virtqueue::{DeviceQueue, Position};
 

@@ -5,7 +5,7 @@ use crate::wide;
 use crate::word::{Chunk, Word};
 
 /// Copies `len` bytes, reading each source byte once and writing each target byte once, without telling
-/// the compiler that nobody else touches them: the accesses of [`Word`] can neither be repeated, dropped,
+/// the compiler that no other thread touches them: the accesses of [`Word`] can neither be repeated, dropped,
 /// nor turned into a `memcpy` that assumes so.
 ///
 /// # Safety

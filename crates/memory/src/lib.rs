@@ -1,7 +1,7 @@
 //! Memory shared with a guest, a peer or the kernel.
 //!
-//! Everything here is written by somebody else while it is read: another process, a guest, or the
-//! kernel. Three rules follow, and the types hold them (see `docs/decisions/peer-written-memory.md`):
+//! Another process, a guest or the kernel writes all of this memory while it is read. Three rules follow, and the
+//! types enforce them (see `docs/decisions/peer-written-memory.md`):
 //!
 //! - No Rust reference is ever formed to plain peer-written bytes. They are reached through
 //!   [`SharedSlice`], whose copies read each source byte exactly once. Ring words are atomics

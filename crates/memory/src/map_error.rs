@@ -69,7 +69,7 @@ pub enum MapError {
     TooMany {
         /// As many as there may be.
         limit: usize,
-        /// One peer's, or everybody's.
+        /// Of one peer, or of all peers.
         whose: &'static str,
     },
     /// A system call failed.

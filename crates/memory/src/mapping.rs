@@ -81,7 +81,7 @@ struct Pages {
     bytes: usize,
 }
 
-// SAFETY: whoever has it owns the mapping, and does nothing with it but unmap it.
+// SAFETY: the holder of this value owns the mapping, and does nothing with it but unmap it.
 unsafe impl Send for Pages {}
 
 impl Drop for Pages {

@@ -1,9 +1,10 @@
 //! Copies that go past the caches, straight to memory.
 //!
-//! A store first fetches the line it goes to, from whoever holds it. For a buffer that is written from end to end
-//! the old bytes are of no use, and if a core far away holds them, fetching costs more than all the rest.
-//! Non-temporal stores fill whole lines without it (AMD64 Architecture Programmer's Manual 1, 3.9.6; Intel SDM
-//! 1, 10.4.6.2). They are weakly ordered: nobody may be told of the bytes before [`NonTemporal::finish`].
+//! A store first fetches the line it goes to, from the cache or memory that holds it. For a buffer that is written
+//! from end to end the old bytes are of no use, and if a core far away holds them, fetching costs more than all the
+//! rest. Non-temporal stores fill whole lines without it (AMD64 Architecture Programmer's Manual 1, 3.9.6; Intel
+//! SDM 1, 10.4.6.2). They are weakly ordered: no other thread may be told of the bytes before
+//! [`NonTemporal::finish`].
 #![allow(unsafe_code)]
 
 use crate::SharedSlice;

@@ -27,8 +27,8 @@ const SHARED_MAPPINGS: usize = 1 << 15;
 
 static SHARED_IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-/// How many those are here: whoever keeps a mapping keeps its file open too, to hand it over. Half of the open files
-/// stay for all else.
+/// Most mappings of all peers together beyond the assured ones. The holder of a mapping keeps its file open too, to
+/// hand it over, so half of the open-files limit is left for other files.
 fn shared_mappings() -> usize {
     let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
     SHARED_MAPPINGS.min(files.unwrap_or(usize::MAX) / 2)
@@ -37,11 +37,12 @@ fn shared_mappings() -> usize {
 /// Which files a peer may share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backing {
-    /// Memory files only: tmpfs (memfd and `/dev/shm` among it), hugetlbfs, ramfs. A fault on them waits for nobody.
+    /// Memory files only: tmpfs (memfd and `/dev/shm` among it), hugetlbfs, ramfs. A page fault on them waits for
+    /// no disk, server or program.
     #[default]
     Ram,
-    /// Any regular file. Whoever serves its file system decides how long a fault takes: a disk, a server, or, with
-    /// FUSE, the peer itself; who maps it looks at that before.
+    /// Any regular file. The server of its file system decides how long a page fault takes: a disk, a remote host,
+    /// or, with FUSE, the peer itself.
     Any,
 }
 
@@ -63,11 +64,11 @@ pub struct Loss {
     pub cause: LossCause,
 }
 
-/// The memory that one peer shares: every mapping of it counts, whoever holds it still, and belongs to the same
-/// watch. Its descriptor becomes readable when a mapping is lost.
+/// The memory that one peer shares. Every mapping of it counts for as long as it has a holder. The descriptor of this
+/// value becomes readable when a mapping is lost.
 ///
 /// The limit holds for what is in use at a time. While one table of regions takes the place of another, both are
-/// mapped: twice the limit is refused here, and a table larger than the limit by whoever makes the table.
+/// mapped: twice the limit is refused here. The caller that makes a table refuses one that is larger than the limit.
 #[derive(Debug)]
 pub struct PeerMemory {
     limit_bytes: u64,

@@ -8,8 +8,8 @@ use crate::{AddressSpace, SharedSlice};
 
 /// Slices of peer memory in the order in which they were appended, kept mapped until they are cleared.
 ///
-/// The arena allocates when it grows and never again for bursts of the same size. It does not shrink: whoever
-/// fills it for a peer bounds what one burst may take.
+/// The arena allocates when it grows and never again for bursts of the same size. It does not shrink: the caller that
+/// fills it for a peer must bound the slices of one burst.
 #[derive(Debug, Default)]
 pub struct SgArena {
     /// `'static` in the arena's own books only: they are handed out for no longer than the arena is
@@ -47,7 +47,7 @@ impl SgArena {
         &self.slices[range.start as usize..range.end as usize]
     }
 
-    /// One of them.
+    /// One slice, by its index.
     #[inline(always)]
     pub fn slice(&self, index: u32) -> Option<SharedSlice<'_>> {
         self.slices.get(index as usize).copied()

@@ -15,10 +15,10 @@
 //! |---|---|---|
 //! | `BUS_ADRERR`: no page in the file | replaced: the file was shortened, or its file system is full | previous action |
 //! | `BUS_MCEERR_AR`: the page is poisoned | replaced: that memory is lost for this peer alone | previous action |
-//! | `BUS_MCEERR_AO`: poison that nobody touched | nothing: a touch raises the one above | previous action |
+//! | `BUS_MCEERR_AO`: poison that no thread touched | nothing: a touch raises the one above | previous action |
 //! | sent (`kill -BUS`), and all others | previous action | previous action |
 //!
-//! A signal that was sent is somebody's wish. By the previous action, as a rule the default, it ends the process.
+//! A signal that another process sent is passed to the previous action. By default that ends the process.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -39,7 +39,7 @@ pub(crate) struct Slot {
     len: AtomicUsize,
     /// Bytes of a page of its file. A huge page cannot be replaced in part.
     page: AtomicUsize,
-    /// Whoever holds the mapping holds this too.
+    /// Each holder of the mapping holds this too.
     peer: AtomicPtr<PeerMemory>,
     lost: AtomicBool,
 }
@@ -80,12 +80,12 @@ pub(crate) fn register(
     FREE_HINT.store(index + 1, Ordering::Relaxed);
     let slot = &MAPPINGS[index];
     USED_SLOTS.fetch_max(index + 1, Ordering::Release);
-    // Whoever sees one of these sees that the former mapping has gone.
+    // A reader that sees one of these stores sees that the former mapping has gone.
     slot.len.store(len, Ordering::Release);
     slot.page.store(page, Ordering::Release);
     slot.peer.store(Arc::as_ptr(peer).cast_mut(), Ordering::Release);
     slot.lost.store(false, Ordering::Release);
-    // Pairs with the handler's acquire load: whoever sees the start sees the rest.
+    // Pairs with the handler's acquire load: a handler that sees the start sees the other fields.
     slot.start.store(start, Ordering::Release);
     Some(slot)
 }
@@ -205,7 +205,7 @@ unsafe fn set_action(handler: libc::sighandler_t, flags: i32) -> io::Result<libc
 }
 
 extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // Whoever was interrupted may be about to read it.
+    // The interrupted code may be about to read errno.
     // SAFETY: the address of this thread's own errno, which lives as long as the thread.
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: the kernel passes a valid siginfo.

@@ -1,4 +1,4 @@
-//! Keyed hashes of a few words: whoever chooses the input and not the key cannot aim at a place.
+//! Keyed hashes of a few words: a sender that chooses the input without knowing the key cannot choose the hash.
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 

@@ -85,7 +85,7 @@ pub fn run_with(
     (output.said, flooded, asked.get())
 }
 
-/// The same with all ports up.
+/// Runs a program on a batch, with all ports up.
 pub fn run(program: &dyn Program, batch: &FrameBatch) -> Vec<Said> {
     run_with(program, batch, Recorder::default()).0
 }

@@ -25,7 +25,7 @@ pub enum Interest {
     Writable,
 }
 
-/// Why a port cannot be, or cannot go on.
+/// Why a port cannot be made or started, or cannot go on.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {why}; {remedy}")]
 pub struct PortError {

@@ -4,8 +4,8 @@ use vhost_user::SharedFd;
 
 /// What the other process needs: words, and the descriptors that they name by their place in `files`.
 ///
-/// Processes one version apart understand each other: whoever reads leaves fields aside that it does not know, and has
-/// a default for each that may be missing.
+/// Processes one version apart understand each other: the reader ignores fields that it does not know, and has a
+/// default for each that may be missing.
 #[derive(Debug, Default)]
 pub struct PortState {
     /// Of the kind of port that wrote it.

@@ -47,12 +47,12 @@ pub(crate) struct LogRateLimiter {
 }
 
 impl LogRateLimiter {
-    /// Enough for whoever does little wrong, and two lines in a second for whoever does all the time.
+    /// Enough lines for a peer with few mistakes, and two lines a second for a peer that makes mistakes all the time.
     pub fn new() -> Self {
         LogRateLimiter { bucket: TokenBucket::new(64, Duration::from_millis(500)), left_out: 0 }
     }
 
-    /// The line, with a word on those that are left out, or `None` if it is one of them.
+    /// The line to log, with the number of lines left out before it; `None` if this line is left out too.
     pub fn admit(&mut self, now: Instant, what: impl Display) -> Option<String> {
         if !self.bucket.take(now) {
             self.left_out += 1;

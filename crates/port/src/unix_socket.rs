@@ -23,7 +23,7 @@ pub(crate) fn check(kind: &str, path: &Path) -> Result<(), PortError> {
     Err(PortError::new(format!("use {kind}:{}", path.display()), why, "choose a shorter path"))
 }
 
-/// Connects if somebody listens; never waits, not even for a server whose queue of peers is full.
+/// Connects if a server listens. Never waits, not even for a server whose queue of peers is full.
 pub(crate) fn connect_now(path: &Path, guard: &Arc<DescriptorGuard>) -> io::Result<Connection> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -4,8 +4,8 @@ use virtio::net::MacAddress;
 /// Shortest Ethernet frame without its check sequence (IEEE 802.3 §3.2.7).
 const MIN_FRAME_BYTES: usize = 60;
 
-/// A reverse ARP request for itself, to everybody (RFC 903; the vhost-user message `SEND_RARP` asks for
-/// this one): bridges on its way learn the address.
+/// A broadcast reverse ARP request of a station for itself (RFC 903), as the vhost-user message `SEND_RARP` asks for.
+/// Bridges on its way learn the address.
 pub(crate) fn frame(address: MacAddress) -> [u8; MIN_FRAME_BYTES] {
     let mut frame = [0; MIN_FRAME_BYTES];
     let parts: [&[u8]; 9] = [

@@ -221,7 +221,7 @@ impl Attachments {
         }
     }
 
-    /// Who watches under this key; nobody any more, perhaps, or a port that rests.
+    /// The port and token that watch under this key; `None` if none do any more, or if the port rests.
     pub fn watcher(&self, key: u64) -> Option<(PortId, Token)> {
         self.keys.get(&key).filter(|(port, _)| !self.resting.rests(*port)).copied()
     }
@@ -399,7 +399,7 @@ impl Attachments {
         sources.into_iter().for_each(|(id, generation, source)| self.add_source(id, generation, source));
     }
 
-    /// A port without a queue has nobody behind it.
+    /// Forgets the stations behind a port that has no queue.
     fn forget_if_down(&self, port: PortId) {
         if !self.attached.keys().any(|(id, _)| id.port == port) {
             self.common.table.flush(port);

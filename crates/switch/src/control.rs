@@ -294,7 +294,7 @@ impl Control {
         }
     }
 
-    /// Those that were not removed, with their places.
+    /// The ports that were not removed, with their ids.
     pub(crate) fn present(&self) -> impl Iterator<Item = (PortId, &PortEntry)> {
         (0..).map(PortId).zip(&self.entries).filter(|(_, entry)| !entry.removed)
     }
@@ -340,7 +340,7 @@ impl Control {
         })
     }
 
-    /// The same for callers that end by a panic what they were asked to do. The port is gone then.
+    /// Calls a port, for callers whose own request fails if the port panics. The port is gone after a panic.
     pub(crate) fn try_call<T>(
         &mut self,
         index: usize,

@@ -1,8 +1,8 @@
-//! Copies of what passes a queue, for whoever looks.
+//! Copies of the frames that pass a queue, for an observer.
 //!
-//! A queue that is looked at stands inside another one that copies its frames into a ring of its own. The two change
-//! places between two bursts, so nothing is lost by it, and a queue that nobody looks at is not touched at all. A ring
-//! that is full drops copies and counts them; the frames themselves go on.
+//! An observed queue is wrapped in another one that copies its frames into a ring. The wrapper is put in place
+//! between two bursts, so no frame is lost, and a queue that is not observed is not touched at all. A full ring
+//! drops copies and counts them; the frames themselves go on.
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use port::in_memory::{InMemorySink, InMemorySource, QueueOptions, queue};
 
 use crate::{PortId, QueueId};
 
-/// Frames that wait for whoever looks at one queue.
+/// Most copies of one queue that wait for the observer.
 const WAITING: u16 = 1024;
 
 /// Whose copies.
@@ -36,7 +36,7 @@ pub struct Copied {
     pub counters: Arc<QueueCounters>,
 }
 
-/// Somebody who looks at a port.
+/// An observer of a port.
 pub(crate) struct Observer {
     pub id: CopiesId,
     pub port: PortId,
@@ -46,7 +46,7 @@ pub(crate) struct Observer {
     /// Copies of queues that are not attached now. A guest may stop and start its rings as often as it likes: each
     /// keeps one ring of copies, unless a worker has dropped the queue.
     spare: BTreeMap<(u16, Side), Copy>,
-    /// It was logged that a queue is not copied.
+    /// Whether it was logged that a queue is not copied.
     pub told: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Why a switch cannot be, or cannot go on.
+//! Why a switch cannot be made, changed, or continue.
 use std::io;
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use port::PortError;
 
 use crate::MAX_PORTS;
 
-/// What was put together does not fit.
+/// Why a switch cannot be put together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
     /// Two ports of one name.
@@ -37,7 +37,7 @@ pub enum SetupError {
     Burst(usize),
 }
 
-/// Why a switch ended by itself.
+/// Why a switch ended without a command of its operator.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A port could not begin.
@@ -48,10 +48,10 @@ pub enum RunError {
         /// Why.
         error: PortError,
     },
-    /// Another switch runs on, or has ended with what it had.
+    /// The other switch could not be taken over: it continues, or has ended with its ports.
     #[error("taking over: {0}")]
     TakeOver(String),
-    /// Every port has ended by an error.
+    /// All ports have ended by errors.
     #[error("no port is left; the last that ended was '{name}': {error}")]
     NoPortLeft {
         /// The port that ended last.
@@ -85,7 +85,7 @@ pub enum RunError {
         /// What the system said.
         source: io::Error,
     },
-    /// More threads are stuck than can be given up.
+    /// More threads are stuck than can be abandoned.
     #[error(
         "{threads} threads of workers are stuck, each for {} s or longer; see where they hang with \
          'cat /proc/PID/task/*/stack' and start the switch again",
@@ -110,38 +110,38 @@ pub enum RunError {
 /// Why a running switch was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// There is one.
+    /// Another port has this name.
     #[error("there is a port named '{0}' already; give another name, or remove that one first")]
     NameTwice(String),
-    /// There is none.
+    /// No port has this name.
     #[error("there is no port named '{name}'; the ports are {known}")]
     NoSuchPort {
         /// As given.
         name: String,
-        /// Those that there are.
+        /// The names that there are.
         known: String,
     },
-    /// No room for one more.
+    /// [`MAX_PORTS`] ports are there already.
     #[error("there are {MAX_PORTS} ports, the most that there can be; remove one first")]
     TooManyPorts,
-    /// A wire's end.
+    /// The port is an end of a wire.
     #[error("port '{0}' is the end of a wire; end the switch and start it without that wire")]
     Wired(String),
-    /// A mirror's end.
+    /// The port is an end of a mirror.
     #[error("port '{0}' is one end of a mirror; remove the mirror first")]
     Mirrored(String),
-    /// It could not start.
+    /// The port could not start, or could not hand over its state.
     #[error(transparent)]
     Start(#[from] PortError),
     /// The switch is about to end.
     #[error("the switch ends: {0}")]
     Ends(String),
-    /// The system refused.
+    /// The system refused a call.
     #[error("{action}: {source}")]
     System {
         /// What was tried.
         action: &'static str,
-        /// What it said.
+        /// What the system said.
         source: std::io::Error,
     },
 }

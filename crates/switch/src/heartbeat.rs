@@ -29,11 +29,11 @@ pub(crate) struct WorkerPosition {
 /// What the kernel says of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThreadState {
-    /// It runs or waits for a CPU, and has used so much CPU time since it began.
+    /// The thread runs or waits for a CPU. `cpu` is the CPU time that it has used since it began.
     Runnable { cpu: Duration },
-    /// It waits for something else.
+    /// The thread waits for something other than a CPU.
     Blocked,
-    /// Somebody has stopped it.
+    /// A signal or a debugger has stopped the thread.
     Stopped,
 }
 
@@ -75,7 +75,7 @@ impl Heartbeat {
         self.sink.store(NOWHERE, Ordering::Relaxed);
     }
 
-    /// It is in no queue for longer.
+    /// Notes that the worker is in no source any more.
     pub fn leave_source(&self) {
         self.source.store(NOWHERE, Ordering::Relaxed);
     }
@@ -86,7 +86,7 @@ impl Heartbeat {
         WorkerPosition { source: read(&self.source), sink: read(&self.sink) }
     }
 
-    /// Somebody else does its work from now on.
+    /// Marks the worker as abandoned: another thread does its work from now on.
     pub fn abandon(&self) {
         self.abandoned.store(true, Ordering::SeqCst);
     }

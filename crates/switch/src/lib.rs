@@ -21,13 +21,13 @@
 //!
 //! # Threads
 //!
-//! The control thread never touches a frame, and workers never touch a socket. A source belongs to one
-//! worker. A sink belongs to one worker too, unless more workers send to a port than it has sinks: then they
-//! share one. Each is claimed for a burst at a time, which is the only lock on the packet path, and nobody waits
-//! for it but where a sink is shared. What the
-//! control thread wants of a worker it puts into the worker's mailbox, which is read between two passes; it
-//! waits for an answer when it takes a queue out or puts a sink in. A worker that finds nothing for the spin budget
-//! ([`WorkerOptions::spin`]) asks its sources for wake-ups and sleeps until one of them or a message wakes it.
+//! The control thread never touches a frame, and workers never touch a socket. A source belongs to one worker. A
+//! sink belongs to one worker too, unless more workers send to a port than it has sinks: then they share one. A
+//! worker claims a queue for one burst at a time, which is the only lock on the packet path; it waits for the lock
+//! only where a sink is shared. The control thread puts its requests into a worker's mailbox, which the worker
+//! reads between two passes; it waits for the answer when it takes a queue out or puts a sink in. A worker that
+//! finds nothing for the spin budget ([`WorkerOptions::spin`]) asks its sources for wake-ups and sleeps until one
+//! of them or a message wakes it.
 //!
 //! # Workers that hang
 //!

@@ -146,7 +146,7 @@ pub(crate) struct Reports {
 
 impl Reports {
     pub fn send(&self, report: Report) {
-        // Nobody listens any more only when the switch has ended without this worker.
+        // The receiver is gone only when the switch has ended without this worker.
         let _ = self.sender.send(report);
         self.waker.wake();
     }

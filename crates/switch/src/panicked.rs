@@ -11,7 +11,7 @@ use crate::RunError;
 pub(crate) struct Panicked(pub String);
 
 impl Panicked {
-    /// It was this port, and the switch cannot go on.
+    /// The error of a switch that must end because the port `name` panicked.
     pub fn port(self, name: String) -> RunError {
         RunError::PortPanicked { name, message: self.0 }
     }

@@ -3,14 +3,14 @@
 /// Something that happened to a port while the switch runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortEvent {
-    /// It was added and has started.
+    /// The port was added and has started.
     Added,
-    /// It was ended and forgotten.
+    /// The port was ended and removed.
     Removed,
-    /// The first of its queues runs.
+    /// The first queue of the port runs.
     Connected,
-    /// None of its queues runs any more.
+    /// No queue of the port runs any more.
     Disconnected,
-    /// It has ended by an error, and moves no frame until it is removed and added again.
+    /// The port has ended by an error. It moves no frame until it is removed and added again.
     Stopped,
 }

@@ -85,7 +85,7 @@ impl QueuePlan {
             return Vec::new();
         }
         if users.is_empty() {
-            // Nobody sends here; somebody has to keep them.
+            // No port sends here, but a worker has to keep the queues.
             return vec![QueueAssignment::Own(worker(self.workers, port, 0)); running];
         }
         if running >= users.len() {

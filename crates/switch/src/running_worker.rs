@@ -12,8 +12,8 @@
 //! # No lost wake-up
 //!
 //! [`Source::sleep`] arms the notification and then checks again, so a frame is either seen by that check or makes
-//! the descriptor readable. A source that somebody else holds just then was not asked: the worker does not sleep. For
-//! messages see [`Mailbox`].
+//! the descriptor readable. A source that another thread holds at that moment was not armed: the worker does not
+//! sleep. For messages see [`Mailbox`].
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ struct RxQueue {
     id: QueueId,
     generation: Generation,
     queue: Arc<SharedQueue<dyn Source>>,
-    /// It wakes nobody.
+    /// The source has no descriptor that wakes the worker.
     silent: bool,
     counters: Arc<QueueCounters>,
     program: Arc<dyn Program>,
@@ -67,7 +67,7 @@ enum Visit {
     Done { moved: bool },
     /// The source has stopped.
     Stopped { moved: bool, why: QueueError },
-    /// It is not there any more; whoever took it knows.
+    /// The queue was taken away; the thread that took it knows.
     Gone,
     /// Another thread has this worker's place.
     Abandoned,
@@ -93,9 +93,9 @@ pub(crate) struct RunningWorker {
 
 /// Outcome of a sleep attempt.
 enum Slept {
-    /// Something was there already.
+    /// The worker did not sleep: something was there already.
     NotAtAll,
-    /// It is awake again; whether the first pass found anything.
+    /// The worker is awake again. `moved`: whether the first pass found anything.
     Woken { moved: bool },
 }
 
@@ -216,7 +216,7 @@ impl RunningWorker {
     fn visit(&mut self, at: usize) -> Visit {
         let rx_queue = &mut self.rx_queues[at];
         let heartbeat = &self.counters.heartbeat;
-        // Somebody else has it for a moment: he looks at it, finds out that he lost it, or was found to have panicked.
+        // Another thread has claimed the queue or has panicked in it; the next pass tries again.
         let Ok(mut claimed) = rx_queue.queue.try_claim() else { return Visit::Done { moved: false } };
         if heartbeat.is_abandoned() {
             return Visit::Abandoned;
@@ -294,7 +294,7 @@ impl RunningWorker {
                 Message::AddSource { id, generation, queue } => self.add_source(id, generation, queue),
                 Message::TakeSources { ids, reply } => {
                     ids.into_iter().for_each(|id| self.take_source(id));
-                    // Nobody waits any more only if the control thread gave this worker up.
+                    // The receiver is gone only if the control thread has abandoned this worker.
                     let _ = reply.send(());
                 }
                 Message::AddSinks { sinks, reply } => {
@@ -393,7 +393,7 @@ impl RunningWorker {
         let mut there = false;
         for rx_queue in &self.rx_queues {
             armed += 1;
-            // Who only looks at a source holds it for a moment. It has not been asked to wake anybody then: no sleep.
+            // A source that another thread holds at this moment was not armed, so the worker must not sleep.
             there = self.with(rx_queue, |source| source.sleep()).unwrap_or_else(|why| why == Unclaimed::Held);
             if there {
                 break;

@@ -49,8 +49,8 @@ pub struct PortOptions {
     /// is judged by its segments' payload.
     pub max_frame_bytes: Option<u32>,
     /// Frames a second that may go to more than one port (broadcast, multicast, unknown receivers), so that a loop
-    /// or a guest gone wild leaves room in everybody's queues; `None` for any number. Where there is but one
-    /// other port, all go there.
+    /// or a misbehaving guest leaves room in the queues of other ports; `None` for no limit. Where there is only
+    /// one other port, all frames go there.
     pub floods_per_second: Option<u32>,
     /// How much may come from the port at all; the rest is dropped and counted.
     pub policing: Policing,

@@ -1,7 +1,7 @@
-//! Where a queue is while workers use it: whoever uses it claims it for a burst.
+//! A queue while workers use it: a thread claims it for each burst.
 //!
-//! A queue is shared with the control thread, so that a worker that never comes back from one queue takes no
-//! other along: what it does not hold at that moment goes to another thread.
+//! The control thread shares the queue, so that a worker that is stuck in one queue blocks no other: the queues
+//! that it does not hold at that moment go to another thread.
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
@@ -126,17 +126,18 @@ impl<T: ?Sized> SharedQueue<T> {
         Ok(())
     }
 
-    /// Nobody is to use it any more, if a thread holds it that was given up; says whether it is lost.
+    /// Retires the queue if an abandoned thread holds it: no thread may use it any more. Returns whether it is lost.
     pub fn retire(&self) -> bool {
-        // In this order: who is not stuck but slow sees this before it gives its burst back, or has let go.
+        // In this order: a thread that is slow and not stuck sees the flag before it releases its burst, or has
+        // released the queue already.
         self.retired.store(true, Ordering::SeqCst);
-        // Who came back meanwhile and saw it has thrown the queue away.
+        // A thread that returned meanwhile and saw the flag has dropped the queue.
         let is_lost = self.wait_for(CLAIM_LIMIT).is_none_or(|claimed| claimed.is_none());
         self.retired.store(is_lost, Ordering::SeqCst);
         is_lost
     }
 
-    /// Asked by whoever holds it, before it touches the queue again.
+    /// Whether the queue was retired. The thread that holds the queue asks before it touches the queue again.
     #[inline(always)]
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Relaxed)

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 /// The spin budget as it stands.
 ///
-/// A worker on a CPU of its own always has all of it. One that the scheduler places may have been put on
-/// the very CPU of whoever woke it, and each microsecond it spins there is taken from that sender: after a
+/// A worker on a CPU of its own always has all of it. A worker that the scheduler places may run on the CPU of the
+/// thread that woke it, and each microsecond that it spins there is taken from that sender: after a
 /// long sleep it goes back to sleep as soon as nothing comes, and only a sleep shorter than the budget, in
 /// which spinning would have caught the next frame, gives the budget back. It is the rule by which KVM grows
 /// and shrinks halt polling.

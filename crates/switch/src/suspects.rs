@@ -16,7 +16,7 @@ const MOST_WITH_ONE: usize = 3;
 pub(crate) struct Suspects(BTreeMap<PortId, Vec<PortId>>);
 
 impl Suspects {
-    /// A burst from one never came back from the other. The ports that go.
+    /// Notes that a burst from port `from` got stuck in port `to`. Returns the ports that are guilty.
     pub fn found(&mut self, from: PortId, to: PortId) -> Vec<PortId> {
         for (port, partner) in [(from, to), (to, from)] {
             self.0.entry(port).or_default().push(partner);
@@ -25,7 +25,7 @@ impl Suspects {
         for port in &guilty {
             self.0.remove(port);
         }
-        // Whoever was found with one of these has an explanation.
+        // A port that hung together with a guilty port is not suspected for that hang any more.
         self.0.values_mut().for_each(|partners| partners.retain(|partner| !guilty.contains(partner)));
         guilty
     }

@@ -13,9 +13,9 @@ const PASSES_PER_TIMED: u64 = 16;
 pub(crate) enum WorkerState {
     /// Frames come.
     Busy,
-    /// No frames come; it asks for them.
+    /// No frames come; the worker polls its sources.
     Spinning,
-    /// It waits to be woken.
+    /// The worker sleeps until it is woken.
     Asleep,
 }
 

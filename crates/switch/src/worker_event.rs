@@ -15,12 +15,12 @@ pub(crate) enum Event {
     Replaced(Replaced),
 }
 
-/// Why a worker has another thread.
+/// Why a worker's thread was replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// It was in one call for so long, and this is the thread.
+    /// The thread was in one call for this long; its thread id.
     Stuck(Duration, i32),
-    /// It panicked and said this.
+    /// The thread panicked with this message.
     Panic(String),
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct WorkerHandle {
     pub before: WorkerCounts,
     pub watchdog: Watchdog,
     pub thread: Option<JoinHandle<()>>,
-    /// It cannot be replaced: nothing is asked of it any more.
+    /// The worker cannot be replaced; it gets no more messages.
     pub failed: bool,
     /// What it was told to use, those that others use too included.
     pub sources: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Source>>)>,

@@ -185,7 +185,7 @@ impl WorkerPool {
                 Report::Stopped { id, side, generation, why } => {
                     self.events.push_back(Event::Stopped { id, side, generation, why });
                 }
-                // What becomes of a thread that was given up is nobody's concern.
+                // The fate of an abandoned thread does not matter.
                 Report::Gone { worker, .. } | Report::Failed { worker, .. }
                     if self.workers[worker.worker].incarnation != worker => {}
                 Report::Gone { panic: None, .. } if self.stopping => {}
@@ -269,7 +269,7 @@ impl WorkerPool {
         let old = std::mem::replace(old, new);
         self.abandoned.extend(old.thread);
         self.events.push_back(Event::Replaced(Replaced { worker, cause, position, lost }));
-        // Whoever waits for reports finds it.
+        // The thread that waits for reports finds it.
         self.waker.wake();
     }
 
@@ -355,7 +355,7 @@ impl WorkerPool {
 
     /// Other programs decide once this returns.
     pub fn set_programs(&mut self, programs: Programs) {
-        // First, so that whoever takes a worker's place while it is asked has them too.
+        // First, so that a thread that replaces a worker while it is asked has the new programs too.
         self.programs = Arc::clone(&programs);
         for worker in 0..self.workers.len() {
             self.ask(worker, |reply| Message::SetPrograms { programs: Arc::clone(&programs), reply });

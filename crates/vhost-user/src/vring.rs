@@ -48,7 +48,7 @@ pub enum VringBase {
 }
 
 impl VringBase {
-    /// A ring that nobody has used yet.
+    /// The base of a ring that has not been used yet.
     pub fn start(layout: RingLayout) -> Self {
         match layout {
             RingLayout::Split => Self::Split { next_available: 0 },

@@ -12,8 +12,8 @@ pub(crate) const MAX_CHAIN: u16 = 1024;
 pub(crate) const MAX_PIECES: u32 = 2 * MAX_CHAIN as u32;
 
 /// Work of one call of [`crate::DeviceQueue::pop`], in descriptors followed and pieces of chains that have several:
-/// whoever polls many queues wants to be back soon, whatever one driver puts in its chains. Some tens of
-/// microseconds; 64 chains of a 64 KiB frame each, in pages of 4 KiB, are within it.
+/// a worker that polls many queues must return soon, whatever one driver puts in its chains. This work takes some
+/// tens of microseconds; 64 chains of a 64 KiB frame each, in pages of 4 KiB, are within it.
 pub(crate) const POP_WORK: u32 = 4096;
 
 /// Adds up what chains cost.

@@ -4,7 +4,7 @@ use deliveries::SenderLog;
 use super::FrameBatch;
 
 impl FrameBatch {
-    /// Where to note whom these frames are delivered to; `None` if nobody does.
+    /// Where to note the receivers of these frames; `None` if deliveries are not noted.
     #[inline(always)]
     pub fn sender_log(&self) -> Option<&SenderLog> {
         self.log.as_deref()

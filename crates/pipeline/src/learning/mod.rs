@@ -140,7 +140,7 @@ impl Learning {
         output.drop(if alone { DropReason::NowhereToGo } else { DropReason::NotConnected }, count);
     }
 
-    /// Those of the frames that may still go to several ports; the others are dropped.
+    /// The frames that may still go to several ports by the port's limit; the others are dropped.
     fn limit_floods(&self, frames: Range<u16>, now: Now<'_>, output: &mut dyn Output) -> Range<u16> {
         let Some(floods) = &self.floods else { return frames };
         let passed = floods.take(frames.len() as u64, now()) as u16;

@@ -1,4 +1,4 @@
-//! Which station is behind which port. All workers share it and nobody ever waits.
+//! Which station is behind which port. All workers share the table, and none ever waits for another.
 //!
 //! A bucket is one cache line of five entries. An entry is one word, address and port together, so that it
 //! is never seen half-written, beside the second in which the station was last seen. The bucket of an
@@ -150,8 +150,8 @@ fn port_of(entry: u64) -> PortId {
     PortId(entry as u16)
 }
 
-/// Seconds since a station was seen. Whoever saw it may have read the clock later than whoever asks, so the
-/// difference can be negative: then the station was seen just now.
+/// Seconds since a station was seen. The worker that saw it may have read the clock later than the one that asks,
+/// so the difference can be negative: then the station was seen just now.
 fn age(last_seen: u32, now: u32) -> u32 {
     now.saturating_sub(last_seen)
 }
@@ -188,7 +188,8 @@ impl MacTable {
     }
 
     fn is_another_ports_own(&self, address: MacAddress, port: PortId) -> bool {
-        // While they are changed nothing new is learned: nobody waits, and nobody slips through.
+        // While the owners are changed, no new address is learned: no worker waits, and no foreign address is
+        // accepted.
         let Ok(owners) = self.owners.try_read() else { return true };
         owners.get(&address).is_some_and(|owners| !owners.contains(&port))
     }
@@ -301,7 +302,7 @@ impl MacTable {
             self.over_limit.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        // Somebody else changes the bucket at most as often as there are workers; the next frame tries again.
+        // Other workers change the bucket at most as often as there are workers; the next frame tries again.
         for _ in 0..4 {
             let (index, old) = self.place(bucket, address, now);
             if old == entry(address, port) {

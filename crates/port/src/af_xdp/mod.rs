@@ -32,7 +32,7 @@ use crate::{Interest, Port, PortContext, PortError, Token};
 /// Interfaces come and go.
 const LINK: Token = Token(0);
 
-/// An interface's queues as a port. If the interface is removed and made anew by somebody, it is used again.
+/// An interface's queues as a port. If the interface is removed and created again, the port uses it again.
 #[derive(Debug)]
 pub struct AfXdp {
     options: AfXdpOptions,
@@ -47,11 +47,11 @@ enum State {
     Open {
         interface: u32,
         mode: XdpMode,
-        /// Ends before the sockets: whoever takes the queues next finds the interface as it was.
+        /// Dropped before the sockets: the next user of the queues finds the interface as it was.
         _held: open::Held,
         sockets: Vec<Arc<Socket>>,
     },
-    /// It was removed, or a queue has stopped, and people were told.
+    /// The interface was removed or a queue has stopped, and this was logged.
     Lost,
 }
 
@@ -115,7 +115,7 @@ impl AfXdp {
         }
         if matches!(self.state, State::Lost) && now.is_some() {
             self.detach(context);
-            // It may be somebody's work in progress: the next event is another chance.
+            // Another program may still be setting the interface up: the next event is another chance.
             if self.attach(context).is_ok() {
                 context.log(&format_args!("af-xdp {name}: it is there again, and used again"));
             }

@@ -194,7 +194,7 @@ impl Socket {
         let _ = recv(&self.fd, nothing, RecvFlags::DONTWAIT);
     }
 
-    /// Whether whoever looks for frames has to let the kernel look first.
+    /// Whether the receiving thread has to let the kernel poll the device first.
     #[inline]
     pub fn busy_polls(&self) -> bool {
         self.busy_poll

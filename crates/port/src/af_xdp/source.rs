@@ -45,7 +45,8 @@ impl AfXdpSource {
         }
     }
 
-    /// The kernel would not send when it was told: it is told again here, for whoever sends may have no more.
+    /// Tells the kernel again to send frames that it did not send at once: the sending thread may have no more
+    /// frames.
     #[cold]
     fn send_again(&mut self) {
         self.socket.send();

@@ -6,7 +6,7 @@ use memory::{NonTemporal, SharedSlice};
 pub(crate) enum CopyPolicy {
     /// Ordinary ones, through the caches.
     Temporal,
-    /// Those that go past the caches, straight to memory.
+    /// Non-temporal stores, which go past the caches to memory.
     NonTemporal(NonTemporal),
 }
 

@@ -47,7 +47,7 @@ impl<'a> GsoOutput<'a> {
     ///
     /// # Errors
     /// The headers do not fit the offload, the head of the frame cannot be read, or the segments would need too
-    /// many steps ([`DropReason::OffloadImpossible`] in most cases).
+    /// many steps ([`DropReason::OffloadImpossible`]).
     #[inline(always)]
     pub fn of(frame: Frame<'a>, accepts: &Accepts, scratch: &'a mut Scratch) -> Result<Self, DropReason> {
         let offload = frame.offload();

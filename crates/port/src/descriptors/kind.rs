@@ -9,7 +9,7 @@ use rustix::net::sockopt::socket_domain;
 
 use crate::event_fd;
 
-/// File systems of this machine's own: nobody else is asked when a file on them is looked at or closed.
+/// Local file systems: `fstat` and `close` of a file on them ask no other host or program.
 const LOCAL: [&str; 10] =
     ["bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "xfs", "zfs"];
 
@@ -27,11 +27,11 @@ const MEMORY_DEVICES: u32 = 1;
 /// What a peer may pass, and what not.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// In memory or on a local file system: closing it frees its pages, and waits for nobody.
+    /// In memory or on a local file system: closing it frees its pages, and waits for no other program.
     File,
     /// An eventfd, a Unix socket, a pipe, …: closing it may take long where its peer has prepared that.
     Other,
-    /// Looking at it may wait for whoever serves it. This is its name.
+    /// Even `fstat` may wait for the program or host that serves it. This is its name.
     Refused(String),
 }
 

@@ -1,9 +1,10 @@
 //! Descriptors that a peer passes: which are taken, and where they are closed.
 //!
-//! `close` may wait for somebody: a TCP socket lingers for unsent data, also one that lies in the queue of another socket;
-//! a file in user space asks its server. Or it takes as long as a peer has prepared: an eventfd or an epoll set leaves all
-//! the sets that it is in, a file frees its pages. The control thread serves all ports, so it closes nothing that came
-//! from a peer: [`SharedFd`] has no other way. See `docs/decisions/descriptors-that-close-slowly.md`.
+//! `close` may wait for another program: a TCP socket lingers for unsent data, also one that lies in the queue of
+//! another socket; a file on FUSE asks its server. Or it takes as long as a peer has prepared: an eventfd or an
+//! epoll set leaves all the sets that it is in, a file frees its pages. The control thread serves all ports, so it
+//! closes no descriptor that came from a peer: [`SharedFd`] passes it to a closing thread. See
+//! `docs/decisions/descriptors-that-close-slowly.md`.
 mod kind;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -44,7 +44,7 @@ pub struct FromGuest {
 }
 
 impl FromGuest {
-    /// A source over a running queue; without kick it never wakes anybody, without call the driver polls.
+    /// A source over a running queue. Without `kick` it never wakes its worker; without `call` the driver polls.
     pub fn new(
         mut queue: Box<dyn DeviceQueue>,
         layout: HeaderLayout,

@@ -64,7 +64,7 @@ impl ToGuest {
         enabled: bool,
         counters: Arc<QueueCounters>,
     ) -> Self {
-        // Nobody ever waits for a receiver's buffers.
+        // No thread ever waits for a receiver's buffers.
         queue.disable_kicks();
         let burst = Burst::new(MAX_CHAINS);
         let cache_policy = CachePolicy::Auto;

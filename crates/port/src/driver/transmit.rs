@@ -88,7 +88,7 @@ impl Transmit {
         accepts: Accepts,
         counters: Arc<QueueCounters>,
     ) -> Self {
-        // Used buffers are looked for when there is something to send; nobody waits for them.
+        // Used buffers are reclaimed when there is something to send; no thread waits for them.
         queue.disable_calls();
         let count = buffers.count();
         let capacity = usize::from(count);

@@ -150,7 +150,7 @@ impl Aio {
 
 impl Drop for Aio {
     fn drop(&mut self) {
-        // SAFETY: nothing is under way in the context, and nobody uses it any more.
+        // SAFETY: nothing is under way in the context, and it is not used any more.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
     }
 }

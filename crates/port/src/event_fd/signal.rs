@@ -1,4 +1,4 @@
-//! Telling an eventfd without ever waiting for its other holders.
+//! Signals an eventfd without ever waiting for its other holders.
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
 
@@ -18,10 +18,10 @@ thread_local! {
     static SIGNALLER: RefCell<Signaller> = const { RefCell::new(Signaller { aio: None, timed: None }) };
 }
 
-/// Adds 1 to the counter. False if its owner would have had us wait.
+/// Adds 1 to the counter. Returns false if the write would have waited for the owner of the eventfd.
 #[inline]
 pub(super) fn signal(fd: BorrowedFd<'_>) -> bool {
-    // A thread that is ending has nobody to tell.
+    // A thread that is ending needs not signal.
     SIGNALLER.try_with(|signaller| signaller.borrow_mut().signal(fd)).unwrap_or(true)
 }
 

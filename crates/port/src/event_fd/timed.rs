@@ -37,7 +37,7 @@ impl Timed {
             // SAFETY: the handler does nothing, so it may run at any time; the call only reads `action`.
             unsafe { libc::sigaction(BREAK_OFF, &raw const action, null_mut()) };
         });
-        // SAFETY: all zeros is a valid `sigevent`: integers and a pointer that nobody follows.
+        // SAFETY: all zeros is a valid `sigevent`: integers and a pointer that is not followed.
         let mut event: libc::sigevent = unsafe { mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = BREAK_OFF;
@@ -73,7 +73,7 @@ impl Timed {
 
 impl Drop for Timed {
     fn drop(&mut self) {
-        // SAFETY: the timer is this value's own, and nobody uses it after this.
+        // SAFETY: the timer is this value's own, and it is not used after this.
         unsafe { libc::timer_delete(self.0) };
     }
 }

@@ -66,7 +66,7 @@ pub struct InMemorySource {
 }
 
 impl InMemorySink {
-    /// The same queue, counting here.
+    /// The queue with other counters: it counts on `counters` from now on.
     #[must_use]
     pub fn counting(self, counters: Arc<QueueCounters>) -> Self {
         InMemorySink { counters, ..self }
@@ -129,7 +129,7 @@ impl Sink for InMemorySink {
 }
 
 impl InMemorySource {
-    /// The same queue, counting here.
+    /// The queue with other counters: it counts on `counters` from now on.
     #[must_use]
     pub fn counting(self, counters: Arc<QueueCounters>) -> Self {
         InMemorySource { counters, ..self }

@@ -185,8 +185,8 @@ impl Consumer {
     /// Asks no more, and forgets a wake-up that came.
     pub fn wake(&self) {
         self.ring.sleeping.0.store(false, Ordering::Relaxed);
-        // A producer that saw us sleep may still be about to call: then we wake once more for nothing, and
-        // forget it here. Reading fails if nobody called.
+        // A producer that saw the consumer sleep may still be about to call: the consumer then wakes once more for
+        // nothing, and clears that call here. Reading fails if no producer called.
         let _ = read(&self.ring.call, &mut [0; 8]);
     }
 

@@ -46,7 +46,7 @@ pub(super) struct Capture {
 pub(super) fn load(path: &Path) -> Result<Capture, PortError> {
     let failed =
         |why: String, remedy: &str| PortError::new(format!("replay {}", path.display()), why, remedy);
-    // Not to wait for somebody who writes to a pipe.
+    // Does not wait for a writer if the path is a pipe.
     let flags = OFlags::NONBLOCK.bits() as libc::c_int;
     let of = path.to_owned();
     let opened = patience::ask(move || {

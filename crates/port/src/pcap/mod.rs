@@ -3,7 +3,7 @@
 //! A capture that is replayed is read into memory first; its frames are then sent from where they lie. A
 //! recording has nanoseconds, complete checksums and no segments to make, and holds each burst as soon as
 //! it was accepted: nothing is left to write at the end, however that comes. What cannot be written stops
-//! the recording, is said once, and costs nobody else anything.
+//! the recording, is logged once, and affects no other port.
 mod claim;
 mod header;
 mod interface;
@@ -67,8 +67,8 @@ impl Pcap {
     }
 }
 
-/// Makes or opens the file of a recording, and nothing else: in a folder where others may write, a link would lead to
-/// a file of theirs or of ours, and a pipe that nobody reads would hold the worker up.
+/// Creates or opens the regular file of a recording. Other kinds are refused: in a folder where other users may
+/// write, a symbolic link could lead to any file, and a pipe without a reader would block the worker.
 fn open_to_record(path: &Path) -> std::io::Result<(Metadata, File)> {
     let other =
         |what: &str| std::io::Error::other(format!("it is {what}, and only a regular file is written to"));

@@ -14,7 +14,7 @@ use crate::{CachePolicy, Port, PortError};
 pub enum PortSpec {
     /// `vhost-user:PATH`: the device of a guest.
     VhostUser(VhostUserOptions),
-    /// `virtio-user:PATH`: the driver of somebody else's device.
+    /// `virtio-user:PATH`: the driver of another program's device.
     VirtioUser(VirtioUserOptions),
     /// `tap:NAME`: the kernel's network stack.
     Tap(TapOptions),

@@ -6,13 +6,13 @@ use std::str::FromStr;
 /// Why no port can be built from a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// Without colon.
+    /// The text has no colon.
     #[error("'{0}' names no kind of port; write KIND:TARGET, for example vhost-user:/tmp/port0.sock")]
     NoKind(String),
-    /// With nothing after it.
+    /// Nothing follows the colon.
     #[error("'{0}' has nothing after the colon; write KIND:TARGET, for example tap:tap0")]
     NoTarget(String),
-    /// A kind that there is not.
+    /// No kind of port has this name.
     #[error("there is no port of kind '{kind}'; there are {known}")]
     UnknownKind {
         /// As written.
@@ -23,7 +23,7 @@ pub enum SpecError {
     /// An option that is no `key=value`.
     #[error("option '{0}' is not key=value")]
     NotAnOption(String),
-    /// A key that is there twice.
+    /// A key is given twice.
     #[error("option '{0}' is there twice")]
     Twice(String),
     /// A key that this kind of port does not know.

@@ -2,7 +2,7 @@
 //! process runs in.
 //!
 //! Frames go to the kernel straight from the memory that their sender put them in, and come from it with
-//! their offloads: checksums and segments are left to whoever receives them. The kernel takes and gives
+//! their offloads: checksums and segments are left to the receiver. The kernel takes and gives
 //! one frame with each system call; there is no batch.
 //!
 //! An interface that is there already is used and stays; one that is made here goes with the last
@@ -32,7 +32,7 @@ use crate::{Port, PortContext, PortError, Token};
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 const RECHECK: Token = Token(0);
 
-/// A TAP interface as a port. If the interface is removed and made anew by somebody, it is used again.
+/// A TAP interface as a port. If the interface is removed and created again, the port uses it again.
 #[derive(Debug)]
 pub struct Tap {
     options: TapOptions,
@@ -108,7 +108,7 @@ impl Tap {
         }
         match is_there.then(|| self.attach(context)) {
             Some(Ok(())) => context.log(&format_args!("tap {name}: it is there again, and used again")),
-            // It may be somebody's work in progress: each look is a fresh one.
+            // Another program may still be setting the interface up: each check starts afresh.
             Some(Err(_)) | None => context.after(RECHECK, RECHECK_INTERVAL),
         }
     }

@@ -38,7 +38,7 @@ fn open_all(options: &TapOptions, name: Name) -> Result<Vec<OwnedFd>, PortError>
     for _ in 0..options.queue_pairs {
         let fd = open_device()?;
         let mut attached = sys::set_interface(fd.as_fd(), name, many);
-        // A TAP that somebody made for one queue is a TAP of one queue.
+        // A TAP that was created without IFF_MULTI_QUEUE has one queue.
         if options.queue_pairs == 1 && errno(&attached) == Some(Errno::INVAL) {
             attached = sys::set_interface(fd.as_fd(), name, flags);
         }
@@ -87,7 +87,7 @@ fn refused(options: &TapOptions, error: io::Error) -> PortError {
     PortError::new(format!("attach to TAP {name}"), error, remedy)
 }
 
-/// A descriptor that somebody opened and attached for us.
+/// A descriptor that another program has opened and attached to the interface.
 fn handed_over(fd: i32, name: &str) -> Result<OwnedFd, PortError> {
     let what = || format!("use descriptor {fd} as TAP {name}");
     let no_tap = |error| PortError::new(what(), error, "hand over an open descriptor of an attached TAP");

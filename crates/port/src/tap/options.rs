@@ -59,7 +59,8 @@ pub struct TapOptions {
     pub name: String,
     /// Queue pairs.
     pub queue_pairs: u16,
-    /// Descriptors of a TAP opened by somebody else, one for each queue pair; none to open it ourselves.
+    /// Descriptors of a TAP that another program has opened, one for each queue pair. If empty, the port opens the
+    /// TAP.
     pub descriptors: Vec<RawFd>,
     /// Longest IP packet in bytes; `None` leaves it.
     pub mtu_bytes: Option<u32>,

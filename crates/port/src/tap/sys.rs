@@ -77,7 +77,7 @@ pub(super) fn set_offloads(fd: BorrowedFd<'_>, offloads: libc::c_uint) -> io::Re
     Ok(unsafe { ioctl(fd, set) }?)
 }
 
-/// A descriptor of our own for what somebody opened for us under this number.
+/// A duplicate of a descriptor that another program has opened for this process under this number.
 pub(super) fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(Errno::BADF.into());

@@ -26,20 +26,20 @@ pub struct Delivered {
 }
 
 impl Bench {
-    /// Two memory files.
+    /// A bench with two memory files: the sender's and the receiver's.
     ///
     /// # Errors
-    /// The system has no memory or descriptors for them.
+    /// A memory file cannot be made or mapped, for example at the open-files limit.
     pub fn new() -> io::Result<Self> {
         let memory = || OwnMemory::new(c"deliver", AREA as u64);
         Ok(Bench { from: memory()?, to: memory()? })
     }
 
-    /// What becomes of a frame that lies in pieces of these lengths (the last takes the rest); the receiver's buffer is
-    /// split too.
+    /// Delivers a frame that lies in pieces of the lengths `splits` (the last takes the rest), to buffers of the
+    /// receiver that are split at `split` bytes.
     ///
     /// # Errors
-    /// It is dropped.
+    /// The reason for which the frame is dropped: its length, its net header, or an offload that cannot be done.
     pub fn deliver(
         &self,
         header: &NetHeader,

@@ -37,7 +37,7 @@ pub fn ring_at(index: u8) -> (u64, u64, u64) {
     (base, base + 0x8000, base + 0xa000)
 }
 
-/// The same as the front-end announces it.
+/// The addresses of a ring, as the front-end announces them (SET_VRING_ADDR).
 pub fn ring_addresses(index: u8) -> VringAddress {
     let (descriptor, driver, device) = ring_at(index);
     VringAddress {

@@ -148,11 +148,11 @@ impl MessageWords {
     }
 }
 
-/// Why a front-end cannot be gone on with.
+/// Why the connection of a front-end cannot be continued.
 enum Failure {
     /// The options of this port differ from those that the front-end has agreed on.
     Options(String),
-    /// It lies with the front-end, or with what the system has left.
+    /// The front-end's messages or the system's limits are the cause.
     Peer(String),
 }
 

@@ -17,7 +17,7 @@ pub enum Role {
     /// This end listens; the path is made and removed with the port.
     #[default]
     Server,
-    /// This end connects, and tries again for as long as nobody listens.
+    /// This end connects, and tries again for as long as no server listens.
     Client,
 }
 
@@ -30,7 +30,7 @@ pub(super) enum Link {
     Client { told: bool },
 }
 
-/// Connects if somebody listens.
+/// Connects if a server listens.
 pub(super) fn try_connect(path: &Path, guard: &Arc<DescriptorGuard>) -> Result<Connection, SocketError> {
     connect_now(path, guard).map_err(|source| SocketError::System {
         what: format!("connect to the vhost-user socket {}", path.display()),

@@ -133,8 +133,8 @@ impl SharedMemory {
         )))
     }
 
-    /// That all parts are within the limit together with what files keep that were shared before, also in other
-    /// connections. Called after mapping: a file that is mapped again is not counted twice.
+    /// Checks that all parts are within the limit together with the pages of files that were shared before, also in
+    /// other connections. Called after mapping: a file that is mapped again is not counted twice.
     fn check_kept(&self, bytes: u64, changed: Part) -> Result<(), Refusal> {
         let (all, limit) = (self.bytes_with(bytes, changed), self.peer.limit_bytes());
         let kept = self.peer.kept_bytes();

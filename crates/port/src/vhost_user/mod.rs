@@ -187,7 +187,7 @@ impl VhostUser {
         }
     }
 
-    /// The file was truncated: notes go on into memory that nobody finds after a crash.
+    /// The file was truncated: deliveries are noted in memory that is lost in a crash.
     fn deliveries_lost(&self, context: &mut dyn PortContext) {
         if let Some(file) = &self.deliveries
             && file.memory().take_loss().is_some()
@@ -216,7 +216,7 @@ impl VhostUser {
         }
     }
 
-    /// The same for a port that runs: what the system refuses now it may allow later.
+    /// Waits for a front-end, for a port that runs: tries again later if the system refuses.
     fn wait_or_retry(&mut self, context: &mut dyn PortContext) {
         if let Err(error) = self.wait_for_peer(context) {
             self.retry(error, context);

@@ -59,7 +59,7 @@ pub(super) struct Peer<D: Device> {
     pub ran: bool,
     /// The last request that was refused, and why.
     pub refused: Option<String>,
-    /// It was told how many queue pairs there are.
+    /// The front-end has asked for the number of queue pairs.
     pub asked_for_pairs: bool,
 }
 

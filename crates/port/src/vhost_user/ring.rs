@@ -19,9 +19,9 @@ pub(super) struct Ring<D: Device> {
     pub config: VringConfig,
     pub enabled: bool,
     pub err: Option<SharedFd>,
-    /// Its kicks, if the control thread serves it.
+    /// The driver's kicks, if the control thread serves the ring.
     pub kick: Option<SharedFd>,
-    /// It is malformed and detached until the front-end stops it.
+    /// The ring is malformed, and detached until the front-end stops it.
     pub broken: bool,
     /// Where its queue stood when it found that.
     pub stopped_at: Arc<StoppedAt>,

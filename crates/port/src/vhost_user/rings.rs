@@ -19,7 +19,7 @@ impl<D: Device> Rings<D> {
         Rings { list: (0..count).map(|_| None).collect(), lost: None }
     }
 
-    /// Those that are started.
+    /// The started rings, with their places.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Ring<D>)> {
         self.list.iter().enumerate().filter_map(|(index, ring)| Some((index, ring.as_ref()?)))
     }

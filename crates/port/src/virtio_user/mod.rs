@@ -4,7 +4,7 @@
 //! ```text
 //!        start
 //!          |
-//!          v     nobody there, or refused: again in 200 ms
+//!          v     no server, or refused: again in 200 ms
 //!        away <------------------------------------------------+
 //!          |  connected, or accepted                           |
 //!          v                                                   | a mistake, the end, or
@@ -155,7 +155,7 @@ impl VirtioUser {
         context.watch(LISTENER, listener.socket(), Interest::Readable).map_err(|error| self.unwatched(error))
     }
 
-    /// The same for a port that runs: what the system refuses now it may allow later.
+    /// As `find_peer`, for a port that runs: tries again later if the system refuses.
     fn find_peer_or_retry(&mut self, context: &mut dyn PortContext) {
         if let Err(error) = self.find_peer(context) {
             self.log(context, error);

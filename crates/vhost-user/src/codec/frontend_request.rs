@@ -238,7 +238,7 @@ impl FrontendRequest {
         })
     }
 
-    /// The same of a message that was accepted before, whatever has become of its descriptors.
+    /// Parses a message that was accepted before, without checking its descriptors, which may be gone.
     pub(crate) fn reread(id: u32, payload: &[u8]) -> Option<Self> {
         Self::read(table::frontend_request(id).ok()?, payload).ok()
     }

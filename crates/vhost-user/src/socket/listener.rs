@@ -166,7 +166,7 @@ impl Drop for Listener {
         let ours = fs::symlink_metadata(&self.path)
             .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity);
         if ours {
-            // Nobody is left to tell; the next `bind` removes what stays.
+            // An error cannot be returned here; the next `bind` removes a socket that stays.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -189,8 +189,9 @@ fn identity(path: &Path) -> Result<Option<(u64, u64)>, SocketError> {
     }
 }
 
-/// Servers that find the same stale socket remove it one after the other. That is a courtesy among them, and not
-/// relied on: anybody who can open the folder can hold its lock, and is not waited for.
+/// Takes the folder's lock, so that servers that find the same stale socket remove it one after the other.
+/// Correctness does not depend on the lock: any process that can open the folder can hold it, so the wait is
+/// limited.
 fn take_turn(path: &Path) -> Option<File> {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let lock = File::open(folder.unwrap_or(Path::new("."))).ok()?;
@@ -243,7 +244,8 @@ fn age(path: &Path) -> Duration {
     changed.and_then(|changed| changed.elapsed().ok()).unwrap_or_default()
 }
 
-/// Whether nobody listens there. False if the path is free; an error if somebody does.
+/// Whether a socket is at the path and no server listens on it. False if the path is free; an error if a server
+/// listens.
 fn is_refused(path: &Path) -> Result<bool, SocketError> {
     // Non-blocking: a live server whose queue of peers is full must not hold us up.
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

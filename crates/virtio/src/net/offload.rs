@@ -82,7 +82,7 @@ pub enum OffloadError {
         /// Length of the frame in bytes.
         frame_bytes: u32,
     },
-    /// It would cover the addresses, and be written among them: behind all checks of who may send as whom.
+    /// The checksum would cover the MAC addresses and be stored among them, after the checks of the source address.
     #[error("checksum begins at {0}, within the Ethernet header")]
     ChecksumOfAddresses(u16),
     /// A value that the specification does not know.
@@ -193,7 +193,7 @@ pub struct Accepts {
     pub tcp_v4: bool,
     /// TCP over IPv6, uncut.
     pub tcp_v6: bool,
-    /// The same with ECN.
+    /// TCP with ECN, uncut, over the IP versions that are accepted.
     pub ecn: bool,
     /// UDP datagrams, not fragmented.
     pub udp_fragments: bool,

@@ -67,8 +67,8 @@ pub trait DeviceQueue: Send {
     /// [`Burst::set_descriptor_demotion`]): there are lines that hold nothing else, and that this side only reads.
     fn demotes_descriptors(&self) -> bool;
 
-    /// Chains that the driver says are available and that are not popped, for whoever looks: at most
-    /// as many as there are descriptors.
+    /// The number of chains that the driver has made available and that are not popped, for reports: at most the
+    /// number of descriptors.
     fn available(&self) -> u16;
 
     /// Where the ring stands.

@@ -8,7 +8,7 @@ use memory::{AtomicData, AtomicSlice, BindError, Mapping};
 
 use crate::QueueSize;
 
-/// The only version there is; 0 is a region that nobody has used yet.
+/// The only version there is; 0 is a region that has not been used yet.
 pub(super) const VERSION: u16 = 1;
 
 /// Why an in-flight region cannot be used.

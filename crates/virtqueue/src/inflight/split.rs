@@ -109,7 +109,7 @@ impl SplitInFlight {
             let state = &self.states[usize::from(head)];
             state.counter.store(self.counter, Relaxed);
             self.counter = self.counter.wrapping_add(1);
-            // Release: whoever recovers and sees the flag sees the counter.
+            // Release: a process that recovers and sees the flag sees the counter.
             state.in_flight.store(1, Release);
         }
     }

@@ -7,14 +7,14 @@ use crate::atomics::Atomics;
 use crate::error::{Malformed, Place, RingError};
 use crate::{FeatureSet, PackedPosition};
 
-/// What a ring says of a position that a front-end gave.
+/// Whether the descriptors of a ring agree with the position that a front-end gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It can be there.
+    /// The ring can be at this position.
     Fits,
-    /// It has been used further, exactly up to here.
+    /// The ring has been used further, exactly up to this position.
     UsedUpTo(PackedPosition),
-    /// It has been used further; how far cannot be told.
+    /// The ring has been used further, but does not tell how far.
     Unknown(RingError),
 }
 

@@ -1,9 +1,9 @@
-//! How much room there is, for senders that would rather wait than lose.
+//! The room in a queue, for senders that wait rather than lose frames.
 use virtqueue::PopError;
 
 use super::ToGuest;
 
-/// Chains that are looked at when somebody asks for room: no burst is longer.
+/// Most chains that [`ToGuest::room`](frame::Sink::room) counts: no burst is longer.
 const ROOM_LOOKED_FOR: usize = 64;
 
 /// The longest frame of an ordinary Ethernet, without its check sequence.

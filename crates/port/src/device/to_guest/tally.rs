@@ -36,7 +36,7 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// Those of the frames that an earlier process has not delivered before it crashed; the others are counted.
+/// The frames that an earlier process had not delivered before it crashed. The others are counted.
 #[inline(always)]
 pub(super) fn undelivered<'a>(
     log: Option<&SenderLog>,

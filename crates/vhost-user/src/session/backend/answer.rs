@@ -39,7 +39,7 @@ pub(super) enum Echo {
     /// Nothing; always acknowledged.
     Acknowledge,
     /// The log. The text leaves the reply's form open: QEMU looks at its number only, the vhost crate
-    /// wants the request back. Nobody reads an error there, so a refusal closes the session.
+    /// wants the request back. No front-end reads an error there, so a refusal closes the session.
     Log(LogArea),
     /// A number.
     Number,

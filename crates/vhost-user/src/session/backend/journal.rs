@@ -75,7 +75,7 @@ pub(super) enum Entry {
 }
 
 impl Entry {
-    /// Reads what is to be remembered of a message before its descriptors go to whoever acts on it.
+    /// Reads what is to be remembered of a message, before its descriptors go to the code that acts on it.
     pub(super) fn of(request: &Request, message: &Message) -> Self {
         let said = || Said {
             id: message.header.id,

@@ -20,7 +20,7 @@ struct Pending {
     pseudo: u16,
     /// Of the transport header.
     header: u16,
-    /// It covers bytes that are in other pieces.
+    /// Whether the checksum covers bytes that are in other pieces.
     of_fragments: bool,
 }
 
@@ -196,7 +196,7 @@ impl Plan<'_> {
     }
 
     /// RFC 9293 §3.1, RFC 3168 §6.1.2. SYN, RST, URG and the urgent pointer stay as they are in each segment, as in
-    /// Linux (`tcp_gso_segment`): what a guest sends arrives the same whoever cuts it.
+    /// Linux (`tcp_gso_segment`): a guest's segments are the same, whichever program cuts them.
     fn write_tcp(&self, tcp: &mut [u8], piece: &Segment) {
         const FIN: u8 = 0x01;
         const PSH: u8 = 0x08;
