@@ -136,18 +136,20 @@ impl BackendSession {
         }
     }
 
-    /// The messages that bring a new session, of the same offer, to where this one stands. `bases`: where the rings that run stand now, by their index.
+    /// The messages that bring a new session, of the same offer, to the state of this one. `bases` are the current
+    /// positions of the rings that run, by their index.
     pub fn messages(&self, bases: impl IntoIterator<Item = (usize, VringBase)>) -> Vec<Message> {
         let bases = bases.into_iter().map(|(index, base)| (index as u32, base.to_wire())).collect();
         self.journal.messages(&bases, self.agreed.features.contains(Features::VHOST_PROTOCOL_FEATURES))
     }
 
-    /// Regions that were added more than once, with how often: [`BackendSession::messages`] has each once.
+    /// The regions that were added more than once, each with its count. [`BackendSession::messages`] has each
+    /// region once.
     pub fn region_counts(&self) -> impl Iterator<Item = (MemoryRegion, u32)> {
         self.journal.counts()
     }
 
-    /// Counts regions that are there as added so often, as [`BackendSession::region_counts`] of another session says.
+    /// Sets how often regions that are there were added, from [`BackendSession::region_counts`] of another session.
     pub fn set_region_counts(&mut self, counts: impl IntoIterator<Item = (MemoryRegion, u32)>) {
         for (region, times) in counts.into_iter().filter(|(_, times)| *times > 1) {
             self.memory.set_count(&region, times);
@@ -160,7 +162,12 @@ impl BackendSession {
         &self.agreed
     }
 
-    /// Takes one message of the front-end. Its descriptors are passed on in an event or closed.
+    /// Takes one message of the front-end. Its descriptors are passed on in an event or closed. A message that
+    /// breaks a rule and can be answered with an error is returned as [`Received::Rejected`].
+    ///
+    /// # Errors
+    /// The session is closed, or an event still waits for its answer. Or the message breaks a rule and has no reply
+    /// that can carry an error, which closes the session.
     pub fn receive(&mut self, message: Message) -> Result<Received, SessionError> {
         if self.closed {
             return Err(SessionError::Closed);
@@ -194,7 +201,11 @@ impl BackendSession {
         }
     }
 
-    /// Takes the answer to the event that the ticket came with.
+    /// Takes the answer to the event that `ticket` came with. Returns the reply to send, if there is one.
+    ///
+    /// # Errors
+    /// The ticket does not belong to the event that waits. Or the answer is a refusal and the message has no reply
+    /// that can carry an error, which closes the session.
     pub fn answer<A: Answer>(&mut self, ticket: Ticket<A>, answer: A) -> Result<Sent, SessionError> {
         let waiting = match self.waiting.take() {
             Some(waiting) if waiting.sequence == ticket.sequence => waiting,

@@ -61,8 +61,13 @@ impl FrontendSession {
         !self.waiting.is_empty()
     }
 
-    /// Makes the message to send, or says why it must not be sent now; then nothing has changed. With
-    /// REPLY_ACK every request is acknowledged, so that each of them has an answer.
+    /// Makes the message to send for a request. With REPLY_ACK every request is acknowledged, so that each has an
+    /// answer.
+    ///
+    /// # Errors
+    /// The session is closed; the request needs a feature that was not offered or negotiated, or a state that was
+    /// not reached; its content or number of descriptors is wrong; or too many requests wait for their answers. The
+    /// session is unchanged.
     pub fn request(&mut self, request: Request, fds: Vec<OwnedFd>) -> Result<Message, SessionError> {
         if self.closed {
             return Err(SessionError::Closed);
@@ -171,6 +176,10 @@ impl FrontendSession {
     }
 
     /// Takes one answer of the back-end.
+    ///
+    /// # Errors
+    /// The session is closed, no request waits for an answer, or the answer does not fit the oldest request. The
+    /// last two close the session.
     pub fn receive(&mut self, message: Message) -> Result<Answer, SessionError> {
         if self.closed {
             return Err(SessionError::Closed);
