@@ -34,7 +34,7 @@ type Taken = BTreeMap<(QueueId, Side), Queue>;
 struct Watch {
     key: u64,
     interest: Interest,
-    /// Held here too, so that it can be taken out of the set whatever its owner did. It is closed as its owner says.
+    /// Held here too, so that it can be removed from the set whatever its owner did.
     fd: SharedFd,
 }
 
@@ -122,8 +122,7 @@ impl Attachments {
     /// Copies the frames that pass a port, of all its queues, and sends the queues of copies to `feed`.
     ///
     /// # Errors
-    /// The memory or the eventfd of a queue's copies cannot be made, the receiver of `feed` does not take up
-    /// queues, or a worker does not release a queue in time. No queue is copied then.
+    /// A queue of copies cannot be made, `feed` is full, or a worker does not release a queue in time.
     pub fn observe(&mut self, port: PortId, feed: SyncSender<Copied>) -> io::Result<CopiesId> {
         let id = CopiesId(self.number());
         let mut observer = Observer::new(id, port, feed);
@@ -240,8 +239,7 @@ impl Attachments {
         Some(due)
     }
 
-    /// Reports how long a call of a port took. A port that takes too long rests: its descriptors are not watched
-    /// meanwhile.
+    /// Reports how long a call of a port took. After too long a call the port's descriptors are paused.
     pub fn called(&mut self, port: PortId, took: Duration) {
         if self.resting.called(port, took, Instant::now()) {
             for (_, watch) in self.watches.iter().filter(|((of, _), _)| *of == port) {
