@@ -56,7 +56,7 @@ pub trait Operator {
     /// not continue.
     ///
     /// # Errors
-    /// The other switch does not give up its ports; the text says why. This switch ends.
+    /// The other switch has continued or cannot be reached; the text says why. This switch ends.
     fn take_charge(&mut self) -> Result<(), String> {
         Ok(())
     }
