@@ -43,7 +43,7 @@ pub struct Trial {
 pub struct Measured {
     pub frames_per_second: f64,
     pub window_ns: u64,
-    /// What disturbed it.
+    /// What disturbed the trial.
     pub noise: Noise,
     /// The switch's side.
     pub device: Usage,

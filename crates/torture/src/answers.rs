@@ -7,9 +7,9 @@ use crate::message::HEADER_BYTES;
 pub struct Answers {
     header: [u8; HEADER_BYTES],
     header_bytes: usize,
-    /// Of the payload, still to come.
+    /// Bytes of the payload that are still to come.
     payload_bytes: usize,
-    /// Whole ones.
+    /// The number of whole answers.
     pub whole: u64,
 }
 

@@ -52,7 +52,7 @@ pub struct Undisturbed {
     pub echoed: u64,
     /// The longest time without an arrival while frames were sent, ns; without what this end was away from its CPU.
     pub longest_gap_ns: u64,
-    /// How long it went, ns.
+    /// How long frames were sent, ns.
     pub elapsed_ns: u64,
     /// The rate that was asked for, of both ways and the broadcasts together, frames a second.
     pub asked_per_s: f64,

@@ -162,13 +162,13 @@ struct Started {
 /// What the back-end did with a ring's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It has called: buffers were used.
+    /// The back-end has called: buffers were used.
     Used,
-    /// It has stopped the ring, and says so.
+    /// The back-end has stopped the ring and signalled that.
     Stopped,
-    /// No sign of it.
+    /// The back-end gave no sign.
     No,
-    /// It has closed the connection.
+    /// The back-end has closed the connection.
     Closed,
 }
 
@@ -176,7 +176,7 @@ pub enum Seen {
 pub struct Session {
     pub front_end: FrontEnd,
     pub memory: Memory,
-    /// What was agreed on.
+    /// The negotiated features.
     pub features: Features,
     /// Whether a message may ask for an answer.
     pub answers: bool,

@@ -13,11 +13,11 @@ use crate::message::id;
 /// Pause before it is asked again.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// How it is.
+/// The state of a back-end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Health {
-    /// It answers.
+    /// The back-end answers.
     Serves,
     /// No process listens on its socket any more: it has ended.
     Gone,

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-/// Its size.
+/// The size of the memory in bytes.
 pub const BYTES: u64 = 1 << 20;
 /// Where it begins in guest-physical addresses.
 pub const GUEST: u64 = 0x4000_0000;
@@ -28,7 +28,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Those of a queue.
+    /// The areas of the queue of this index.
     pub fn of(index: u32) -> Self {
         let base = STRIDE * u64::from(index);
         Ring { descriptors: base, driver: base + 0x2000, device: base + 0x4000 }

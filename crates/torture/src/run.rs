@@ -13,20 +13,20 @@ use crate::cases::{self, Done};
 use crate::family::Family;
 use crate::health::{self, Health};
 
-/// What is done.
+/// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Which families, in this order.
+    /// The families of cases, in the order in which they run.
     pub families: Vec<Family>,
-    /// How much.
+    /// How many cases are made.
     pub amount: Amount,
     /// The number of the first case.
     pub first: u64,
-    /// What cases follow from.
+    /// The seed of the cases' random numbers.
     pub seed: u64,
     /// After so many cases the back-end must serve a right front-end.
     pub check_every: u64,
-    /// How long it may take for that.
+    /// How long the back-end may take to serve it.
     pub patience: Duration,
 }
 
@@ -46,7 +46,7 @@ pub enum Amount {
 
 /// A back-end under test.
 pub trait Target {
-    /// Its socket.
+    /// The path of the back-end's socket.
     fn path(&self) -> &Path;
 
     /// Restarts the back-end after it has ended. Returns `false` if it is not to be restarted, which ends the run.
@@ -59,7 +59,7 @@ pub trait Target {
 /// A family's sums.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Which.
+    /// The family.
     pub family: Family,
     /// Cases made.
     pub cases: u64,
@@ -73,7 +73,7 @@ pub struct Counts {
     pub ring_states_seen: u64,
     /// Cases at whose end the back-end had closed the connection.
     pub closed: u64,
-    /// How long it took, ns.
+    /// How long the cases took, ns.
     pub elapsed_ns: u64,
     /// What was found.
     pub findings: Vec<Finding>,
@@ -84,7 +84,7 @@ pub struct Counts {
 pub struct Finding {
     /// The first and the last case since it was last seen to serve.
     pub cases: (u64, u64),
-    /// What it came to.
+    /// The state of the back-end then.
     pub health: Health,
 }
 

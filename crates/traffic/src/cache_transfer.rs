@@ -80,7 +80,7 @@ struct Direction {
     spacing_lines: usize,
     buffers: Words,
     descriptors: Words,
-    /// Of a split ring.
+    /// The used ring, of a split ring.
     used: Words,
     offered: Index,
     done: Index,

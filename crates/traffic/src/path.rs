@@ -15,7 +15,7 @@ pub struct Profile {
     pub fields: Fields,
     /// Flows, dealt out to the queue pairs.
     pub flows: u16,
-    /// What the receiver looks at.
+    /// The part of each frame that the receiver reads.
     pub access: Access,
     /// Both directions at once.
     pub bidirectional: bool,

@@ -80,7 +80,7 @@ impl Device {
         Ok(device)
     }
 
-    /// Its process.
+    /// The id of the system's process.
     pub fn id(&self) -> u32 {
         match &self.kind {
             Kind::Switch(child) | Kind::Port(child) => child.id(),

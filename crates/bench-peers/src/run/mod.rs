@@ -23,7 +23,7 @@ use driver::Driver;
 struct Bench<'a> {
     /// Open vSwitch takes long to start and finds its next driver by itself: it is started once.
     kept: Vec<Device>,
-    /// Its sockets.
+    /// The folder of Open vSwitch's sockets.
     folder: tempfile::TempDir,
     tautline: &'a Path,
     plan: RunPlan,

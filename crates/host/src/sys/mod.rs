@@ -114,9 +114,9 @@ pub fn hold(signal: Signal, held: bool) {
 /// What perf_event_open(2) is to count: of this thread, on any CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// PERF_TYPE_…
+    /// The kind of event: a PERF_TYPE constant of linux/perf_event.h.
     pub kind: u32,
-    /// What of that kind.
+    /// The event's number within that kind.
     pub config: u64,
     /// Leave out what happens in the kernel: an ordinary user must, from perf_event_paranoid 2 on.
     pub exclude_kernel: bool,

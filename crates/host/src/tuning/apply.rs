@@ -21,14 +21,14 @@ pub struct Picked {
     pub accepted: Vec<String>,
 }
 
-/// How one change went.
+/// The outcome of one change.
 #[derive(Debug)]
 pub enum Outcome<'a> {
     /// Written, and read back.
     Written {
-        /// For which rule.
+        /// The rule that the change is for.
         rule: &'a str,
-        /// What.
+        /// The knob that was changed.
         knob: &'a Knob,
         /// The value before.
         found: Option<&'a str>,
@@ -37,14 +37,14 @@ pub enum Outcome<'a> {
     },
     /// Not made.
     Refused {
-        /// For which rule.
+        /// The rule that the change is for.
         rule: &'a str,
-        /// Why.
+        /// Why the change was not made.
         failure: Failure,
     },
 }
 
-/// How it all went.
+/// The outcome of all changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Changes made.

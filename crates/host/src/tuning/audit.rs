@@ -36,14 +36,14 @@ pub struct Audit {
     pub schema: String,
     /// For which use of the host.
     pub profile: Profile,
-    /// Its CPUs.
+    /// The host's online CPUs.
     pub online: CpuList,
-    /// Those set aside, or to be.
+    /// The CPUs that are set aside, or are to be.
     pub isolated: CpuList,
-    /// Those set aside that do not run.
+    /// The CPUs that are set aside and do not run.
     #[serde(default, skip_serializing_if = "CpuList::is_empty")]
     pub isolated_offline: CpuList,
-    /// Those for everything else.
+    /// The CPUs for all other work.
     pub housekeeping: CpuList,
     /// In the rules' order.
     pub findings: Vec<Finding>,
@@ -78,7 +78,7 @@ impl Audit {
         }
     }
 
-    /// How many rules came out so.
+    /// How many rules have this state.
     pub fn count(&self, state: State) -> usize {
         self.findings.iter().filter(|finding| finding.state == state).count()
     }

@@ -44,47 +44,47 @@ impl CpuList {
         texts.fold(first, |text, word| format!("{text},{word:08x}"))
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many there are.
+    /// The number of CPUs.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it is one of them.
+    /// Whether a CPU is in the set.
     pub fn contains(&self, cpu: usize) -> bool {
         self.0.contains(&cpu)
     }
 
-    /// The highest.
+    /// The highest CPU.
     pub fn last(&self) -> Option<usize> {
         self.0.last().copied()
     }
 
-    /// In ascending order.
+    /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().copied()
     }
 
-    /// Those of both.
+    /// The CPUs that are in both sets.
     pub fn and(&self, other: &Self) -> Self {
         CpuList(&self.0 & &other.0)
     }
 
-    /// Those of either.
+    /// The CPUs that are in either set.
     pub fn or(&self, other: &Self) -> Self {
         CpuList(&self.0 | &other.0)
     }
 
-    /// Those that the other lacks.
+    /// The CPUs that are not in the other set.
     pub fn without(&self, other: &Self) -> Self {
         CpuList(&self.0 - &other.0)
     }
 
-    /// Whether the other has all of these.
+    /// Whether every CPU of this set is in the other one.
     pub fn within(&self, other: &Self) -> bool {
         self.0.is_subset(&other.0)
     }

@@ -13,7 +13,7 @@ use super::tree::HostTree;
 /// One thing that no longer holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Broken {
-    /// Of which rule.
+    /// The name of the rule that it belongs to.
     pub rule: String,
     /// What: the knob that was written, or what the rule is about.
     pub what: String,

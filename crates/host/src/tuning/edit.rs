@@ -10,10 +10,10 @@ pub struct Edit {
     /// The number of the first line that is replaced, from 1; none where the line is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<usize>,
-    /// What is there now.
+    /// The line that is there now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<String>,
-    /// What is to be there.
+    /// The line that is to be there.
     pub line: String,
 }
 

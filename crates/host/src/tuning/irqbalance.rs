@@ -21,9 +21,9 @@ const FILES: [&str; 3] = [UPSTREAM, RED_HAT, DEBIAN];
 /// CPUs that irqbalance moves no interrupt to.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Banned {
-    /// Which.
+    /// The banned CPUs.
     pub cpus: CpuList,
-    /// What decides it, for people.
+    /// What decides the ban, in words.
     pub source: String,
     /// Whether a mask decides it: a list has no effect then.
     pub by_mask: bool,

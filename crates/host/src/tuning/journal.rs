@@ -24,9 +24,9 @@ const LOCK_PAUSE: Duration = Duration::from_millis(5);
 /// One write that was about to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// For which rule.
+    /// The rule that the change is for.
     pub rule: String,
-    /// What.
+    /// The knob that is changed.
     #[serde(flatten)]
     pub knob: Knob,
     /// The value before; none where there was no such thing.
@@ -61,7 +61,7 @@ pub struct Journal {
     file: File,
 }
 
-/// What an old journal says.
+/// The contents of a journal.
 pub struct Story {
     /// Writes in their order.
     pub entries: Vec<Entry>,

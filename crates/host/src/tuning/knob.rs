@@ -13,23 +13,23 @@ use super::pci_driver;
 use super::threads::{self, Scheduling, ThreadId};
 use super::tree::HostTree;
 
-/// What is set.
+/// A setting of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "knob")]
 pub enum Knob {
     /// A file that holds the value.
     File {
-        /// Where.
+        /// The path of the file.
         path: String,
     },
     /// A file that holds a mask of CPUs.
     Mask {
-        /// Where.
+        /// The path of the file.
         path: String,
     },
     /// A file that lists the choices, the one in force in brackets.
     Choice {
-        /// Where.
+        /// The path of the file.
         path: String,
     },
     /// A controller of a cgroup's children: `on` or `off`.
@@ -41,17 +41,17 @@ pub enum Knob {
     },
     /// A cgroup: `present` or not there.
     Cgroup {
-        /// Its folder.
+        /// The folder of the cgroup.
         path: String,
     },
     /// The CPUs that a thread may use.
     Affinity {
-        /// Which one.
+        /// The thread.
         thread: ThreadId,
     },
     /// A thread's policy and priority.
     Scheduling {
-        /// Which one.
+        /// The thread.
         thread: ThreadId,
     },
     /// The driver of a PCI device, and the one that alone may have it: `e1000e -`, `vfio-pci vfio-pci`.

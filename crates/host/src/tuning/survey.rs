@@ -28,11 +28,11 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All of them.
+    /// All profiles.
     pub const ALL: [Profile; 4] =
         [Profile::Latency, Profile::RealtimeHost, Profile::RealtimeGuest, Profile::Throughput];
 
-    /// Its name on the command line.
+    /// The profile's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Profile::Latency => "latency",
@@ -48,17 +48,17 @@ impl Profile {
 pub struct Wishes {
     /// What the host is for.
     pub profile: Profile,
-    /// The CPUs to set aside; those that already are, where none are named.
+    /// The CPUs to set aside. None: those that are set aside already.
     pub isolate: Option<WrittenCpus>,
     /// Memory that guests take from huge pages, MiB.
     pub guest_memory_mib: Option<u64>,
     /// Whether timers may migrate: 0 where CPUs are set aside for good, 1 where pods come and go.
     pub timer_migration: u8,
-    /// How long counters are watched; not at all where it is zero.
+    /// How long counters are watched. Zero: not at all.
     pub watch: Duration,
 }
 
-/// Whose processor it is.
+/// The processor's maker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processor {
     /// x86 by Intel.
@@ -96,7 +96,7 @@ pub struct Survey<'a> {
     pub isolated_offline: CpuList,
     /// What the kernel reads lists of CPUs with.
     pub machine: Machine,
-    /// Whose processor it is.
+    /// The processor's maker.
     pub processor: Processor,
     /// Memory nodes; one of all CPUs where the kernel knows none.
     pub nodes: Vec<Node>,

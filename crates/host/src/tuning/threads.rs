@@ -8,9 +8,9 @@ use super::tree::HostTree;
 /// One thread. The time it started at tells it from a later one with the same id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadId {
-    /// Its id.
+    /// The thread's id.
     pub id: i32,
-    /// Its name.
+    /// The thread's name.
     pub name: String,
     /// When it started, in clock ticks since boot.
     pub started: u64,
@@ -19,17 +19,17 @@ pub struct ThreadId {
 /// A thread with where and how it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Which one.
+    /// The thread's id, name and start.
     pub id: ThreadId,
     /// Whether the kernel started it.
     pub kernel: bool,
     /// Whether it is a thread of the kernel that must stay on its CPUs.
     pub bound: bool,
-    /// Its process.
+    /// The id of the thread's process.
     pub process: i32,
     /// The CPUs it may use.
     pub cpus: CpuList,
-    /// How it is scheduled.
+    /// The thread's scheduling policy and priority.
     pub scheduling: Scheduling,
 }
 
@@ -45,17 +45,17 @@ pub struct Scheduling {
 const POLICIES: [(i32, &str); 5] = [(0, "other"), (1, "fifo"), (2, "rr"), (3, "batch"), (5, "idle")];
 
 impl Scheduling {
-    /// First in, first out.
+    /// SCHED_FIFO at this priority.
     pub fn fifo(priority: i32) -> Self {
         Scheduling { policy: 1, priority }
     }
 
-    /// Whether it is before all ordinary threads.
+    /// Whether the policy is SCHED_FIFO or SCHED_RR.
     pub fn is_real_time(self) -> bool {
         matches!(self.policy, 1 | 2)
     }
 
-    /// From its text.
+    /// Parses the text that `Display` writes. None where the policy or the priority is unknown.
     pub fn parse(text: &str) -> Option<Self> {
         let (policy, priority) = text.split_once(' ')?;
         let policy = POLICIES.iter().find(|(_, name)| *name == policy)?.0;

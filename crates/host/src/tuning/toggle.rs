@@ -27,9 +27,9 @@ struct Rule {
 /// A rule that could not be switched.
 #[derive(Debug)]
 pub struct ToggleFailure {
-    /// Which one.
+    /// The rule's name.
     pub rule: String,
-    /// Why.
+    /// Why the rule could not be switched.
     pub failure: Failure,
 }
 

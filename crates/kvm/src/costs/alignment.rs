@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 /// What is known of the guest's TSC minus the host's, ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alignment {
-    /// It is no less.
+    /// The lower bound of the offset, ticks.
     pub low: i64,
-    /// It is no more.
+    /// The upper bound of the offset, ticks.
     pub high: i64,
-    /// From how many exchanges.
+    /// The number of exchanges that the bounds come from.
     pub exchanges: usize,
 }
 

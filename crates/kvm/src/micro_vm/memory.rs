@@ -97,7 +97,7 @@ impl Memory {
             .map_err(|error| Failure::new("KVM_SET_USER_MEMORY_REGION", error, super::failed::SEE_LOG))
     }
 
-    /// Its size in bytes.
+    /// The memory's size in bytes.
     pub fn size(&self) -> usize {
         self.size
     }

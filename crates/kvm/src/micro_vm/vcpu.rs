@@ -12,14 +12,14 @@ use super::program::{self, Program};
 use super::stop::Stop;
 use super::{layout, tsc_offset};
 
-/// What a program is given.
+/// The arguments of a program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Arguments {
     /// How many samples to take.
     pub samples: usize,
-    /// Its first parameter.
+    /// The program's first parameter.
     pub first: u64,
-    /// Its second parameter.
+    /// The program's second parameter.
     pub second: u64,
 }
 

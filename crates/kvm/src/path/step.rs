@@ -31,9 +31,9 @@ impl Mode {
 pub struct Place {
     /// `vCPU 0`, `vhost`, `QEMU`, another process's name, an interrupt's.
     pub who: String,
-    /// What it does.
+    /// What the CPU does.
     pub mode: Mode,
-    /// On which CPU.
+    /// The number of the CPU.
     pub cpu: u32,
 }
 
@@ -84,7 +84,7 @@ pub struct Step {
     pub from: Place,
     /// Where the step ends.
     pub to: Place,
-    /// How.
+    /// How control gets from one to the other.
     pub arrow: Arrow,
     /// An exit's reason, a system call's name.
     pub what: String,

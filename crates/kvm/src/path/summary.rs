@@ -12,7 +12,7 @@ pub struct Summary {
     pub packets: usize,
     /// How many of them took exactly these steps.
     pub alike: usize,
-    /// Where it begins.
+    /// Where the path begins.
     pub began: Option<Place>,
     /// The steps, of the packet whose time is the median.
     pub steps: Vec<Arrows>,
@@ -33,7 +33,7 @@ pub struct Arrows {
     pub from: Place,
     /// Where the step ends.
     pub to: Place,
-    /// How.
+    /// How control gets from one to the other.
     pub arrow: Arrow,
     /// An exit's reason, a system call's name.
     pub what: String,

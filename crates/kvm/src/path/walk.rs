@@ -89,7 +89,7 @@ impl<'a> Walker<'a> {
         Self::earlier(self.by_thread.get(&pid), index)
     }
 
-    /// The same after an event, in order.
+    /// The events of a thread after event `index`, in order.
     pub fn after(&self, pid: Pid, index: usize) -> impl Iterator<Item = usize> + '_ {
         let all = self.by_thread.get(&pid).map_or(&[][..], Vec::as_slice);
         all[all.partition_point(|other| *other <= index)..].iter().copied()

@@ -70,7 +70,7 @@ impl Probe {
 
 #[cfg(target_arch = "x86_64")]
 fn serve(asked: &mpsc::Receiver<()>, answer: &mpsc::Sender<Result<f64, Failure>>) {
-    /// Of so many exits each.
+    /// Exits in a batch.
     const BATCH: usize = 500;
     const BATCHES: usize = 9;
     let mut guest = crate::PortWrites::prepare();

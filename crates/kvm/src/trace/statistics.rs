@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use measure::Failure;
 use serde::{Deserialize, Serialize};
 
-/// Where debugfs has them.
+/// The folder of debugfs that has the counts.
 const FOLDER: &str = "/sys/kernel/debug/kvm";
 
 /// One count.
@@ -15,7 +15,7 @@ const FOLDER: &str = "/sys/kernel/debug/kvm";
 pub struct Count {
     /// As the kernel names it.
     pub name: String,
-    /// How often.
+    /// The count.
     pub count: u64,
 }
 

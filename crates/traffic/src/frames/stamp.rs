@@ -10,7 +10,7 @@ const MAGIC: u16 = 0x7a1e;
 /// One frame's identity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
-    /// Which flow.
+    /// The number of the flow.
     pub flow: u16,
     /// Which frame of the flow, from 0; 48 bits.
     pub sequence: u64,

@@ -42,7 +42,7 @@ pub enum RigError {
     System {
         /// What was tried.
         what: &'static str,
-        /// What it said.
+        /// The system's error.
         source: std::io::Error,
     },
 }

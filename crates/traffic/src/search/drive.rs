@@ -35,7 +35,7 @@ pub struct Progress<'a, P, I = TrialInput, R = TrialResult> {
     pub bounds: &'a [Bounds<P>],
 }
 
-/// What a trial will cost.
+/// The time that a trial will cost.
 pub trait Cost: Copy {
     fn duration(self) -> Duration;
 }

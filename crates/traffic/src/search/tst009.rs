@@ -17,7 +17,7 @@ use super::{
 /// A search with loss verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What may be offered.
+    /// The loads that may be offered.
     pub range: SearchRange,
     /// How close the bounds must come, relative to the upper one; never closer than one frame per second.
     pub width: Fraction,

@@ -26,7 +26,7 @@ const CONTROL_INTERVAL_NS: u64 = 100_000_000;
 /// How fast frames are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
-    /// By schedule, per lane.
+    /// By schedule, frames per second on each lane.
     FramesPerSecond(f64),
     /// As fast as the device takes them: nothing is offered that it has no room for.
     Maximum,
@@ -42,7 +42,7 @@ pub enum Load {
 /// What to do for how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// On each lane.
+    /// The load on each lane.
     pub load: Load,
     /// How long frames are sent.
     pub duration: Duration,
@@ -95,7 +95,7 @@ pub fn is_late(latency: &Histogram, lateness: &Histogram) -> bool {
 /// What happened in a trial.
 #[derive(Clone, Debug)]
 pub struct TrialOutcome {
-    /// By lane.
+    /// The outcome of each lane.
     pub lanes: Vec<LaneOutcome>,
     /// From the first frame due to the last sent.
     pub sending_ns: u64,

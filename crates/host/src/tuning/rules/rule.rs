@@ -99,10 +99,10 @@ pub struct Verdict {
 pub enum Change {
     /// A value to set while the host runs.
     Set {
-        /// Where.
+        /// The knob to set.
         #[serde(flatten)]
         knob: Knob,
-        /// What.
+        /// The value to set.
         value: String,
     },
     /// A parameter of the kernel's command line.

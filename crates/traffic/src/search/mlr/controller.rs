@@ -15,7 +15,7 @@ use crate::search::{
 /// A search for several goals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What may be offered.
+    /// The loads that may be offered.
     pub range: SearchRange,
     /// The goals, in any order.
     pub goals: Vec<Goal>,
@@ -46,7 +46,7 @@ pub struct GoalResult {
 /// What was found for all goals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// What may be offered.
+    /// The loads that may be offered.
     pub range: SearchRange,
     /// One result per goal, in the caller's order.
     pub results: Vec<GoalResult>,

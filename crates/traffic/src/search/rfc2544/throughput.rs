@@ -11,7 +11,7 @@ use crate::search::{
 /// A search for the throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThroughputPlan {
-    /// What may be offered.
+    /// The loads that may be offered.
     pub range: SearchRange,
     /// How close the bounds must come, relative to the upper one; never closer than one frame per second.
     pub width: Fraction,
