@@ -45,8 +45,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// soon.
 ///
 /// # Errors
-/// This KVM cannot run the guest within the time limit, or SIGINT or SIGTERM came before that was known. A row that
-/// fails later is among the results, with its reason.
+/// This KVM cannot run the guest within the time limit, or a signal (SIGINT, SIGTERM, SIGHUP) came before that was
+/// known. A row that fails later is among the results, with its reason.
 pub fn measure(
     settings: &Settings,
     mut began: impl FnMut(&'static Row),
