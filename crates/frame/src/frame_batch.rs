@@ -27,7 +27,6 @@ enum Storage {
 }
 
 /// Frames that are borrowed until they are released, in the order in which their sender sent them.
-///
 /// Allocates while it grows to the size of the bursts and not afterwards.
 #[derive(Debug)]
 pub struct FrameBatch {

@@ -243,16 +243,13 @@ impl Attachments {
     pub fn called(&mut self, port: PortId, took: Duration) {
         if self.resting.called(port, took, Instant::now()) {
             for (_, watch) in self.watches.iter().filter(|((of, _), _)| *of == port) {
-                // A descriptor that is still looked at costs wake-ups for nothing, until the rest is over.
+                // A descriptor that cannot be paused costs wake-ups until the rest is over, and no more.
                 let _ = self.poller.pause(&watch.fd, watch.key);
             }
         }
     }
 
-    /// Watches the descriptors of ports again whose rest is over.
-    ///
-    /// # Errors
-    /// `epoll_ctl` refuses to watch a descriptor again.
+    /// Watches the descriptors of ports again whose rest is over; an error is `epoll_ctl`'s.
     pub fn end_rests(&mut self, now: Instant) -> io::Result<()> {
         while let Some(port) = self.resting.rested(now) {
             for (_, watch) in self.watches.iter().filter(|((of, _), _)| *of == port) {
