@@ -42,14 +42,14 @@ impl Child {
     /// Starts a process. The kernel kills it when the calling thread ends.
     ///
     /// # Errors
-    /// The program cannot be found or executed, the calling thread ends before the child asks for the death signal,
-    /// or the system refuses another process or descriptor. `pidfd_open` takes Linux 5.3 or later.
+    /// The program cannot be found or executed, or the system refuses another process or descriptor. `pidfd_open`
+    /// takes Linux 5.3 or later.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
         Self::start(command, Scope::Process)
     }
 
-    /// Starts a process in a process group of its own. Ctrl-C at the terminal does not reach the group. Processes
-    /// that the child starts are killed when the child ends.
+    /// Starts a process in a process group of its own. Ctrl-C at the terminal does not reach the group. The rest of
+    /// the group is killed as soon as this value has found the end of the process.
     ///
     /// # Errors
     /// The causes of [`Child::spawn`].
@@ -93,7 +93,7 @@ impl Child {
     /// Sends the process a signal.
     ///
     /// # Errors
-    /// The process has ended (`ESRCH`), or this process may not send it signals (`EPERM`).
+    /// The process has ended and was waited for (`ESRCH`), or this process may not send it signals (`EPERM`).
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(pidfd_send_signal(&self.end, signal)?)
     }
@@ -181,7 +181,7 @@ pub fn end_with_parent(command: &mut Command) {
 /// again after every change of credentials, which clears the request.
 ///
 /// # Errors
-/// `SRCH` where the parent has ended already. Otherwise the kernel's answer to `prctl`: the signal's number is none.
+/// `SRCH` where the parent has ended already; otherwise the kernel's answer to `prctl`.
 pub fn end_with(parent: Pid, signal: Signal) -> Result<(), Errno> {
     set_parent_process_death_signal(Some(signal))?;
     // It may have ended before the request.

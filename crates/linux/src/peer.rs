@@ -18,7 +18,7 @@ pub struct Peer {
 /// The credentials of the process at the other end of a socket.
 ///
 /// # Errors
-/// The descriptor is no socket, or its family does not know `SO_PEERCRED`.
+/// The descriptor is no socket.
 pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
     // SAFETY: all zeros is a valid `ucred`: integers.
     let mut found: libc::ucred = unsafe { std::mem::zeroed() };

@@ -1,4 +1,4 @@
-//! A program of this project that answers each line of input with a line of JSON.
+//! A program of this project that prints its answers as lines of JSON.
 use std::io::Write;
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};

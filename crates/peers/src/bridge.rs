@@ -11,9 +11,8 @@ const NETFILTER: &str = "/proc/sys/net/bridge";
 /// A bridge in a network namespace of its own: it and all its TAPs go with this value, and with the process.
 ///
 /// Only the drivers of the TAPs send frames: there is no spanning tree, no multicast snooping, and no IPv6 address
-/// that would be announced. Netfilter does not see the frames. Where the kernel has it on bridges it is on from the
-/// start, and cuts IP packets that are longer than the MTU into fragments, so that other frames arrive than were
-/// sent.
+/// that would be announced. Netfilter is turned off: where the kernel has it for bridges, it is on from the
+/// start and cuts IP packets that are longer than the MTU into fragments, so that other frames arrive than were sent.
 pub struct Bridge {
     namespace: Netns,
 }

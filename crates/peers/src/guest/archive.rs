@@ -22,7 +22,7 @@ impl Archive {
     /// Adds an executable file, with the folders above it.
     ///
     /// # Errors
-    /// The content has 4 GiB or more, or the path's name has a zero byte.
+    /// The content has 4 GiB or more.
     pub fn file(&mut self, inside: &Path, content: &[u8]) -> io::Result<()> {
         for parent in inside.parent().into_iter().flat_map(|parent| {
             let mut all: Vec<_> = parent.ancestors().collect();
@@ -37,7 +37,7 @@ impl Archive {
     /// Adds a folder, unless the archive has it already.
     ///
     /// # Errors
-    /// None occur: memory takes every write.
+    /// Never: memory takes every write.
     pub fn folder(&mut self, inside: &Path) -> io::Result<()> {
         let name = relative(inside);
         if name.is_empty() || !self.folders.insert(name) {
@@ -49,7 +49,7 @@ impl Archive {
     /// Adds `/dev/console`, which the kernel gives to `/init` before anything is mounted.
     ///
     /// # Errors
-    /// None occur: memory takes every write.
+    /// Never: memory takes every write.
     pub fn console(&mut self) -> io::Result<()> {
         self.folder(Path::new("dev"))?;
         self.entry(Path::new("dev/console"), CONSOLE, b"")
@@ -70,7 +70,7 @@ impl Archive {
     /// Ends the archive and returns its bytes.
     ///
     /// # Errors
-    /// None occur: memory takes every write.
+    /// Never: memory takes every write.
     pub fn finish(mut self) -> io::Result<Vec<u8>> {
         cpio::newc::trailer(&mut self.bytes)?;
         Ok(self.bytes)

@@ -23,7 +23,7 @@ pub fn folder(image: &Path, needs: &mut Requirements) -> PathBuf {
 /// The named modules and all they depend on, in the order to load them in.
 ///
 /// # Errors
-/// The folder or a module in it cannot be read, or it has no module of a name.
+/// The folder or a module in it cannot be read. A name without a file is no error: the kernel has it built in.
 pub fn with_dependencies(folder: &Path, names: &[&str]) -> Result<Vec<Module>, Error> {
     let doing = || format!("reading the modules in {}", folder.display());
     let modules = Modules::below(folder).map_err(Error::system(doing()))?;
