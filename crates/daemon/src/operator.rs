@@ -183,7 +183,7 @@ impl Operator for Management {
 
     fn started(&mut self, _switch: &mut View<'_>) {
         if let Some(time) = self.stood_still.take() {
-            // The one before says so too, but for those of former versions.
+            // The previous switch reports this too, unless it is of a former version.
             readiness::main_process(rustix::process::getpid());
             self.log_line(&format!("taken over; no frame moved for {:.3} ms", time.as_secs_f64() * 1e3));
         }

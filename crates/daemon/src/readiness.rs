@@ -27,7 +27,7 @@ pub fn stopping() {
     tell("STOPPING=1");
 }
 
-/// Without a word where there is nobody to tell, and without waiting for whoever does not read.
+/// Sends a state to systemd, if it has named a socket. Does not wait for a reader, and ignores errors.
 fn tell(state: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let name = name.as_encoded_bytes();

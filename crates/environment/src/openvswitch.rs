@@ -1,5 +1,5 @@
 //! Open vSwitch with DPDK as an instance of its own: its programs, and what each is told. Database and sockets are in
-//! a folder, so that a system's Open vSwitch is not touched. Whoever starts the programs looks after them.
+//! a folder, so that a system's Open vSwitch is not touched. The caller starts the programs and ends them.
 //!
 //! Without huge pages it needs `--no-huge` and `--legacy-mem`: Open vSwitch adds `--in-memory` otherwise, which DPDK
 //! refuses beside the first.

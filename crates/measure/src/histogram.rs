@@ -66,7 +66,7 @@ impl Histogram {
         self.max_ns = self.max_ns.max(latency_ns);
     }
 
-    /// The same for `count` latencies at once.
+    /// Counts `count` latencies of this value at once. Does not allocate.
     pub fn record_many_ns(&mut self, latency_ns: u64, count: u64) {
         self.hdr.saturating_record_n(latency_ns, count);
         if count > 0 {

@@ -1,4 +1,4 @@
-//! What a test needs and this machine does not have. The test says so, and fails in continuous integration.
+//! Requirements of tests that this machine does not meet. The test reports them, and fails in continuous integration.
 
 use std::env;
 use std::fs::OpenOptions;
@@ -9,8 +9,8 @@ const ALLOWED: &str = "TAUTLINE_SKIP";
 /// The variable that names the file in which `scripts/test.sh` collects what did not run.
 const COLLECTED_IN: &str = "TAUTLINE_NOT_RUN";
 
-/// Whether a test that needs this goes on: true where it is there. Where it is missing, the test says so, with what can
-/// be done, and ends early.
+/// Whether a test that needs this goes on: true where it is there. Where it is missing, this prints the remedy, and
+/// the test ends early.
 ///
 /// # Panics
 /// In continuous integration (`CI` is set), unless `TAUTLINE_SKIP` holds the name.

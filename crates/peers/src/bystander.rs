@@ -1,4 +1,4 @@
-//! What became of those that do nothing wrong, in a line that is there when the test passes, too.
+//! Figures of well-behaved ports beside a misbehaving one, printed even if the test passes.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -7,23 +7,23 @@ use std::time::Duration;
 /// Frames of bystanders, over a whole test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bystander {
-    /// The longest that one of them was under way.
+    /// The longest time that a frame took.
     pub worst_latency: Duration,
-    /// Those that were sent.
+    /// Frames that were sent.
     pub sent: u64,
-    /// Those of them that did not arrive.
+    /// Frames that were sent and did not arrive.
     pub lost: u64,
 }
 
 impl Bystander {
-    /// One line: beside what, and what became of it.
+    /// Prints one line: the misbehaving side, and these figures.
     pub fn print(&self, beside: &str) {
         let Bystander { worst_latency, sent, lost } = self;
         print(beside, format_args!("worst latency {worst_latency:.1?}, {sent} frames sent, {lost} lost"));
     }
 }
 
-/// The same in other words.
+/// Prints one line: the misbehaving side, and other figures.
 pub fn print(beside: &str, what: impl Display) {
     let line = format!("bystander beside {beside}: {what}\n");
     // Not by println!, which the harness keeps back where the test passes; in one piece, beside other tests.

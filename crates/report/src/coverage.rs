@@ -22,7 +22,8 @@ pub fn of_ratios(blocks: usize, of: &str) -> Option<String> {
     Some(format!("{blocks} {of}: {ends} of the {of}' ratios, {percent:.1} %"))
 }
 
-/// The same in short of many ratios, each given by its blocks, and how many of them would differ by chance; nothing of none.
+/// The coverage of many ratios, each given by its number of blocks, and how many of them would differ by chance.
+/// Empty for no ratios.
 pub fn of_many(ratios: &[usize], of: &str) -> String {
     if ratios.is_empty() {
         return String::new();

@@ -131,7 +131,8 @@ fn is_unfit(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The same for a whole page of text: lines and tabs stay, and with `color` the codes that set colours and bold type.
+/// A whole page of text, fit to be shown: replaces the characters that [`text`] replaces, but keeps line ends and
+/// tabs and, with `color`, the codes that set colours and bold type.
 pub fn page(text: &str, color: bool) -> String {
     let mut fit = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,7 +1,7 @@
-//! How many users fit: a search that starts nothing. It asks for trials, and judges what they say.
+//! The search for the most users that fit. It starts nothing: the caller runs the trials.
 
-/// Doubles until a trial fails, then halves the gap. Whoever asks runs a trial of [`Search::next`] users and says by
-/// [`Search::judge`] whether all its ticks were in time.
+/// Doubles the number of users until a trial fails, then halves the gap. The caller runs a trial of [`Search::next`]
+/// users and tells [`Search::judge`] whether all its ticks were in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Search {
     /// The most that fitted; 0 if none has.

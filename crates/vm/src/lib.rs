@@ -2,7 +2,7 @@
 //!
 //! [`Profile`] says what a guest is for; [`Placement`] where each thread of its QEMU belongs, as a pure function of
 //! the host's CPUs. [`arguments`] is QEMU's command line. [`Guest`] starts it stopped, has [`Watch`] put every thread
-//! in its place, and lets it go; from then on `Watch` follows threads that appear, and says when somebody moves one.
+//! in its place, and lets it go; from then on `Watch` follows threads that appear, and reports those that were moved.
 //! [`attach`] does the same to a QEMU that others started, behind a journal; [`assign`] hands PCI devices on.
 //!
 //! # Where to change what

@@ -21,8 +21,8 @@ pub fn real_time(priority: i32) -> Option<Shortfall> {
     ))
 }
 
-/// That so much memory cannot be locked. mlock(2): a limit holds for whoever lacks CAP_IPC_LOCK in the first user
-/// namespace.
+/// The shortfall if this process may not lock `needed_mib` MiB of memory. The limit holds for processes without
+/// CAP_IPC_LOCK in the first user namespace (mlock(2)).
 pub fn memory_limit(tree: &HostTree, needed_mib: u64) -> Option<Shortfall> {
     let line = |file: &str, key: &str| {
         let text = tree.read(file).unwrap_or_default();

@@ -30,7 +30,7 @@ pub struct ThreadStatus {
     pub wanted: WantedState,
     /// What it has.
     pub now: State,
-    /// How often somebody else changed it, and it was put back.
+    /// How often another program changed the thread, and this one restored it.
     pub corrected: u32,
     /// Why it has not what it is to have.
     pub refused: Option<String>,
@@ -45,7 +45,7 @@ pub struct State {
     pub scheduling: String,
 }
 
-/// The same, as far as it is wanted.
+/// Wanted CPUs, and policy with priority; none where any will do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WantedState {
     /// A list of CPUs.
@@ -54,7 +54,7 @@ pub struct WantedState {
     pub scheduling: Option<String>,
 }
 
-/// What a look has found.
+/// What [`Watch::look`] has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A thread was not seen before, and has its place now.
@@ -62,7 +62,7 @@ pub enum Event {
         /// Which.
         thread: String,
     },
-    /// Somebody had changed what was set; it was put back.
+    /// Another program had changed a thread; its place was restored.
     Corrected {
         /// Which thread.
         thread: String,

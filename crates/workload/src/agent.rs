@@ -83,7 +83,7 @@ impl Agent {
             Request::Run { metric, budget_ms, cpus } => self.run(&metric, budget_ms, cpus).map(Reply::Done),
             Request::External(job) => external::run(&job).map(Reply::Done),
             Request::OpenFarEnd { flow, address, cpus, beside } => {
-                // An earlier one that nobody closed ends here.
+                // Earlier far ends that were not closed end here.
                 if !beside {
                     self.far_ends.clear();
                 }

@@ -1,8 +1,8 @@
-//! The control socket: whoever runs the switch looks at it and changes it while it runs.
+//! The control socket: its clients inspect and change the running switch.
 //!
-//! The control thread serves it between ports' messages: nothing here waits, each connection gets one request
-//! served at a time, and bytes, connections and time are limited. The socket is its user's alone (0600), and who
-//! connects is asked for once more.
+//! The control thread serves it between ports' messages: no function here blocks, each connection gets one request
+//! served at a time, and bytes, connections and time are limited. Only the switch's user may open the socket (0600),
+//! and the user of each connection is checked again.
 mod answer;
 mod capture;
 mod connection;
@@ -231,7 +231,7 @@ impl ControlSocket {
         epoll::modify(epoll, connection, epoll::EventData::new_u64(key), flags).map_err(|_| End::Gone)
     }
 
-    /// `None` where the answer comes later, by whoever has it.
+    /// Answers a request. `None` if the answer comes later, from another thread or process.
     fn answer(
         &mut self,
         key: u64,

@@ -13,7 +13,7 @@ pub struct AbsentPath {
     pub reason: Failure,
 }
 
-/// The paths that nobody can try without being told more, or that no run starts yet.
+/// The paths that need more options, or that no run starts yet.
 pub fn absent_paths(has_card: bool) -> Vec<AbsentPath> {
     let dpdk = Failure::new(
         "starting a DPDK application at the near end",

@@ -86,7 +86,7 @@ impl PathDescription {
     pub fn adds_to(&self) -> Option<Self> {
         let layers = self.layers.clone();
         match (self.near, &self.layers[..]) {
-            // Without its guest there is nobody at this end.
+            // Without its guest the path has no near end.
             (NearEnd::Guest(_), [Layer::Tap | Layer::OvsDpdk | Layer::Wire] | [.., Layer::Macvtap]) => None,
             (NearEnd::Container | NearEnd::Guest(_), _) => {
                 Some(PathDescription { near: NearEnd::Host, layers })

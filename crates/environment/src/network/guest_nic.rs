@@ -9,7 +9,7 @@ pub enum GuestNic {
     VhostNet,
     /// virtio-net with its device side in a switch in user space, split virtqueues.
     VhostUser,
-    /// The same with packed virtqueues.
+    /// virtio-net with its device side in a switch in user space, packed virtqueues.
     VhostUserPacked,
     /// A card of the host, handed on.
     Vfio,

@@ -35,8 +35,11 @@ pub struct GuestPath {
 }
 
 impl GuestPath {
+    /// Builds the host's part of a path into a guest with this network interface.
+    ///
     /// # Errors
-    /// What is not there, or what the kernel or its tools refused.
+    /// A device, a program or a card that the path needs is missing, or the kernel or one of its tools refuses a
+    /// device.
     pub fn build(
         nic: GuestNic,
         layers: &[Layer],
@@ -192,7 +195,8 @@ fn folder(start: &Start<'_>) -> Result<Folder, Failure> {
     Folder::make(&format!("net{number}"), start.janitor)
 }
 
-/// A macvtap's device file. Nobody makes it in the namespace, so that it is made for as long as it takes to open it.
+/// Opens a macvtap's device file. No program makes it for the namespace, so it is made here and removed once it is
+/// open.
 fn open_macvtap(namespace: &Namespace, start: &Start<'_>) -> Result<OwnedFd, Failure> {
     let failed = |tried: &str, answer: String| Failure::new(tried, answer, "run as root");
     let tried = format!("looking for the device of {MACVTAP}");

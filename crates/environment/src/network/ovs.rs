@@ -10,7 +10,7 @@ use crate::openvswitch::{self, Instance, Programs};
 use crate::spawn;
 
 /// Open vSwitch with DPDK between a guest and the far end, which has the bridge's own interface. It ends with this
-/// value, and its folder is somebody else's.
+/// value. Its folder belongs to the caller.
 #[derive(Debug)]
 pub struct OvsDpdk {
     switch: Child,

@@ -161,7 +161,7 @@ impl Path {
              add chain {family} rules {hook} {{ type filter hook {hook} priority 0 ; }}"
         );
         for rule in 0..Layer::NFTABLES_RULES {
-            // TEST-NET-3 (RFC 5737): nobody here has such an address.
+            // TEST-NET-3 (RFC 5737): no host here has such an address.
             words += &format!(" ; add rule {family} rules {hook} ip saddr 203.0.113.{rule} drop");
         }
         end.nft(&words)

@@ -52,7 +52,7 @@ impl Nic {
     }
 }
 
-/// One with the modules of a guest's kernel.
+/// A network interface, with the modules of a guest's kernel for it.
 #[derive(Clone, Debug)]
 pub struct FittedNic {
     pub nic: Nic,
@@ -60,6 +60,8 @@ pub struct FittedNic {
 }
 
 impl FittedNic {
+    /// Reads the interface's modules, and those that they depend on, for this kernel image.
+    ///
     /// # Errors
     /// The kernel has no modules here, or they cannot be read.
     pub fn new(nic: Nic, kernel: &Path) -> Result<Self, Failure> {

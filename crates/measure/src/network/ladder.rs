@@ -75,7 +75,7 @@ pub struct Figures {
     pub cpu_s_per_gigabit: f64,
     /// By role: CPU time in ns, voluntary and involuntary switches, for each packet.
     pub roles: Vec<(String, f64, f64, f64)>,
-    /// By kind: ns for each packet. Of the trial's CPUs, whoever used them.
+    /// CPU time by kind, ns for each packet: all time of the trial's CPUs, other processes' included.
     pub kinds: Vec<(&'static str, f64)>,
     /// System calls of both ends for each packet.
     pub calls: f64,

@@ -137,9 +137,9 @@ impl NetworkTrial {
 pub struct Cost {
     /// CPU time of all that worked for the flow, ns: its threads, and what interrupts took beside them.
     pub cpu_ns: u64,
-    /// The same by the role of a thread.
+    /// CPU time by the role of a thread.
     pub roles: Vec<RoleCost>,
-    /// Time of the trial's CPUs by kind, whoever used them, in ticks of 10 ms.
+    /// Time of the trial's CPUs by kind, other processes' included. The kernel counts it in ticks of 10 ms.
     pub kinds: CpuTime,
     /// System calls of the two ends, where they count them.
     pub calls: u64,
@@ -152,7 +152,8 @@ pub struct Cost {
     pub guest: Option<GuestCounts>,
 }
 
-/// What went between a guest and its host; none where nobody counts it for an ordinary user.
+/// Exits and other transitions between a guest and its host. None where the kernel does not count them for an
+/// ordinary user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GuestCounts {

@@ -1,4 +1,4 @@
-//! Packets in one direction only, one after the other: pings to an address that nobody has, so that nobody answers.
+//! Packets in one direction only, one after the other: pings to an address that no host has, so that no answer comes.
 
 use super::network::NetworkPath;
 
@@ -24,7 +24,7 @@ impl Direction {
     }
 }
 
-/// Pings on one path's network. A shell of whoever sends runs [`Pings::prepare`] once, then [`Pings::send`].
+/// Pings on one path's network. A shell of the sender runs [`Pings::prepare`] once, then [`Pings::send`].
 #[derive(Clone, Debug)]
 pub struct Pings {
     address: String,
@@ -36,7 +36,7 @@ impl NetworkPath {
     pub fn pings(self, direction: Direction) -> Pings {
         let mac = match direction {
             Direction::NetRx => self.mac(),
-            // Of nobody: the machine's stack has it, and drops it.
+            // No host has this address: the machine's stack receives the frame and drops it.
             Direction::NetTx => NOBODY.into(),
         };
         Pings { address: nobody(&self.machine_address()), mac }
@@ -52,7 +52,7 @@ impl NetworkPath {
 
 const NOBODY: &str = "52:54:00:00:0f:0f";
 
-/// An address of a path's network that nobody has.
+/// An address of a path's network that no host has.
 fn nobody(address: &str) -> String {
     other(address, 9)
 }
@@ -72,7 +72,7 @@ impl Pings {
         &self.address
     }
 
-    /// Makes it known which Ethernet address they go to, so that nobody is asked.
+    /// The shell's command that sets the Ethernet address of the pings, so that no ARP request is sent.
     pub fn prepare(&self) -> String {
         let Self { address, mac } = self;
         format!(
@@ -80,7 +80,7 @@ impl Pings {
         )
     }
 
-    /// So many, one every 20 ms; by a ping that takes whole seconds only.
+    /// The shell's command that sends `count` pings, one every 20 ms.
     pub fn send(&self, count: u32) -> String {
         format!("ping -c {count} -i 0.02 -W 1 {} >/dev/null; true", self.address)
     }

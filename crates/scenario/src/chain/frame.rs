@@ -89,8 +89,8 @@ pub fn write(from: usize, to: usize, frame: &Frame<'_>, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Reads a frame to the member at `to`, and whom it is from; `None` of a frame to somebody else, which a switch that
-/// does not know its address yet sends to all, or of one that is none of ours.
+/// Reads a frame to the member at `to`. Returns the sender's number and the frame. `None` for a frame to another
+/// address, which a switch floods while it does not know the address, and for a frame of another protocol.
 pub fn read(to: usize, bytes: &[u8]) -> Option<(usize, Frame<'_>)> {
     let mut rest = bytes.get(ETHERNET..)?;
     if bytes[..6] != address(to) || bytes[12..ETHERNET] != ETHER_TYPE {

@@ -18,7 +18,7 @@ use crate::work::{self, First, Last, Middle, Place};
 
 /// How often a member says that it is ready, and that it has ended.
 const AGAIN: Duration = Duration::from_millis(10);
-/// How long nobody asks again who has heard that the end was heard.
+/// How long a member that has acknowledged the end waits for the end to be sent again.
 const LINGER: Duration = Duration::from_millis(30);
 /// How long before each instant the first member stops sleeping and spins.
 const SPIN: Duration = Duration::from_micros(50);
@@ -182,7 +182,7 @@ impl Member<'_> {
                 break;
             }
         }
-        // Who has not heard it says so itself.
+        // A member that has not heard the end reports that itself.
         Ok(())
     }
 

@@ -12,7 +12,7 @@ const WITH_CONTEXT: u8 = 0xfd;
 const COMPRESSED: u8 = 0x80;
 /// What a compressed packet has in place of its headers: kind, identification, UDP checksum.
 const COMPRESSED_BYTES: usize = 5;
-/// The context is sent again after so many packets: whoever lost it has it back by then.
+/// The context is sent again after so many packets, for a receiver that has lost it.
 const REFRESH: u32 = 64;
 /// Where the identification and the checksums are, and the lengths, which differ from packet to packet.
 const LENGTH: std::ops::Range<usize> = 2..4;

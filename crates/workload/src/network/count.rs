@@ -26,8 +26,8 @@ pub struct Counts {
     /// What this end's thread took, from opening its sockets to its end.
     #[serde(default)]
     pub took: Took,
-    /// Interrupts of this end's machine meanwhile, whoever they were for; of a guest those that it took. Of the near end
-    /// alone.
+    /// All interrupts of this end's machine meanwhile; in a guest, those that the guest took. Counted by the near end
+    /// only.
     #[serde(default)]
     pub interrupts: u64,
     /// Nanoseconds from the first message to the last, by this end's clock.

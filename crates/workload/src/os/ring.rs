@@ -1,4 +1,4 @@
-//! Context switches: a token goes round a ring of processes on one CPU, and whoever has it reads its
+//! Context switches: a token goes round a ring of processes on one CPU, and the process that has it reads its
 //! working set. The figure is the time from one process to the next: the switch, a pipe's write and read,
 //! and what the caches must fetch anew.
 

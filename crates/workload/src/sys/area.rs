@@ -109,7 +109,7 @@ pub(crate) fn map_touch_unmap(bytes: usize) -> io::Result<()> {
     // SAFETY: a fresh private mapping at an address of the kernel's choice touches no other memory.
     let mapping =
         unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)? };
-    // SAFETY: the first byte of a mapping that was just made, writable and used by nobody else.
+    // SAFETY: the first byte of a mapping that was just made, writable and without other users.
     unsafe { mapping.cast::<u8>().write_volatile(1) };
     // SAFETY: the mapping is unmapped once and no reference to it exists.
     unsafe { munmap(mapping, bytes) }

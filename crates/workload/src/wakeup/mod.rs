@@ -40,7 +40,7 @@ pub(crate) enum LoadCpu {
 pub(crate) enum IdleStates {
     /// The kernel is asked for none with a wake-up latency, as by cyclictest.
     HeldOff,
-    /// As whoever set this machine up wants them.
+    /// As the machine is configured.
     AsConfigured,
 }
 

@@ -29,9 +29,9 @@ const CPUS_USED: usize = 2;
 pub struct Paths<'a> {
     plan: &'a NetworkPlan,
     start: Start<'a>,
-    /// What starts near ends in containers, or why nothing does. Found out when it is needed first.
+    /// The container that near ends start in, or why there is none. Found at first use.
     container: Option<Result<Container, Failure>>,
-    /// The same of guests.
+    /// The settings of guests that near ends start in, or why there are none. Found at first use.
     guest: Option<Result<vm::Settings, Failure>>,
 }
 
