@@ -16,7 +16,7 @@ use crate::wanted_ports::{Wanted, WantedPorts};
 /// Reads a configuration file.
 ///
 /// # Errors
-/// The file cannot be read, or what it says is wrong.
+/// The file cannot be read, or a setting in it is wrong.
 pub fn read_settings(path: &Path) -> Result<Settings, Invalid> {
     parse(path, configuration_file::read(path))
 }
@@ -47,7 +47,7 @@ pub struct Configured {
 }
 
 impl Configured {
-    /// As the switch was started.
+    /// The file with whose settings the switch was started.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -59,7 +59,7 @@ impl Configured {
         Ok(Configured { path, reader, ports: WantedPorts::new(ports), at_start })
     }
 
-    /// A port was removed by request: another one of its name is not the file's.
+    /// Forgets a port that was removed by request. A later port of its name does not belong to the file.
     pub fn forget(&mut self, name: &str) {
         self.ports.forget(name);
     }
@@ -69,15 +69,15 @@ impl Configured {
         self.reader.wake_fd()
     }
 
-    /// Begins to read the file again; a line for people if that cannot be.
+    /// Starts to read the file again. Returns a line for the log if that is impossible.
     pub fn begin_reload(&mut self) -> Option<String> {
         let error = self.reader.begin(&self.path).err()?;
         let path = self.path.display();
         Some(format!("--config {path}: starting a thread that reads it: {error}; nothing is changed"))
     }
 
-    /// Changes what is different in the file that was read again; says what was done. A file that is wrong changes
-    /// nothing, and what could not be done is tried again the next time. `None` if it is not read yet.
+    /// Applies the differences of the file that was read again, and returns lines for the log. A wrong file changes
+    /// nothing. A change that failed is tried again at the next reload. `None` if the file is not read yet.
     pub fn reload(&mut self, switch: &mut View<'_>) -> Option<Vec<String>> {
         let text = self.reader.take(&self.path)?;
         Some(match self.wanted(text) {
@@ -104,7 +104,7 @@ impl Configured {
         said
     }
 
-    /// What the file says, and its ports; those that are new or different are made, but not begun.
+    /// The file's settings and ports. Ports that are new or different are made, but not started.
     fn wanted(&self, text: io::Result<String>) -> Result<(Settings, Vec<Wanted>), Invalid> {
         let new = parse(&self.path, text)?;
         let held = Settings {

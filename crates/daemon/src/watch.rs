@@ -74,7 +74,7 @@ impl Listening {
 
     /// The timer has gone off.
     pub fn look_again(&mut self, epoll: &OwnedFd, listener: impl AsFd) {
-        // It says how often it has gone off.
+        // The timer's counter of expirations is read and not used.
         let _ = rustix::io::read(&self.timer, &mut [0; 8]);
         if self.is_paused {
             self.is_paused = !self.set_flags(epoll, listener, epoll::EventFlags::IN);

@@ -1,4 +1,4 @@
-//! A folder that goes again, whatever happens.
+//! A folder for temporary files that is removed however the process ends.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes one of this process, for `what`.
+    /// Makes a folder of this process in the folder for temporary files, named for `what`.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The folder exists already, or the system refuses it.
     pub fn make(what: &str, janitor: &Arc<Janitor>) -> Result<Self, Failure> {
         let path = std::env::temp_dir().join(format!("tautline-{what}-{}", std::process::id()));
         janitor.made(&Leftover::Folder(path.clone()));

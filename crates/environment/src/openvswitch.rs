@@ -72,10 +72,10 @@ impl Programs {
         })
     }
 
-    /// Those that are installed: beside a folder of PATH.
+    /// Finds the installed programs, by the folders of PATH.
     ///
     /// # Errors
-    /// One is missing, or the switch was built without DPDK.
+    /// A program is missing, or the switch was built without DPDK.
     pub fn installed() -> Result<Self, Failure> {
         const REMEDY: &str = "install Open vSwitch with DPDK (Debian and Ubuntu: openvswitch-switch-dpdk), its programs in PATH";
         let tops: Vec<PathBuf> =

@@ -95,7 +95,7 @@ pub struct ThreadTime {
     pub cpu_ns: u64,
     /// The part of it that the kernel counts as user space, ns, in ticks.
     pub user_ns: u64,
-    /// As kernel, ns, in ticks.
+    /// The part of it that the kernel counts as kernel, ns, in ticks.
     pub system_ns: u64,
     /// Times that it went to sleep.
     pub voluntary_switches: u64,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How much is said.
+/// How much is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
     /// Nothing at all.
@@ -13,7 +13,7 @@ pub enum Detail {
     /// A line that changes, where the error output is a terminal; and what stays.
     #[default]
     Normal,
-    /// The same, and a line for each step where it is no terminal.
+    /// As `Normal`, and a line for each step where the error output is no terminal.
     Steps,
 }
 

@@ -34,9 +34,9 @@ fn is_zero(count: &u64) -> bool {
 /// Whose preemptions count as noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preemption {
-    /// Those of every thread of this process. For work in which no thread makes way for another.
+    /// Preemptions of every thread of this process. For work in which no thread makes way for another.
     OfProcess,
-    /// Those of the calling thread alone.
+    /// Preemptions of the calling thread alone.
     OfThread,
     /// None: the work itself hands one CPU from process to process, so that being preempted is its nature.
     NotCounted,

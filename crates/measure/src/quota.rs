@@ -1,8 +1,8 @@
 //! CPU quotas of cgroups (CFS bandwidth control): what may be used in each period, and how often it was used up.
 //!
-//! Who has used its quota up is throttled until the next period. The kernel sees that at its tick only and lets
-//! what was used too much be paid back later, so work that lasts a few periods may not be throttled at all: it
-//! looks nearly as fast as without a quota. Work must last many ticks and several periods to see the average:
+//! A cgroup that has used up its quota is throttled until the next period. The kernel checks that at its tick only,
+//! and subtracts an overrun from later periods. Work that lasts a few periods may therefore not be throttled at all,
+//! and looks nearly as fast as without a quota. Work must last many ticks and several periods to see the average:
 //! [`CpuQuota::least_trial`].
 
 use std::fs;
@@ -39,8 +39,8 @@ impl CpuQuota {
     }
 }
 
-/// A period that shows a quota in the shortest trials, for those who may choose it: some milliseconds, and not less
-/// than a tick, for what is filled up twice between two ticks is lost.
+/// The period to choose so that a quota shows in the shortest trials: 5 ms, and not less than a tick, because a quota
+/// that is refilled twice between two ticks is lost in part.
 pub fn short_period(tick: Duration) -> Duration {
     tick.max(Duration::from_millis(5))
 }

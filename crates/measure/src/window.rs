@@ -13,7 +13,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// From now on; these processes are what is measured.
+    /// Starts a window. These processes are what is measured.
     pub fn start(processes: impl IntoIterator<Item = u32>) -> Self {
         let processes = processes.into_iter().map(|id| (id, cpu_ns(id))).collect();
         Window { probe: NoiseProbe::start(Preemption::NotCounted), processes, begin: Instant::now() }

@@ -27,7 +27,7 @@ pub struct Description {
     pub deadline_us: u32,
     /// What the load of a tick is.
     pub load: Load,
-    /// Who passes frames on, in this order. The first makes the ticks.
+    /// The members that pass frames on, in this order. The first makes the ticks.
     #[serde(rename = "member")]
     pub members: Vec<Member>,
 }

@@ -24,7 +24,7 @@ pub enum Boot {
     Disk,
 }
 
-/// A network card, by who has its other end.
+/// A network card, by the program or device at its other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
     /// A switch's socket.
@@ -62,9 +62,9 @@ pub enum Serial {
 /// What the profile is about: CPUs and memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hardware {
-    /// What the guest is for.
+    /// The profile that the guest is started for.
     pub profile: Profile,
-    /// What runs it.
+    /// The accelerator that runs the guest.
     pub accelerator: Accelerator,
     /// Its memory, MiB.
     pub memory_mib: u64,
@@ -74,7 +74,7 @@ pub struct Hardware {
     pub locked: bool,
 }
 
-/// All that QEMU is told of a guest.
+/// The settings of a guest that become QEMU's arguments.
 #[derive(Clone, Debug)]
 pub struct GuestSettings {
     /// The QEMU that runs it.
@@ -87,7 +87,7 @@ pub struct GuestSettings {
     pub disk: Option<PathBuf>,
     /// Its network cards.
     pub networks: Vec<Network>,
-    /// Memory of this process that it has too.
+    /// Memory of this process that the guest shares.
     pub shared: Option<SharedMemory>,
     /// Its serial line.
     pub serial: Serial,
@@ -97,7 +97,7 @@ pub struct GuestSettings {
     pub further: Vec<OsString>,
 }
 
-/// QEMU's arguments for a guest whose threads are placed so. It starts stopped.
+/// QEMU's arguments for a guest with this placement of threads. The guest starts paused.
 pub fn arguments(guest: &GuestSettings, placement: &Placement) -> Vec<OsString> {
     let mut line = Line(Vec::new());
     // Threads have names that tell what they are for.

@@ -26,7 +26,7 @@ pub struct ThreadStatus {
     pub role: Role,
     /// What it had when it was first seen.
     pub found: State,
-    /// What it is to have; what is none is left as it is.
+    /// What the placement wants. None is left as it is.
     pub wanted: WantedState,
     /// What it has.
     pub now: State,
@@ -73,11 +73,11 @@ pub enum Event {
         /// How often so far.
         times: u32,
     },
-    /// It could not be set.
+    /// The kernel refused a thread's CPUs or policy.
     Refused(Failure),
 }
 
-/// Looks after one QEMU.
+/// Watches the threads of one QEMU.
 pub struct Watch {
     tree: HostTree,
     process: i32,
@@ -98,7 +98,7 @@ struct Seen {
 }
 
 impl Watch {
-    /// Looks after a process.
+    /// Watches the threads of a process. Nothing is read before [`Watch::look`].
     pub fn new(process: u32, placement: Placement) -> Self {
         Watch {
             tree: HostTree::live(),
@@ -348,7 +348,7 @@ mod tests {
             "what has ended is forgotten"
         );
 
-        // Who only looks changes nothing.
+        // A watch that only looks changes nothing.
         bind_thread(vcpu.id as u32, &cpus).unwrap();
         let mut audit = Watch::new(std::process::id(), placement).looking_only();
         assert_eq!(audit.look(|| None).unwrap().iter().filter(|event| corrected(event)).count(), 0);

@@ -111,7 +111,7 @@ struct Queue {
     interface: u32,
     source: port::in_memory::InMemorySource,
     counters: Arc<QueueCounters>,
-    /// Of the rings before this one.
+    /// Copies that the earlier rings dropped.
     dropped: u64,
 }
 
@@ -122,11 +122,11 @@ impl Queue {
     }
 }
 
-/// What came of it.
+/// The result of a capture.
 #[derive(Debug, PartialEq)]
 struct Recorded {
     captured: u64,
-    /// For want of room.
+    /// Frames that found no room.
     dropped: u64,
     /// Its port was removed before the end, or the switch has ended.
     port_is_gone: bool,
@@ -243,7 +243,7 @@ fn record(
             if disconnected || is_told {
                 break;
             }
-            // Who reads the file meanwhile sees whole records.
+            // A reader of the file sees whole records meanwhile.
             recording.out.flush()?;
             std::thread::sleep(PAUSE);
         }

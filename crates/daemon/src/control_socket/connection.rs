@@ -42,11 +42,11 @@ pub struct Connection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subscription {
     None,
-    /// It does; so many bytes of them came since nothing waited to be read.
+    /// It does. `waiting` counts their bytes since no answer last waited to be read.
     Open {
         waiting: usize,
     },
-    /// It did not read them, and has been told so.
+    /// It did not read them. It has been sent the reason.
     Lost,
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memory::DropQueue;
 
-/// Closed by another thread, unless it is taken out.
+/// A passed descriptor. Another thread closes it, unless it is taken out.
 pub struct PassedFile {
     fd: Option<OwnedFd>,
     closer: Arc<DropQueue>,

@@ -17,9 +17,9 @@ pub struct Connection {
 pub enum Next {
     /// Wait for more of the request, or for room to write the answer.
     Wait,
-    /// It asks for this path.
+    /// Answer a request for this path.
     Answer(String),
-    /// It is over.
+    /// Close the connection.
     End,
 }
 

@@ -11,7 +11,7 @@ pub const NEAR_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// The address of the far end.
 pub const FAR_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 
-/// Of a tunnel's outer packets.
+/// Addresses of a tunnel's outer packets.
 const OUTER_NEAR: &str = "198.19.0.1";
 const OUTER_FAR: &str = "198.19.0.2";
 

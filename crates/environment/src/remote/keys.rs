@@ -61,7 +61,7 @@ pub fn make(folder: &Path, days: u32) -> Result<[PathBuf; 2], Failure> {
 /// Makes both ends' files with the end date of each, the near end's first.
 ///
 /// # Errors
-/// As for [`make`].
+/// The causes of [`make`].
 pub fn make_valid(folder: &Path, until: [OffsetDateTime; 2]) -> Result<[PathBuf; 2], Failure> {
     let files = [NEAR_FILE, FAR_FILE].map(|name| folder.join(name));
     let made = pair(until);

@@ -20,10 +20,10 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// Of a server that listens at `socket`, for a guest with this kernel and board.
+    /// The doorbell of a server that listens at `socket`, for a guest with this kernel and board.
     ///
     /// # Errors
-    /// A board without it, or a kernel without its modules.
+    /// The board is not q35, the machine is not x86-64, or the kernel's modules are missing or cannot be read.
     pub fn new(socket: &Path, kernel: &Path, machine: Machine) -> Result<Self, Failure> {
         if !cfg!(target_arch = "x86_64") || machine != Machine::Q35 {
             return Err(Failure::new(

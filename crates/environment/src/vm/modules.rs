@@ -24,10 +24,10 @@ pub struct Module {
 }
 
 impl Modules {
-    /// Those of a kernel image: in `modules/VERSION` beside it, as set-up keeps them, else the system's.
+    /// The modules of a kernel image: in `modules/VERSION` beside it, as set-up keeps them, else in `/lib/modules`.
     ///
     /// # Errors
-    /// There are none of that version.
+    /// The image cannot be read, its version cannot be told, or neither folder has modules of that version.
     pub fn of_image(image: &Path) -> Result<Self, Failure> {
         let failed = |answer: String| {
             let remedy = "`make setup` fetches a kernel with its modules; or put them into modules/VERSION beside the image";
@@ -45,10 +45,10 @@ impl Modules {
         Modules::below(folder).map_err(|error| failed(error.to_string()))
     }
 
-    /// Those below a folder.
+    /// The modules below a folder.
     ///
     /// # Errors
-    /// A folder that cannot be read.
+    /// The folder, or one below it, cannot be read.
     pub fn below(folder: &Path) -> io::Result<Self> {
         let mut files = HashMap::new();
         let mut folders = vec![folder.to_owned()];
@@ -69,7 +69,7 @@ impl Modules {
     /// the kernel: a guest that lacks one says so when it is used.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// A module's file cannot be read or decompressed.
     pub fn with_dependencies(&self, names: &[impl AsRef<str>]) -> io::Result<Vec<Module>> {
         let mut found = Vec::new();
         for name in names {

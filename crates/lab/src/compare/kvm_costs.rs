@@ -11,7 +11,7 @@ use super::job::{Job, Method};
 /// So few that it takes some seconds in all. The command has a limit of its own for each row.
 const QUICK_SAMPLES: usize = 500;
 const FULL_SAMPLES: usize = 5000;
-/// The guest's CPU, and that of who signals.
+/// The number of CPUs: the guest's, and that of the thread that signals.
 const CPUS: usize = 2;
 
 /// A job for each row.

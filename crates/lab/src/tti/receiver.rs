@@ -29,7 +29,7 @@ const START_LIMIT: Duration = Duration::from_secs(90);
 /// How long beyond its ticks an agent may take to answer.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// An environment that runs, and who has the other end of its doorbell.
+/// A running environment, and the other end of its doorbell.
 pub struct Receiver<'a> {
     name: String,
     accelerator: String,

@@ -1,4 +1,4 @@
-//! A page of latencies beside their limits, and of who had the time of the worst.
+//! A page of latencies beside their limits, and of the programs and handlers that took the time of the worst.
 
 use maud::{Markup, html};
 

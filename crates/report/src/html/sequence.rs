@@ -9,7 +9,7 @@ pub struct Sequence {
     pub title: String,
     /// Lines above the diagram.
     pub facts: Vec<String>,
-    /// Who, and in which mode: a line from top to bottom for each.
+    /// Each lane's program and mode. A lane is a line from top to bottom.
     pub lanes: Vec<[String; 2]>,
     /// From lane to lane.
     pub arrows: Vec<Arrow>,

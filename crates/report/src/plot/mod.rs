@@ -1,7 +1,7 @@
 //! Plots as inline SVG.
 //!
 //! Drawn with the page's own markup macro: every text escaped by construction, colours as CSS classes (light,
-//! dark and paper follow from the style sheet), a title and a label for who cannot see it. All are
+//! dark and paper follow from the style sheet), a title and a label for screen readers. All are
 //! [`WIDTH`] units wide, so that a phone shows one readable plot and a desk two side by side.
 
 pub(crate) mod curves;

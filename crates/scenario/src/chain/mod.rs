@@ -1,4 +1,4 @@
-//! A chain of members: who passes which frames to whom, and when.
+//! A chain of members that pass frames on, each to the next, at every tick.
 //!
 //! Each member has a port of the same switch. At each tick the first sends data frames, then the end of the tick; the
 //! others pass on what their work makes of it, then the end of the tick with the times at which it came and went.

@@ -7,7 +7,7 @@
 //! | `pdcp` | ciphering and integrity of one bearer | 3GPP TS 38.323 |
 //! | `header_compression` | parsing of IP and UDP headers, one context a user | after RFC 5795; not its wire format |
 //! | `rlc` | segments, unacknowledged mode | 3GPP TS 38.322 |
-//! | `schedule` | who may send how much in this tick: proportional fair | |
+//! | `schedule` | bytes that each user may send in this tick: proportional fair | |
 //! | `transport_block` | CRC and scrambling | 3GPP TS 38.212 §5.1, TS 38.211 §5.2.1 |
 //! | `packet` | what users send | |
 

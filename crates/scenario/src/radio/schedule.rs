@@ -1,5 +1,5 @@
-//! A pass of the scheduler: who may send how many bytes in this tick. Proportional fair: the user whose channel is
-//! best compared with what it had on average comes first (Kelly, 1997, as used since in LTE's schedulers).
+//! A pass of the scheduler: how many bytes each user may send in this tick. Proportional fair: the user whose channel
+//! is best compared with what it had on average comes first (Kelly, 1997, as used since in LTE's schedulers).
 
 /// Bytes of one resource block at the best channel quality.
 const BLOCK_BYTES: u32 = 64;

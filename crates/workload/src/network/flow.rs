@@ -62,7 +62,7 @@ pub enum Side {
 pub struct Flow {
     /// What is done.
     pub class: Class,
-    /// Who sends; of a stream alone.
+    /// The end that sends. Used for streams only.
     pub sender: Side,
     /// Payload of each message, bytes. At least 16: its number is in it.
     pub message_bytes: usize,

@@ -201,7 +201,7 @@ pub(super) fn receive(
     Ok(counts)
 }
 
-/// The connections of an end, and who of them has something.
+/// The connections of an end, and an epoll set that reports which are readable.
 struct Connections<'a> {
     flow: &'a Flow,
     epoll: std::os::fd::OwnedFd,
