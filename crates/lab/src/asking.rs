@@ -38,7 +38,7 @@ pub trait Asking {
     /// Waits for the agent's greeting.
     ///
     /// # Errors
-    /// None came, or the agent is of another version.
+    /// No greeting came within `limit`, or the agent is of another version.
     fn greeting(&mut self, name: &str, limit: Duration) -> Result<AgentFacts, NoAnswer> {
         let doing = format!("starting {name}");
         let line = self.lines().receive(limit).map_err(|error| self.broken(&doing, &error))?;
@@ -49,7 +49,7 @@ pub trait Asking {
     /// Sends a request.
     ///
     /// # Errors
-    /// The channel broke.
+    /// The channel broke, the agent did not read within `limit`, or the user interrupted.
     fn send(&mut self, name: &str, request: &Request, limit: Duration) -> Result<(), NoAnswer> {
         let sent = self.lines().send(request.to_line().trim_end(), limit);
         sent.map_err(|error| self.broken(&format!("asking {name}"), &error))
@@ -58,7 +58,7 @@ pub trait Asking {
     /// Waits for any reply, whichever request it answers.
     ///
     /// # Errors
-    /// None came, or it cannot be read.
+    /// No reply came within `limit`, it is no reply of this version, or the user interrupted.
     fn receive(&mut self, doing: &str, limit: Duration) -> Result<Reply, NoAnswer> {
         let line = self.lines().receive(limit).map_err(|error| self.broken(doing, &error))?;
         Reply::parse(&line).map_err(|error| NoAnswer::Lost(Failure::new(doing, error, REMEDY)))
@@ -67,7 +67,7 @@ pub trait Asking {
     /// Waits for the reply to a request that was sent; `pick` takes it out.
     ///
     /// # Errors
-    /// None came, the agent could not do it, or it answered another question.
+    /// The causes of [`Asking::receive`], the agent could not do it, or it answered another request.
     fn hear<T>(
         &mut self,
         doing: &str,
@@ -85,7 +85,7 @@ pub trait Asking {
     /// Sends a request and waits for its reply.
     ///
     /// # Errors
-    /// As for [`Self::send`] and [`Self::hear`].
+    /// The causes of [`Asking::send`] and [`Asking::hear`].
     fn ask<T>(
         &mut self,
         name: &str,

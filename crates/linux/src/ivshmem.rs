@@ -10,10 +10,10 @@ const DEVICE: &str = "0x1110";
 /// The file of its BAR 2, which is the shared memory.
 const MEMORY: &str = "resource2";
 
-/// The first such device's folder.
+/// The sysfs folder of the first ivshmem device.
 ///
 /// # Errors
-/// There is none.
+/// No PCI device is an ivshmem device, or sysfs is not mounted.
 pub fn find() -> io::Result<PathBuf> {
     let is = |at: &Path, file: &str, value: &str| {
         fs::read_to_string(at.join(file)).is_ok_and(|text| text.trim() == value)
@@ -26,20 +26,20 @@ pub fn find() -> io::Result<PathBuf> {
     found.into_iter().next().ok_or_else(none)
 }
 
-/// Its memory, to be mapped. The device must answer to it: see [`open`].
+/// The file of the device's memory (BAR 2), to be mapped. The device must be enabled: see [`open`].
 ///
 /// # Errors
-/// Only root may.
+/// The file of the BAR cannot be opened, which takes root.
 pub fn memory(at: &Path) -> io::Result<File> {
     let file = at.join(MEMORY);
     let opened = OpenOptions::new().read(true).write(true).open(&file);
     opened.map_err(|error| io::Error::new(error.kind(), format!("opening {}: {error}", file.display())))
 }
 
-/// The memory of the first such device, which no driver has, made to answer.
+/// Enables the first ivshmem device, which has no driver, and opens its memory.
 ///
 /// # Errors
-/// There is none, or only root may.
+/// The causes of [`find`] and [`memory`], or the device cannot be enabled, which takes root.
 pub fn open() -> io::Result<File> {
     let at = find()?;
     let enable = at.join("enable");

@@ -37,10 +37,10 @@ pub struct Attached {
 }
 
 impl Redirect {
-    /// Loads it, for queues below this number.
+    /// Loads the program, for queues below this number.
     ///
     /// # Errors
-    /// The kernel's answer.
+    /// No right to load programs (`CAP_BPF` and `CAP_NET_ADMIN`), no memory, or a kernel without AF_XDP.
     pub fn load(queues: u32) -> Result<Self> {
         let map = socket_map(queues)?;
         // return bpf_redirect_map(&map, context->rx_queue_index, XDP_PASS);
@@ -55,11 +55,12 @@ impl Redirect {
         Ok(Redirect { program: program(&text, c"Apache-2.0", 0, 0)?, map })
     }
 
-    /// Loads one that first puts a VLAN tag back into its frame, where this interface's driver keeps it beside the
-    /// frame. It can be attached to this interface only, in native mode only.
+    /// Loads a program that first puts a VLAN tag back into its frame, where this interface's driver keeps it beside
+    /// the frame. It can be attached to this interface only, in native mode only.
     ///
     /// # Errors
-    /// The kernel's answer; `NOSYS` where it has no such thing: that takes Linux 6.8, and BTF.
+    /// The causes of [`Redirect::load`], no such interface, or a driver without this metadata. `NOSYS` where the
+    /// kernel does not know the function: it takes Linux 6.8 and BTF.
     pub fn load_keeping_tags(queues: u32, interface: u32) -> Result<Self> {
         const DEV_BOUND_ONLY: u64 = 1 << 6;
         let vlan_tag = vlan_tag_function().ok_or(Errno::NOSYS)?;

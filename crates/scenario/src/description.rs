@@ -115,17 +115,18 @@ impl Description {
     /// Reads a scenario and checks it.
     ///
     /// # Errors
-    /// It is no TOML, a field is missing or unknown, or it cannot be meant.
+    /// The text is not TOML, a field is missing or unknown, or the causes of [`Description::check`].
     pub fn parse(text: &str) -> Result<Self, DescriptionError> {
         let description: Self = toml::from_str(text).map_err(|error| DescriptionError(error.to_string()))?;
         description.check()?;
         Ok(description)
     }
 
-    /// Whether it can be meant; after a change of its load, too.
+    /// Checks the description, as after a change of its load.
     ///
     /// # Errors
-    /// It cannot.
+    /// The chain has too few or too many members, two of the same name, or one whose work or move is impossible at
+    /// its place. Or a figure is out of its limits.
     pub fn check(&self) -> Result<(), DescriptionError> {
         self.why_not().map_err(DescriptionError)
     }

@@ -35,10 +35,10 @@ pub struct Plan {
     pub pv_sched_rounds: Option<u32>,
 }
 
-/// Measures all of it; an interrupt ends it early.
+/// Measures all environments of the plan. SIGINT ends it early.
 ///
 /// # Errors
-/// Nothing could be begun. What fails in one environment is in its row.
+/// The causes of [`Origin::now`]. A failure of one environment is in its row.
 pub fn run(plan: &Plan, launcher: &Launcher, progress: &Progress) -> Result<Results, Failure> {
     let job = &plan.job;
     let mut results = Results {

@@ -93,7 +93,7 @@ impl Receiver {
     /// in a row.
     ///
     /// # Errors
-    /// It is too short, or its code is wrong.
+    /// The PDU is too short, or its integrity code is wrong.
     pub fn open<'a>(&mut self, pdu: &'a mut [u8]) -> Result<&'a [u8], PdcpError> {
         let bytes = pdu.len();
         if bytes < OVERHEAD {

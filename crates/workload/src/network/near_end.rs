@@ -34,11 +34,11 @@ pub fn run(flow: &Flow, peer: SocketAddr) -> Result<NearOutcome, Failure> {
     Ok(outcome)
 }
 
-/// The same while another flow, the load, runs over the same path. The load lasts until both have ended; its threads'
-/// time is not in the outcome.
+/// Does the flow as [`run`] does, while another flow, the load, runs over the same path. The load lasts until both
+/// have ended. The CPU time of its threads is not in the outcome.
 ///
 /// # Errors
-/// As for each of them; and a load that sent nothing.
+/// The causes of [`run`], for each of the two flows. Or the load sent nothing.
 pub fn run_beside(
     flow: &Flow,
     peer: SocketAddr,
