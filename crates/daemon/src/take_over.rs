@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use control::protocol::{Answer, Call, Outcome, Request, VERSION};
 use linux::peer::peer;
+use rustix::io::retry_on_intr;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::geteuid;
 use serde::Deserialize;
@@ -149,7 +150,9 @@ fn receive(socket: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), String> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS_OF_KERNEL))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let slices = &mut [IoSliceMut::new(&mut buffer[..room])];
-        let received = recvmsg(socket.as_fd(), slices, &mut control, RecvFlags::CMSG_CLOEXEC);
+        // A call with a time limit is not begun again by the kernel after a signal (signal(7)).
+        let received =
+            retry_on_intr(|| recvmsg(socket.as_fd(), slices, &mut control, RecvFlags::CMSG_CLOEXEC));
         let received = received.map_err(|error| format!("its state did not come: {error}"))?;
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(received) = message {

@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use environment::channel::ChannelError;
-use environment::{Agent, Environment, Janitor, Running, Spec, Start};
+use environment::{Agent, Environment, Folder, Janitor, Running, Spec, Start};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -149,6 +149,19 @@ fn hangs(spec: &str) {
     let pid = running.process_id();
     drop(running);
     assert!(!Path::new(&format!("/proc/{pid}")).exists(), "{spec}: process {pid} lives on");
+}
+
+#[test]
+fn two_folders_for_one_purpose_are_two() {
+    let setting = Setting::new(&[]);
+    let one = Folder::make("purpose", &setting.janitor).unwrap();
+    std::fs::write(one.path().join("file"), "kept").unwrap();
+    let other = Folder::make("purpose", &setting.janitor).unwrap();
+    drop(other);
+    assert_eq!(std::fs::read_to_string(one.path().join("file")).unwrap(), "kept");
+    let path = one.path().to_owned();
+    drop(one);
+    assert!(!path.exists());
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub struct Qmp {
     stream: UnixStream,
     pending: Vec<u8>,
     limit: Duration,
+    /// Commands that were sent. The number is the command's `id`, which QEMU gives back with the answer.
+    sent: u64,
 }
 
 /// Why there is no answer.
@@ -81,7 +83,7 @@ impl Qmp {
     pub fn over(stream: UnixStream, limit: Duration) -> Result<Self, QmpError> {
         stream.set_read_timeout(Some(SLICE))?;
         stream.set_write_timeout(Some(limit))?;
-        let mut qmp = Qmp { stream, pending: Vec::new(), limit };
+        let mut qmp = Qmp { stream, pending: Vec::new(), limit, sent: 0 };
         if qmp.receive(qmp.deadline())?.get("QMP").is_none() {
             return Err(QmpError::Malformed("no greeting of QMP"));
         }
@@ -151,11 +153,15 @@ impl Qmp {
     /// # Errors
     /// The causes of [`Qmp::execute`].
     pub fn execute_with(&mut self, command: &str, arguments: Value) -> Result<Value, QmpError> {
-        self.send(json!({ "execute": command, "arguments": arguments }))?;
+        self.send(command, arguments)?;
         // One for the answer and all events before it.
         let deadline = self.deadline();
         loop {
             let mut answer = self.receive(deadline)?;
+            if answer.get("id").is_some_and(|id| *id != self.sent) {
+                // To an earlier command, which nothing waits for any more.
+                continue;
+            }
             if let Some(value) = answer.get_mut("return") {
                 return Ok(value.take());
             }
@@ -167,16 +173,17 @@ impl Qmp {
         }
     }
 
-    /// Sends a command and does not wait for its answer. No [`Qmp::execute`] may follow: it would take that answer as
-    /// its own.
+    /// Sends a command and does not wait for its answer.
     ///
     /// # Errors
     /// QEMU has hung up, or does not read within the limit.
     pub fn tell(&mut self, command: &str) -> Result<(), QmpError> {
-        self.send(json!({ "execute": command }))
+        self.send(command, json!({}))
     }
 
-    fn send(&mut self, line: Value) -> Result<(), QmpError> {
+    fn send(&mut self, command: &str, arguments: Value) -> Result<(), QmpError> {
+        self.sent += 1;
+        let line = json!({ "execute": command, "arguments": arguments, "id": self.sent });
         self.stream.write_all(format!("{line}\n").as_bytes()).map_err(ended)
     }
 
@@ -287,6 +294,29 @@ mod tests {
             exits("{\"error\": {\"desc\": \"The command query-stats has not been found\"}}\n".into()),
             None
         );
+    }
+
+    #[test]
+    fn an_answer_that_comes_late_is_not_the_next_commands() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            let mut theirs = &theirs;
+            let _ = theirs.write_all(b"{\"QMP\": {}}\n");
+            let mut held = String::new();
+            for line in BufReader::new(theirs).lines().map_while(Result::ok) {
+                let command: Value = serde_json::from_str(&line).unwrap();
+                let answer = format!("{}\n", json!({ "return": command["execute"], "id": command["id"] }));
+                match command["execute"].as_str() {
+                    Some("slow") => held = answer,
+                    _ => _ = theirs.write_all((std::mem::take(&mut held) + &answer).as_bytes()),
+                }
+            }
+        });
+        let mut qmp = Qmp::over(ours, Duration::from_millis(200)).unwrap();
+        assert!(matches!(qmp.execute("slow"), Err(QmpError::Late(_))));
+        assert_eq!(qmp.execute("quick").unwrap(), "quick");
+        qmp.tell("told").unwrap();
+        assert_eq!(qmp.execute("again").unwrap(), "again");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use control::protocol::Outcome;
 use linux::peer::peer;
 use port::SharedFd;
+use rustix::io::retry_on_intr;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::geteuid;
 use serde_json::json;
@@ -116,7 +117,9 @@ fn send_all(socket: &UnixStream, mut bytes: &[u8], files: &[SharedFd], deadline:
         if !files.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&files)) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let sent = sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+        // A call with a time limit is not begun again by the kernel after a signal (signal(7)).
+        let send = || sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
+        let sent = retry_on_intr(send)?;
         // They travel with the first byte.
         files.clear();
         bytes = &bytes[sent..];
