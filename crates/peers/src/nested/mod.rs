@@ -6,8 +6,8 @@
 //! guest within ([`Machine::guest`]), and the programs that [`Settings::program`] names. Nothing is shared with the
 //! host, whose timing would leak in.
 //!
-//! A [`Machine`] is a [`Guest`](crate::Guest) too, so that commands run in it as in any. Figures that are taken in it are those of
-//! an emulated CPU: they show that a path works, and what it counts; never how fast it is.
+//! A [`Machine`] is a [`Guest`](crate::Guest) too, so that commands run in it as in any. Figures that are taken in it
+//! are those of an emulated CPU: they show that a path works, and what it counts; never how fast it is.
 
 mod cache;
 mod deaf;
