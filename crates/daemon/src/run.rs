@@ -49,7 +49,7 @@ impl Service {
 /// # Errors
 /// The settings are wrong, the system refused something at the start, or the switch could not go on.
 pub fn run(service: &Service) -> Result<(), Error> {
-    // All of it is understood before anything is touched.
+    // Every setting is parsed before anything on the host is changed.
     let settings = &service.settings;
     let take_over = service.take_over.clone();
     let control = service.control.clone().or_else(|| settings.control.clone()).or(take_over.clone());

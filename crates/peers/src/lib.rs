@@ -19,6 +19,7 @@ mod answering;
 pub mod bridge;
 pub mod build;
 pub mod bystander;
+pub mod callgrind;
 pub mod chosen;
 mod cpus;
 mod error;

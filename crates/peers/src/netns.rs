@@ -10,7 +10,7 @@ use crate::{Error, Output};
 
 /// Limit of a command. Long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The ordinary user that a test run by root becomes: `nobody`, as every distribution numbers it.
+/// The user and group number of `nobody` (65534 in every distribution), to which a test that runs as root changes.
 const NOBODY: &str = "65534";
 
 /// A network namespace with its loopback up. A process holds it, and it goes with that process. It leaves no name in

@@ -4,11 +4,12 @@
 //! `cargo run --release -p pipeline --example decide one|each BURSTS` runs them; with `gate` it counts instructions,
 //! which repeat exactly, and says whether the limits are kept.
 use std::ops::Range;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
 use frame::{DropReason, FrameBatch, OwnMemory};
+use peers::callgrind::{Runs, gate};
 use pipeline::{Admission, Learning, MacTable, Output, PortId, Program, TableOptions};
 use virtio::net::{HeaderLayout, MacAddress, NetHeader};
 
@@ -62,7 +63,10 @@ fn burst(stations: usize) -> FrameBatch {
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let (stations, bursts) = match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["gate"] => return gate(),
+        ["gate"] => {
+            let runs = Runs { few: 64, many: 1088, frames: BURST };
+            return gate(&LIMITS, runs, |case| format!("learning, to {case}"));
+        }
         ["one", bursts] => (1, bursts.parse()),
         ["each", bursts] => (BURST, bursts.parse()),
         _ => {
@@ -88,31 +92,4 @@ fn main() -> ExitCode {
     }
     assert_eq!((output.frames, output.dropped), (bursts * BURST as u64, 0));
     ExitCode::SUCCESS
-}
-
-fn gate() -> ExitCode {
-    let kept = LIMITS.iter().fold(true, |kept, &(case, limit)| {
-        let Some(counted) = instructions(case) else {
-            println!("{case}: could not count: valgrind is not installed, or the program failed under it");
-            return false;
-        };
-        let verdict = if counted <= limit { "kept" } else { "EXCEEDED" };
-        println!("learning, to {case}: {counted:.1} instructions a frame, limit {limit}: {verdict}");
-        kept && counted <= limit
-    });
-    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// The difference of two runs that differ only in their number of bursts.
-fn instructions(case: &str) -> Option<f64> {
-    let (few, many) = (64, 1088);
-    let count = |bursts: usize| {
-        let mut command = Command::new("valgrind");
-        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-        command.arg(std::env::current_exe().ok()?).args([case, &bursts.to_string()]);
-        let output = command.output().ok().filter(|output| output.status.success())?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        text.lines().find_map(|line| line.split("Collected : ").nth(1)?.trim().parse::<f64>().ok())
-    };
-    Some((count(many)? - count(few)?) / ((many - few) * BURST) as f64)
 }

@@ -4,12 +4,13 @@
 //! `cargo run --release -p port --example forward [packed|split] [in-order] [BYTES] [BURSTS]` prints ns a
 //! frame by stage; with `gate` it counts instructions, which repeat exactly where nanoseconds do not, and
 //! says whether the limits are kept.
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deliveries::DeliveryFile;
 use frame::{QueueCounters, Sink, Source};
+use peers::callgrind::{Runs, gate as gate_of};
 use port::device::{FromGuest, ToGuest, ToGuestOptions};
 use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::mock::{Arena, DATA};
@@ -137,28 +138,7 @@ impl Guests {
 }
 
 fn gate() -> ExitCode {
-    let kept = LIMITS.iter().fold(true, |kept, &(case, limit)| {
-        let Some(counted) = instructions(case) else {
-            println!("{case}: could not count: valgrind is not installed, or the program failed under it");
-            return false;
-        };
-        let verdict = if counted <= limit { "kept" } else { "EXCEEDED" };
-        println!("{case} bytes: {counted:.1} instructions a frame, limit {limit}: {verdict}");
-        kept && counted <= limit
-    });
-    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// The difference of two runs that differ only in their number of bursts.
-fn instructions(case: &str) -> Option<f64> {
-    let (few, many) = (32 * LAP, 96 * LAP);
-    let count = |bursts: usize| {
-        let mut command = Command::new("valgrind");
-        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-        command.arg(std::env::current_exe().ok()?).args(case.split(' ')).arg(bursts.to_string());
-        let output = command.output().ok().filter(|output| output.status.success())?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        text.lines().find_map(|line| line.split("Collected : ").nth(1)?.trim().parse::<f64>().ok())
-    };
-    Some((count(many)? - count(few)?) / ((many - few) * BURST) as f64)
+    // The difference of two runs that differ only in their number of bursts.
+    let runs = Runs { few: 32 * LAP, many: 96 * LAP, frames: BURST };
+    gate_of(&LIMITS, runs, |case| format!("{case} bytes"))
 }

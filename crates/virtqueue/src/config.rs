@@ -15,7 +15,7 @@ use crate::{
     RingLayout, Smp, With,
 };
 
-/// What a peer has said about a queue. All of it is untrusted until the queue is activated.
+/// What a peer has said about a queue. Each field is untrusted until the queue is activated.
 #[derive(Clone, Debug)]
 pub struct QueueConfig {
     /// Layout and features, as negotiated.

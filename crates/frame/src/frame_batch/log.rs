@@ -10,7 +10,7 @@ impl FrameBatch {
         self.log.as_deref()
     }
 
-    /// The same, to note the beginning of a burst.
+    /// The log of the sender, to note the beginning of a burst.
     #[inline(always)]
     pub fn sender_log_mut(&mut self) -> Option<&mut SenderLog> {
         self.log.as_deref_mut()

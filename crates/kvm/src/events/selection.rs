@@ -138,7 +138,7 @@ impl Selection {
         self.groups.iter().copied().flatten().copied()
     }
 
-    /// The same events with buffers of at most `buffer_kib` KiB for each CPU.
+    /// This selection of events with buffers of at most `buffer_kib` KiB for each CPU.
     pub(super) fn at_most_kib(self, buffer_kib: u32) -> Self {
         Self { buffer_kib: self.buffer_kib.min(buffer_kib), ..self }
     }

@@ -40,7 +40,7 @@ fn networks_know_nothing_of_each_other() {
     let (one, other) = (network(&[A, B]), network(&[C, PortId(3)]));
     run(&one[0], &burst(&[(mac(9), mac(1), 60)]));
     let to_it = burst(&[(mac(1), mac(1), 60)]);
-    // The same address, in both: each has its own.
+    // Both networks have heard the address, each behind a port of its own.
     assert_eq!(run(&other[0], &to_it), [Said::Drop(DropReason::NowhereToGo, 1)]);
     assert_eq!((one[0].table.lookup(mac(1)), other[0].table.lookup(mac(1))), (Some(A), Some(C)));
 }

@@ -34,7 +34,7 @@ fn chains_too_short_and_too_finely_split() {
     });
 }
 
-/// The same on the other side: receive buffers that no frame can use, or only in pieces.
+/// CVE-2022-2132 on the receiving side: receive buffers that no frame can use, or only in pieces.
 #[test]
 fn receive_buffers_too_short_too_finely_split_and_readable() {
     let _alone = alone();
@@ -174,7 +174,7 @@ fn a_peer_that_vanishes_in_the_middle_of_a_burst() {
         let sink = others.right.context.sinks.get_mut(&0).unwrap();
         sink.accept(batch, &[0, 1, 2, 3]).unwrap();
         assert_eq!(others.bob.received(0).len(), 4);
-        // Frames to the one who is gone are still written to its memory, which nobody reads.
+        // Frames to the guest that has gone are still written to its memory. No process reads that memory.
         others.alice.send(1, &frame(9, 60));
         assert_eq!(others.left.forward(0, host, 0), 1);
         others.alice.used(1);

@@ -80,7 +80,7 @@ fn notifications_over_what_is_no_eventfd() {
     });
 }
 
-/// A file that its owner shortens while it is mapped reads as zeros; nobody dies of it.
+/// A mapped file that its owner shortens reads as zeros; the process lives on.
 #[test]
 fn memory_that_is_truncated_under_the_mapping() {
     truncated(MemfdFlags::CLOEXEC, 0x8000);

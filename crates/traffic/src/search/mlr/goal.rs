@@ -59,7 +59,7 @@ impl Goal {
         Attributes { initial_trial: final_trial, final_trial, duration_sum, loss, exceed, width }.try_into()
     }
 
-    /// The same goal with shorter first trials, which tell loads far from the answer in less time: {Goal Initial
+    /// This goal with shorter first trials, which tell loads far from the answer in less time: {Goal Initial
     /// Trial Duration}.
     ///
     /// # Errors
