@@ -152,10 +152,10 @@ fn stat(pid: u32) -> Option<(u32, String)> {
 /// What carries the name of a run of this process: folders, cgroups, mounts, and processes that it is in.
 pub fn leftovers(pid: u32) -> Vec<String> {
     let names = [format!("tautline-{pid}-"), format!("tautline-lxc-{pid}-")];
-    let ending = format!("-{pid}");
+    let (ending, inside) = (format!("-{pid}"), format!("-{pid}-"));
     let named = |text: &str| {
         names.iter().any(|name| text.contains(name.as_str()))
-            || text.starts_with("tautline-") && text.ends_with(&ending)
+            || text.starts_with("tautline-") && (text.ends_with(&ending) || text.contains(&inside))
     };
     let mut found = Vec::new();
     let mut folders =
@@ -182,6 +182,13 @@ pub fn leftovers(pid: u32) -> Vec<String> {
         }
     }
     found
+}
+
+/// The folder for temporary files that the process made for `what`, once there is one.
+pub fn temporary_folder(what: &str, pid: u32) -> Option<PathBuf> {
+    let start = format!("tautline-{what}-{pid}-");
+    let named = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&start);
+    fs::read_dir(std::env::temp_dir()).unwrap().flatten().find(named).map(|entry| entry.path())
 }
 
 /// Nothing that the run of this process made is there any more, and no child of it.
