@@ -7,7 +7,7 @@ nested: release
 	@scripts/setup.sh test
 	@$(CARGO) run --quiet --locked --release -p peers --example nested -- $(TAUTLINE) $(PROGRAMS)
 
-## test-nested-long: in the nested machine, what takes long or repeats: network paths into guests under KVM, two blocks of the costs of KVM
+## test-nested-long: in the nested machine, what takes long or repeats: network paths into guests under KVM, a packet's steps on each, two blocks of the costs of KVM
 test-nested-long:
 	@scripts/setup.sh test
-	$(CARGO) test --locked -p tautline --test nested -- again_in_each_block network:: --ignored --nocapture --test-threads 1
+	$(CARGO) test --locked -p tautline --test nested -- again_in_each_block network:: packets_take_every_path --ignored --nocapture --test-threads 1

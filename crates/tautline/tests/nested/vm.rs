@@ -68,7 +68,7 @@ fn icmp(counters: &str, name: &str) -> u64 {
 /// QEMU 7.2's e1000e now and then raises no interrupt for a packet. Its driver has the card raise one every two seconds,
 /// so the reply comes late, but by an interrupt.
 fn uses_the_card(machine: &Machine, inner: &Inner) {
-    const PINGS: u64 = 20;
+    const PINGS: u64 = 6;
     inner.bring_up(NetworkPath::Direct).unwrap();
     let address = NetworkPath::Direct.machine_address();
     // The guest's card has its carrier; the machine's, at the other end, may still wait for its own.
