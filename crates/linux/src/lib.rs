@@ -19,6 +19,7 @@ pub mod progress;
 pub mod save;
 pub mod scheduler;
 pub mod usage;
+pub mod version;
 pub mod xdp;
 
 pub use child::Child;

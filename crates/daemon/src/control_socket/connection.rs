@@ -136,11 +136,17 @@ impl Connection {
         !self.wants_to_write() && self.request.contains(&b'\n')
     }
 
-    /// Sends an answer. What the socket has no room for waits for [`Connection::write`].
+    /// Sends an answer. What the socket has no room for waits for [`Connection::write`]. In place of an answer of more
+    /// than 8 MiB the client is sent its size and the limit.
     ///
     /// # Errors
     /// [`End::Gone`] if more than 8 MiB would wait to be read, or the socket failed.
     pub fn put(&mut self, answer: &[u8]) -> Result<(), End> {
+        if answer.len() > ANSWER_BYTES {
+            let (size, limit) = (answer.len(), ANSWER_BYTES >> 20);
+            let why = format!("the answer has {size} bytes, and {limit} MiB is the limit: ask for less");
+            return self.put(&Outcome::Error(why).line());
+        }
         if self.answer.len() + answer.len() > ANSWER_BYTES {
             return Err(End::Gone);
         }
@@ -320,6 +326,18 @@ mod tests {
         let since = Instant::now();
         assert!(connection.read().is_ok() && connection.put(&vec![b'x'; 4 << 20]).is_ok());
         assert!(connection.wants_to_write() && since.elapsed() < PATIENCE / 2, "{:?}", since.elapsed());
+    }
+
+    #[test]
+    fn an_answer_over_the_limit_is_named_and_the_next_request_answered() {
+        let (mut connection, other) = pair();
+        other.set_nonblocking(true).unwrap();
+        assert!(connection.put(&vec![b'x'; ANSWER_BYTES + 1]).is_ok() && !connection.wants_to_write());
+        assert!(connection.put(b"next\n").is_ok());
+        let mut read = Vec::new();
+        let _ = std::io::Read::read_to_end(&mut &other, &mut read);
+        let text = String::from_utf8(read).unwrap();
+        assert!(text.contains("8 MiB is the limit") && text.ends_with("\nnext\n"), "{text}");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use measure::Failure;
 
 /// The kernel image to boot: the stock kernel that set-up keeps in the cache folder, else an image in `/boot`. Of
-/// several readable `vmlinuz*` in a folder, the last by name.
+/// several readable `vmlinuz*` in a folder, the one of the highest
+/// version.
 ///
 /// # Errors
 /// Neither folder holds a `vmlinuz*` that this user may read.
@@ -16,18 +17,7 @@ pub fn find() -> Result<PathBuf, Failure> {
         .map(|cache| cache.join("tautline/kernel"));
     for folder in cache.into_iter().chain([PathBuf::from("/boot")]) {
         tried.push(folder.display().to_string());
-        let mut images: Vec<PathBuf> = fs::read_dir(&folder)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path())
-            .filter(|path| {
-                path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"))
-                    && fs::File::open(path).is_ok()
-            })
-            .collect();
-        images.sort();
-        if let Some(image) = images.pop() {
+        if let Some(image) = newest(&folder) {
             return Ok(image);
         }
     }
@@ -36,4 +26,30 @@ pub fn find() -> Result<PathBuf, Failure> {
         "none that can be read",
         "`make setup` fetches one, or name one with `--environments vm:kernel=PATH`",
     ))
+}
+
+/// The readable image of the highest version in a folder.
+fn newest(folder: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_image = |name: &String| name.starts_with("vmlinuz") && fs::File::open(folder.join(name)).is_ok();
+    let name = names.filter(is_image).max_by(|one, other| linux::version::compare(one, other))?;
+    Some(folder.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_version_is_booted() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(newest(folder.path()), None);
+        for name in
+            ["vmlinuz-6.9.0-amd64", "vmlinuz-6.10.0-amd64", "vmlinuz-6.1.0-48-amd64", "initrd.img-7.0"]
+        {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        assert_eq!(newest(folder.path()), Some(folder.path().join("vmlinuz-6.10.0-amd64")));
+    }
 }

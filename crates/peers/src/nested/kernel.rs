@@ -39,19 +39,22 @@ const MODULES: &[&str] = &[
 /// Further modules that a guest within loads if it has this kernel.
 const INNER_DRIVERS: &[&str] = &["e1000", "e1000e", "virtio_blk", "dummy"];
 
-/// The generic kernel that set-up has unpacked: of several, the last by name.
+/// The generic kernel that set-up has unpacked: of several, the one of the highest version.
 pub fn find(needs: &mut Requirements) -> PathBuf {
     let folder = cache::folder().join("kernel");
-    let files = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_image =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"));
-    files.filter(is_image).max().unwrap_or_else(|| {
-        needs.missing(format!(
-            "a distribution's generic kernel in {} (scripts/setup.sh test fetches one)",
-            folder.display()
-        ));
-        PathBuf::new()
-    })
+    let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let names = files.filter_map(|entry| entry.file_name().into_string().ok());
+    let images = names.filter(|name| name.starts_with("vmlinuz-"));
+    match images.max_by(|one, other| linux::version::compare(one, other)) {
+        Some(name) => folder.join(name),
+        None => {
+            needs.missing(format!(
+                "a distribution's generic kernel in {} (scripts/setup.sh test fetches one)",
+                folder.display()
+            ));
+            PathBuf::new()
+        }
+    }
 }
 
 /// Adds the kernel's modules to an archive, with the lists that `modprobe` reads.
