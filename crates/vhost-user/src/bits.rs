@@ -64,6 +64,7 @@ impl ProtocolFeatures {
         .union(Self::REPLY_ACK)
         .union(Self::MTU)
         .union(Self::BACKEND_REQ)
+        .union(Self::CRYPTO_SESSION)
         .union(Self::PAGEFAULT)
         .union(Self::CONFIG)
         .union(Self::BACKEND_SEND_FD)

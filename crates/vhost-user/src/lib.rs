@@ -123,8 +123,8 @@
 //! | SET_VRING_ENDIAN | | not offered: legacy devices of the other byte order only |
 //! | GET_CONFIG | its payload | CONFIG |
 //! | SET_CONFIG | 0 or an error, if asked for | CONFIG |
-//! | CREATE_CRYPTO_SESSION | | not offered: no crypto device over this protocol |
-//! | CLOSE_CRYPTO_SESSION | | not offered: no crypto device over this protocol |
+//! | CREATE_CRYPTO_SESSION | its payload | CRYPTO_SESSION |
+//! | CLOSE_CRYPTO_SESSION | 0 or an error, if asked for | CRYPTO_SESSION |
 //! | POSTCOPY_ADVISE | a descriptor | PAGEFAULT |
 //! | POSTCOPY_LISTEN | 0 or an error, if asked for | PAGEFAULT |
 //! | POSTCOPY_END | 0 or an error | PAGEFAULT |
@@ -156,7 +156,7 @@
 //! | BACKEND_SHMEM_MAP | | not offered: no device of Tautline has VIRTIO shared memory regions |
 //! | BACKEND_SHMEM_UNMAP | | not offered: no device of Tautline has VIRTIO shared memory regions |
 //!
-//! No protocol feature is offered beyond those: CROSS_ENDIAN, CRYPTO_SESSION, XEN_MMAP, SHARED_OBJECT,
+//! No protocol feature is offered beyond those: CROSS_ENDIAN, XEN_MMAP, SHARED_OBJECT,
 //! GET_VRING_BASE_INFLIGHT, GPA_ADDRESSES and SHMEM are not; [`codec::table::NOT_OFFERED`] says why.
 //!
 //! # What a peer's mistake leads to

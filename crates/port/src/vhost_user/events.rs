@@ -107,7 +107,9 @@ impl<D: Device> Engine<D> {
             | Event::PostcopyListening { done }
             | Event::PostcopyMemoryReady { done }
             | Event::PostcopyEnded { done }
+            | Event::CryptoSessionClosed { done, .. }
             | Event::DeviceStateCheck { done } => session.answer(done, Err(not_offered())),
+            Event::CryptoSessionRequested { answer, .. } => session.answer(answer, Err(not_offered())),
             Event::PostcopyAdvised { answer } => session.answer(answer, Err(not_offered())),
             Event::PostcopyMemorySet { answer, .. } => session.answer(answer, Err(not_offered())),
             Event::DeviceStateTransfer { answer, .. } => session.answer(answer, no_channel()),

@@ -48,6 +48,19 @@ impl<'a> Reader<'a> {
         Ok(u64::from_ne_bytes(self.array()?))
     }
 
+    /// The payload's length in bytes.
+    pub(crate) fn whole(&self) -> usize {
+        self.whole
+    }
+
+    /// So many bytes as they are.
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Violation> {
+        let too_few = self.violation("payload size", self.whole as u64, "more bytes");
+        let (head, rest) = self.rest.split_at_checked(len).ok_or(too_few)?;
+        self.rest = rest;
+        Ok(head)
+    }
+
     /// All that is left.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)

@@ -2,6 +2,7 @@
 use std::os::fd::OwnedFd;
 
 use super::bytes::{Reader, Wire};
+use super::crypto::CreateCryptoSession;
 use super::message::Message;
 use super::payload::*;
 use super::table::{self, Rule};
@@ -62,6 +63,10 @@ pub enum FrontendRequest {
     GetConfig(ConfigAccess),
     /// Write configuration space.
     SetConfig(ConfigAccess),
+    /// Make a session of a crypto device.
+    CreateCryptoSession(Box<CreateCryptoSession>),
+    /// End a session of a crypto device, by its number.
+    CloseCryptoSession(u64),
     /// A postcopy migration may come; give a userfaultfd.
     PostcopyAdvise,
     /// Postcopy begins; register memory with the userfaultfd.
@@ -155,6 +160,8 @@ impl FrontendRequest {
             Self::IotlbMsg(_) => 22,
             Self::GetConfig(_) => 24,
             Self::SetConfig(_) => 25,
+            Self::CreateCryptoSession(_) => 26,
+            Self::CloseCryptoSession(_) => 27,
             Self::PostcopyAdvise => 28,
             Self::PostcopyListen => 29,
             Self::PostcopyEnd => 30,
@@ -216,6 +223,8 @@ impl FrontendRequest {
             22 => Self::IotlbMsg(read_all(rule, payload)?),
             24 => Self::GetConfig(read_all(rule, payload)?),
             25 => Self::SetConfig(read_all(rule, payload)?),
+            26 => Self::CreateCryptoSession(Box::new(read_all(rule, payload)?)),
+            27 => Self::CloseCryptoSession(read_all(rule, payload)?),
             28 => Self::PostcopyAdvise,
             29 => Self::PostcopyListen,
             30 => Self::PostcopyEnd,
@@ -263,6 +272,8 @@ impl FrontendRequest {
             Self::IotlbMsg(value) => write_all(value),
             Self::GetConfig(value) => write_all(value),
             Self::SetConfig(value) => write_all(value),
+            Self::CreateCryptoSession(value) => write_all(value.as_ref()),
+            Self::CloseCryptoSession(value) => write_all(value),
             Self::GetInflightFd(value) => write_all(value),
             Self::SetInflightFd(value) => write_all(value),
             Self::VringKick(value) => write_all(value),

@@ -1,5 +1,9 @@
 //! A message as it travels.
 
+use std::fmt;
+
+use zeroize::Zeroize;
+
 use super::header::Header;
 use crate::SharedFd;
 
@@ -8,7 +12,6 @@ use crate::SharedFd;
 pub const MAX_FDS: usize = 8;
 
 /// One message as it travels: header, payload, and the descriptors that came along.
-#[derive(Debug)]
 pub struct Message {
     /// The fixed part.
     pub header: Header,
@@ -18,7 +21,23 @@ pub struct Message {
     pub fds: Vec<SharedFd>,
 }
 
+/// Payloads may hold keys: their bytes are not printed.
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("header", &self.header)
+            .field("payload_bytes", &self.payload.len())
+            .field("fds", &self.fds)
+            .finish()
+    }
+}
+
 impl Message {
+    /// Overwrites the payload, which held keys.
+    pub(crate) fn wipe(&mut self) {
+        self.payload.zeroize();
+    }
+
     pub(crate) fn new(id: u32, payload: Vec<u8>, fds: Vec<SharedFd>) -> Self {
         // Payloads are built here from bounded types; the cast cannot lose anything.
         let size = payload.len() as u32;

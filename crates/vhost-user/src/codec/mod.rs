@@ -4,6 +4,7 @@
 //! [`Violation`]: crate::Violation
 pub mod backend_request;
 mod bytes;
+pub mod crypto;
 pub mod frontend_request;
 pub mod header;
 mod message;

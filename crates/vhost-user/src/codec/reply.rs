@@ -1,6 +1,7 @@
 //! What travels back.
 
 use super::bytes::Wire;
+use super::crypto::CryptoSessionReply;
 use super::message::Message;
 use super::payload::{ConfigAccess, Inflight, LogArea, MemoryRegion, MemoryTable, SingleRegion, VringState};
 use super::whole::{read_all, write_all};
@@ -19,6 +20,8 @@ pub enum ReplyBody {
     VringState(VringState),
     /// Configuration bytes; `None` is the empty payload that reports an error.
     Config(Option<ConfigAccess>),
+    /// A session of a crypto device.
+    CryptoSession(CryptoSessionReply),
     /// The in-flight buffer.
     Inflight(Inflight, SharedFd),
     /// An empty payload; with the descriptor, if there is one.
@@ -43,6 +46,7 @@ impl ReplyBody {
             Self::Log(area) => (write_all(&area), vec![]),
             Self::VringState(state) => (write_all(&state), vec![]),
             Self::Config(config) => (config.as_ref().map(write_all).unwrap_or_default(), vec![]),
+            Self::CryptoSession(session) => (write_all(&session), vec![]),
             Self::Inflight(inflight, fd) => (write_all(&inflight), vec![fd]),
             Self::Descriptor(fd) => (vec![], fd.into_iter().collect()),
             Self::MemoryTable(table) => (write_all(&table), vec![]),

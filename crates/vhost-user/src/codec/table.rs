@@ -28,6 +28,7 @@ pub enum Shape {
     Inflight,
     DeviceState,
     Uuid,
+    CryptoSession,
     /// Read and dropped; of messages that are not offered.
     Opaque,
 }
@@ -47,6 +48,7 @@ impl Shape {
             Self::Config => 12..=12 + super::payload::MAX_CONFIG_BYTES,
             Self::VringArea => 24..=24,
             Self::Inflight => 20..=24,
+            Self::CryptoSession => 632..=1072,
             Self::Opaque => 0..=MAX_PAYLOAD_BYTES,
         }
     }
@@ -149,8 +151,8 @@ pub static FRONTEND_REQUESTS: [Rule; 44] = [
     row(23, "SET_VRING_ENDIAN", Shape::VringState, 0..=0, Reply::OnRequest, Gate::Negotiated(P::CROSS_ENDIAN), NotOffered("legacy devices of the other byte order only")),
     row(24, "GET_CONFIG", Shape::Config, 0..=0, Reply::Payload(Shape::Config), Gate::Negotiated(P::CONFIG), Handled),
     row(25, "SET_CONFIG", Shape::Config, 0..=0, Reply::OnRequest, Gate::Negotiated(P::CONFIG), Handled),
-    row(26, "CREATE_CRYPTO_SESSION", Shape::Opaque, 0..=0, Reply::OnRequest, Gate::Negotiated(P::CRYPTO_SESSION), NotOffered("no crypto device over this protocol")),
-    row(27, "CLOSE_CRYPTO_SESSION", Shape::U64, 0..=0, Reply::OnRequest, Gate::Negotiated(P::CRYPTO_SESSION), NotOffered("no crypto device over this protocol")),
+    row(26, "CREATE_CRYPTO_SESSION", Shape::CryptoSession, 0..=0, Reply::Payload(Shape::CryptoSession), Gate::Negotiated(P::CRYPTO_SESSION), Handled),
+    row(27, "CLOSE_CRYPTO_SESSION", Shape::U64, 0..=0, Reply::OnRequest, Gate::Negotiated(P::CRYPTO_SESSION), Handled),
     row(28, "POSTCOPY_ADVISE", Shape::Empty, 0..=0, Reply::Descriptor, Gate::Negotiated(P::PAGEFAULT), Handled),
     row(29, "POSTCOPY_LISTEN", Shape::Empty, 0..=0, Reply::OnRequest, Gate::Negotiated(P::PAGEFAULT), Handled),
     row(30, "POSTCOPY_END", Shape::Empty, 0..=0, Reply::Acknowledgement, Gate::Negotiated(P::PAGEFAULT), Handled),
@@ -187,9 +189,8 @@ pub static BACKEND_REQUESTS: [Rule; 10] = [
 
 /// The protocol features that are never offered, and why; all others are handled.
 #[rustfmt::skip]
-pub const NOT_OFFERED: [(P, &str); 7] = [
+pub const NOT_OFFERED: [(P, &str); 6] = [
     (P::CROSS_ENDIAN, "legacy devices of the other byte order only; Tautline asks for VERSION_1"),
-    (P::CRYPTO_SESSION, "no crypto device over this protocol"),
     (P::XEN_MMAP, "Xen's grant mappings cannot be mapped from a descriptor alone"),
     (P::SHARED_OBJECT, "dma-buf sharing is for GPU and video devices"),
     (P::GET_VRING_BASE_INFLIGHT, "queues are drained before they stop, nothing is left in flight"),

@@ -4,7 +4,8 @@ use vhost_user::SharedFd;
 
 use super::{fd, memfd};
 use vhost_user::session::backend::{
-    BackendSession, DeviceStatus, Event, Kick, Sent, SharedRegion, StateChannel, VringConfig,
+    BackendSession, CryptoSessionNumber, DeviceStatus, Event, Kick, Sent, SharedRegion, StateChannel,
+    VringConfig,
 };
 use vhost_user::session::{Refusal, SessionError};
 use vhost_user::vring::{VringAddresses, VringBase};
@@ -163,6 +164,14 @@ impl Device {
             Event::StatusSet { status, done } => {
                 note(format!("status {status}"));
                 self.status = status;
+                session.answer(done, outcome)
+            }
+            Event::CryptoSessionRequested { answer, .. } => {
+                note("crypto session".into());
+                session.answer(answer, outcome.map(|()| CryptoSessionNumber(7)))
+            }
+            Event::CryptoSessionClosed { number, done } => {
+                note(format!("crypto session {number} closed"));
                 session.answer(done, outcome)
             }
             Event::StatusRead { answer } => session.answer(answer, DeviceStatus(self.status)),

@@ -3,6 +3,7 @@
 
 use std::os::fd::OwnedFd;
 
+use crate::codec::crypto::{CryptoForm, CryptoSessionReply};
 use crate::codec::payload::{ConfigAccess, Inflight, LogArea, MemoryTable, VringState};
 use crate::codec::reply::ReplyBody;
 use crate::session::{Outcome, Refusal};
@@ -14,6 +15,11 @@ pub type ConfigBytes = Result<Vec<u8>, Refusal>;
 pub type InflightArea = Result<(u64, u64, OwnedFd), Refusal>;
 /// A userfaultfd.
 pub type Userfault = Result<OwnedFd, Refusal>;
+/// The number of a new session of a crypto device, at most `i64::MAX`.
+pub type CryptoSession = Result<CryptoSessionNumber, Refusal>;
+/// The number of a session of a crypto device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CryptoSessionNumber(pub u64);
 /// The addresses at which the back-end mapped the regions, in their order.
 pub type MappedBases = Result<Vec<u64>, Refusal>;
 /// The device's status.
@@ -47,6 +53,8 @@ pub(super) enum Echo {
     Vring(u32),
     /// Offset and flags.
     Config(ConfigAccess),
+    /// The form of a crypto session's message.
+    CryptoSession(CryptoForm),
     /// Queue count and size.
     Inflight(Inflight),
     /// The regions, whose addresses the answer replaces.
@@ -76,6 +84,7 @@ mod sealed {
 impl sealed::Sealed for Outcome {}
 impl sealed::Sealed for VringBase {}
 impl sealed::Sealed for ConfigBytes {}
+impl sealed::Sealed for CryptoSession {}
 impl sealed::Sealed for InflightArea {}
 impl sealed::Sealed for Userfault {}
 impl sealed::Sealed for MappedBases {}
@@ -122,6 +131,20 @@ impl Answer for ConfigBytes {
             Ok(bytes) => Answered::reply(ReplyBody::Config(Some(ConfigAccess { bytes, ..asked }))),
             Err(refusal) => Answered { reply: Some(ReplyBody::Config(None)), refusal: Some(refusal) },
         }
+    }
+}
+
+impl Answer for CryptoSession {
+    fn answered(self, echo: Echo, _: bool) -> Answered {
+        let Echo::CryptoSession(form) = echo else {
+            return Answered { reply: None, refusal: Some(Refusal::new("no session was asked for")) };
+        };
+        let number = self.and_then(|CryptoSessionNumber(number)| {
+            i64::try_from(number)
+                .map_err(|_| Refusal::new(format!("session number {number} does not fit the reply")))
+        });
+        let reply = CryptoSessionReply { form, number: *number.as_ref().unwrap_or(&-1) };
+        Answered { reply: Some(ReplyBody::CryptoSession(reply)), refusal: number.err() }
     }
 }
 

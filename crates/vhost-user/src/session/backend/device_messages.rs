@@ -4,6 +4,7 @@ use super::answer::Echo;
 use super::memory_messages::only_fd;
 use super::{BackendSession, Commit, Event, Next};
 use crate::SharedFd;
+use crate::codec::crypto::CreateCryptoSession;
 use crate::codec::payload::{ConfigAccess, DeviceStateTransfer, Inflight};
 use crate::codec::table::Rule;
 use crate::inflight;
@@ -46,6 +47,15 @@ impl BackendSession {
             migration,
             done,
         }))
+    }
+
+    /// Which algorithms there are, and which lengths of key they take, is for the embedder to check.
+    pub(super) fn on_create_crypto_session(&mut self, create: CreateCryptoSession) -> Next {
+        let CreateCryptoSession { form, setup } = create;
+        self.ask(Echo::CryptoSession(form), Commit::Nothing, |answer| Event::CryptoSessionRequested {
+            setup: setup.map(Box::new),
+            answer,
+        })
     }
 
     pub(super) fn on_get_inflight_fd(&mut self, rule: &Rule, asked: Inflight) -> Result<Next, Violation> {

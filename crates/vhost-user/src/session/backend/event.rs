@@ -1,7 +1,10 @@
 //! What a back-end session asks of its embedder.
 
-use super::answer::{ConfigBytes, DeviceStatus, InflightArea, MappedBases, StateChannel, Userfault};
+use super::answer::{
+    ConfigBytes, CryptoSession, DeviceStatus, InflightArea, MappedBases, StateChannel, Userfault,
+};
 use crate::SharedFd;
+use crate::codec::crypto::CryptoSetup;
 use crate::codec::frontend_request::MacAddress;
 use crate::codec::payload::{Inflight, Iotlb, LogArea, MemoryRegion, StateDirection};
 use crate::session::{Outcome, Ticket};
@@ -97,6 +100,10 @@ pub enum Event {
     ConfigRead { offset: u32, size_bytes: u32, answer: Ticket<ConfigBytes> },
     /// Write configuration space; read-only fields only for migration.
     ConfigWritten { offset: u32, bytes: Vec<u8>, migration: bool, done: Ticket<Outcome> },
+    /// Make a session of a crypto device; `None`: of an asymmetric key.
+    CryptoSessionRequested { setup: Option<Box<CryptoSetup>>, answer: Ticket<CryptoSession> },
+    /// End this session of a crypto device. The front-end may name one that an earlier process had given.
+    CryptoSessionClosed { number: u64, done: Ticket<Outcome> },
     /// Make a zeroed in-flight buffer; [`crate::inflight`] knows its size.
     InflightRequested {
         layout: RingLayout,

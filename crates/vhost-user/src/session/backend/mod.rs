@@ -18,12 +18,16 @@ mod ring_messages;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{Answer, ConfigBytes, DeviceStatus, InflightArea, MappedBases, StateChannel, Userfault};
+pub use answer::{
+    Answer, ConfigBytes, CryptoSession, CryptoSessionNumber, DeviceStatus, InflightArea, MappedBases,
+    StateChannel, Userfault,
+};
 pub use channel::ChannelReply;
 pub use event::{Event, Kick, SharedRegion, VringConfig};
 pub use offer::{Offer, OfferError};
 
 use crate::codec::Message;
+use crate::codec::crypto::{CryptoForm, CryptoSessionReply};
 use crate::codec::frontend_request::FrontendRequest as Request;
 use crate::codec::payload::MemoryRegion;
 use crate::codec::reply::ReplyBody;
@@ -176,7 +180,7 @@ impl BackendSession {
             return Err(SessionError::Unanswered);
         }
         let (id, need_reply) = (message.header.id, message.header.need_reply);
-        let mut entry = Entry::Nothing;
+        let (size, mut entry) = (message.payload.len(), Entry::Nothing);
         match self.process(message, &mut entry) {
             Ok(Next::Done) => {
                 self.journal.record(entry);
@@ -191,7 +195,7 @@ impl BackendSession {
                     Some(Waiting { sequence: self.sequence, rule, need_reply, echo, commit, entry });
                 Ok(Received::Event(event))
             }
-            Err(violation) => match error_reply(id, need_reply) {
+            Err(violation) => match error_reply(id, need_reply, size) {
                 Some(body) => Ok(Received::Rejected(body.into_message(id), violation)),
                 None => {
                     self.closed = true;
@@ -260,8 +264,12 @@ impl BackendSession {
     }
 
     /// Checks what holds for every message, then goes to the message's own handler.
-    fn process(&mut self, message: Message, entry: &mut Entry) -> Result<Next, Violation> {
-        let request = Request::parse(&message)?;
+    fn process(&mut self, mut message: Message, entry: &mut Entry) -> Result<Next, Violation> {
+        let request = Request::parse(&message);
+        if message.header.id == CREATE_CRYPTO_SESSION {
+            message.wipe();
+        }
+        let request = request?;
         let rule = request.rule();
         rule.check_gate(&self.agreed)?;
         if self.postcopy == Postcopy::Mapped && !may_follow_postcopy_memory(&request) {
@@ -311,6 +319,10 @@ impl BackendSession {
             Request::SetConfig(access) => self.on_set_config(rule, access),
             Request::GetInflightFd(inflight) => self.on_get_inflight_fd(rule, inflight),
             Request::SetInflightFd(inflight) => self.on_set_inflight_fd(rule, inflight, fds),
+            Request::CreateCryptoSession(create) => Ok(self.on_create_crypto_session(*create)),
+            Request::CloseCryptoSession(number) => {
+                Ok(self.ask_done(rule, Commit::Nothing, |done| Event::CryptoSessionClosed { number, done }))
+            }
             Request::ResetDevice => Ok(self.ask_done(rule, Commit::Reset, |done| Event::Reset { done })),
             Request::SetStatus(status) => self.on_set_status(rule, status),
             Request::GetStatus => {
@@ -351,15 +363,23 @@ fn may_follow_postcopy_memory(request: &Request) -> bool {
     }
 }
 
+/// The one message whose payload holds keys.
+const CREATE_CRYPTO_SESSION: u32 = 26;
+
 /// The reply that reports a violation, where the message has room for one. need_reply is honoured
 /// whether or not REPLY_ACK was agreed on, as libvhost-user and DPDK do it: a peer that sets the flag
 /// waits.
-fn error_reply(id: u32, need_reply: bool) -> Option<ReplyBody> {
+fn error_reply(id: u32, need_reply: bool, size: usize) -> Option<ReplyBody> {
     let reply = table::frontend_request(id).map_or(Reply::OnRequest, |rule| rule.reply);
     match reply {
         Reply::OnRequest => need_reply.then(|| ReplyBody::acknowledge(false)),
         Reply::Acknowledgement => Some(ReplyBody::acknowledge(false)),
         Reply::Payload(Shape::Config) => Some(ReplyBody::Config(None)),
+        // The front-end reads a reply of its own form only, so there is none to a message of another size.
+        Reply::Payload(Shape::CryptoSession) => [CryptoForm::NumberFirst, CryptoForm::OperationFirst]
+            .into_iter()
+            .find(|form| form.bytes() == size)
+            .map(|form| ReplyBody::CryptoSession(CryptoSessionReply { form, number: -1 })),
         // SET_DEVICE_STATE_FD: an error in bits 0 to 7, and no descriptor (bit 8).
         Reply::Payload(_) if id == 42 => Some(ReplyBody::Number(0x101)),
         Reply::Payload(_) => None,

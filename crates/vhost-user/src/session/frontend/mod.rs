@@ -144,6 +144,7 @@ impl FrontendSession {
             Request::GetQueueNum | Request::GetMaxMemSlots | Request::GetStatus => Some(Expect::Number),
             Request::GetVringBase(state) => Some(Expect::VringBase(state.index)),
             Request::GetConfig(access) => Some(Expect::Config(access.clone())),
+            Request::CreateCryptoSession(create) => Some(Expect::CryptoSession(create.form)),
             Request::GetInflightFd(inflight) => Some(Expect::Inflight(*inflight)),
             Request::PostcopyAdvise => Some(Expect::Userfault),
             Request::SetDeviceStateFd(_) => Some(Expect::StateChannel),

@@ -2,6 +2,7 @@
 
 use crate::SharedFd;
 use crate::bits::ProtocolFeatures;
+use crate::codec::crypto::{CryptoForm, CryptoSessionReply};
 use crate::codec::payload::{
     ConfigAccess, Inflight, LogArea, MemoryRegion, MemoryTable, SingleRegion, VringState,
 };
@@ -20,6 +21,7 @@ pub(super) enum Expect {
     Number,
     VringBase(u32),
     Config(ConfigAccess),
+    CryptoSession(CryptoForm),
     Inflight(Inflight),
     Userfault,
     MemoryTable(MemoryTable),
@@ -51,6 +53,8 @@ pub enum Answer {
     },
     /// Configuration bytes, or `None` if the back-end would not give them.
     Config(Option<Vec<u8>>),
+    /// The number of the new session, or `None` if the back-end refused it.
+    CryptoSession(Option<u64>),
     /// The in-flight buffer.
     Inflight(Inflight, SharedFd),
     /// A userfaultfd, or `None` if the back-end could not open one.
@@ -96,6 +100,17 @@ pub(super) fn read(
         Expect::Number => Answer::Number { request: rule.name, value: reply::read(rule, &message)? },
         Expect::VringBase(index) => vring_base(rule, &message, index, layout_of(features))?,
         Expect::Config(asked) => config(rule, &message, &asked)?,
+        Expect::CryptoSession(form) => {
+            let given: CryptoSessionReply = reply::read(rule, &message)?;
+            if given.form != form {
+                return Err(rule.violation(
+                    "payload size",
+                    message.payload.len() as u64,
+                    "the request's size",
+                ));
+            }
+            Answer::CryptoSession(u64::try_from(given.number).ok())
+        }
         Expect::Inflight(asked) => inflight(rule, message, &asked)?,
         Expect::Userfault => {
             if !message.payload.is_empty() {

@@ -1,4 +1,5 @@
 //! Every rule of the back-end's session, one test each.
+mod crypto;
 mod features;
 mod journal;
 mod memory;
