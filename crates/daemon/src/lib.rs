@@ -7,7 +7,7 @@
 //!
 //! - To change what the switch gives up: `sandbox.rs`, and its row in `docs/threat-model.md`.
 //! - To change how a running switch is taken over: `hand_over_format.rs`, `take_over.rs` and
-//!   `control_socket/hand_over.rs`; ports: `Port::hand_over`, `crates/port/src/vhost_user/hand_over.rs`,
+//!   `control_socket/hand_over.rs`; ports: `Port::hand_over`, `crates/vhost-device/src/backend/hand_over.rs`,
 //!   `crates/vhost-user/src/session/backend/journal.rs`; the switch: `crates/switch/src/hand_over.rs`.
 //! - To change the configuration file: `settings.rs` (each key is an option) and `settings_file.rs`; a port of it:
 //!   `crates/control/src/port_description.rs`.

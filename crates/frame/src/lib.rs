@@ -54,5 +54,5 @@ pub use frame_batch::{FrameBatch, ImagesId, PushedChains};
 pub use own::{OwnMemory, OwnSgBuilder};
 pub use pair_counters::PairCounters;
 pub use queue::{QueueError, Sink, Source};
-pub use ring_state::{RingState, layout_name};
+pub use ring_state::RingState;
 pub use side::Side;

@@ -37,19 +37,11 @@ impl RingState {
     pub fn place(&self) -> (&'static str, u16, u16) {
         match self.position {
             Position::Split { next_available, next_used } => {
-                (layout_name(RingLayout::Split), next_available, next_used)
+                (RingLayout::Split.name(), next_available, next_used)
             }
             Position::Packed { next_available, next_used } => {
-                (layout_name(RingLayout::Packed), next_available.slot, next_used.slot)
+                (RingLayout::Packed.name(), next_available.slot, next_used.slot)
             }
         }
-    }
-}
-
-/// The name of a ring layout, for people.
-pub fn layout_name(layout: RingLayout) -> &'static str {
-    match layout {
-        RingLayout::Split => "split",
-        RingLayout::Packed => "packed",
     }
 }

@@ -27,43 +27,34 @@
 //!
 //! # Where to change what
 //!
-//! - To serve another device over vhost-user: a `Device` (`vhost_user/contract.rs`) with its queues, as `net/` has
-//!   them; `second_device.rs` there is a whole one in a test.
+//! - To serve another device over vhost-user: nothing here; a `Device` of the crate `vhost-device`.
 //! - To offer more or less to vhost-user front-ends: `vhost_user/net/offer.rs`, which says of each feature why.
 //! - To add a kind of port: a module with a `Port`, its sources and sinks; an arm in `spec/kinds.rs`;
 //!   `--help` in `crates/tautline/src/cli.rs`; the tables of `docs/plug-in-a-guest.md`.
 //! - To change what is done to caches: `cache_policy/`: stores of copies, lines demoted, how both are tuned; the
 //!   instructions in `crates/memory/src/non_temporal.rs` and `lines.rs`.
-//! - To change how long a port may keep the control thread: `turn.rs`; for how long it rests then
+//! - To change how long a port may keep the control thread: `crates/vhost-device/src/turn.rs`; for how long it rests then
 //!   `crates/switch/src/resting.rs`.
-//! - To change which descriptors of a peer are taken: `descriptors/kind.rs`.
 #![deny(unsafe_code)]
 
 pub mod af_xdp;
 mod cache_policy;
 mod deliver;
-mod descriptors;
 pub mod device;
 mod driver;
-mod event_fd;
 pub mod in_memory;
 pub mod pcap;
 mod port;
-mod port_state;
-mod rate;
 pub mod spec;
 pub mod tap;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod turn;
-mod unix_socket;
 pub mod vhost_user;
 pub mod virtio_user;
-mod watches;
 
 pub use ::vhost_user::SharedFd;
 pub use cache_policy::{CachePolicy, UnknownCachePolicy};
-pub use port::{Interest, Port, PortContext, PortError, Queue, SinkChange, Token};
-pub use port_state::PortState;
-pub use turn::TURN;
-pub use watches::Watches;
+pub use port::{Port, PortContext, Queue, SinkChange};
+pub use vhost_device::{
+    Context, DeviceError as PortError, HandOverState as PortState, Interest, TURN, Token, Watches,
+};

@@ -1,48 +1,12 @@
 //! The control side of a port, and what it is given to work with.
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Duration;
 
 use frame::{QueueCounters, QueueError, Side, Sink, Source};
-use vhost_user::SharedFd;
 use virtio::Features;
 use virtio::net::MacAddress;
 
-use crate::PortState;
-
-/// A port's own name for something it watches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Token(pub u32);
-
-/// What a port waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
-    /// Something to read, or the end.
-    Readable,
-    /// Something to read, room to write, or the end.
-    ReadableOrWritable,
-    /// Room to write, or the end. A peer that does not read its messages is not read from either.
-    Writable,
-}
-
-/// Why a port cannot be made or started, or cannot go on.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}: {why}; {remedy}")]
-pub struct PortError {
-    /// What was tried.
-    pub what: String,
-    /// What the system or the peer said.
-    pub why: String,
-    /// What to do.
-    pub remedy: String,
-}
-
-impl PortError {
-    /// What was tried, what came of it, and what to do.
-    pub fn new(what: impl Into<String>, why: impl ToString, remedy: impl Into<String>) -> Self {
-        PortError { what: what.into(), why: why.to_string(), remedy: remedy.into() }
-    }
-}
+use crate::{Context, PortError, PortState, Token};
 
 /// A queue on its way to the workers, or back.
 pub enum Queue {
@@ -52,9 +16,10 @@ pub enum Queue {
     Sink(Box<dyn Sink>),
 }
 
-/// What a port may ask of the program that runs it. An attached queue belongs to a worker; detaching waits until the
+/// What a port may ask of the program that runs it: what any device may ask ([`Context`]; [`Port::ready`] is what is
+/// called), and queues. An attached queue belongs to a worker; detaching waits until the
 /// worker has released it, between two bursts.
-pub trait PortContext {
+pub trait PortContext: Context {
     /// Frames come from here now, as those of queue pair `pair`.
     fn attach_source(&mut self, pair: u16, source: Box<dyn Source>);
 
@@ -96,25 +61,8 @@ pub trait PortContext {
         true
     }
 
-    /// Calls [`Port::ready`] when the descriptor is ready (level-triggered). A later call for the same token
-    /// replaces descriptor and interest. The descriptor stays open for as long as it is watched.
-    ///
-    /// # Errors
-    /// The system refuses to watch the descriptor: it cannot be polled, or a limit of watches or memory is reached.
-    fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> std::io::Result<()>;
-
-    /// Stops watching the descriptor of this token, if there is one.
-    fn unwatch(&mut self, token: Token);
-
-    /// Calls [`Port::ready`] with this token once, after this time. A later call for the same token
-    /// replaces it.
-    fn after(&mut self, token: Token, time: Duration);
-
     /// Announces that a station is behind this port now (RARP, a guest that has migrated).
     fn announce(&mut self, address: MacAddress);
-
-    /// Logs what happened, for people; `message` names what was tried and what to do if it is an error.
-    fn log(&mut self, message: &dyn std::fmt::Display);
 }
 
 /// What is done to a sink.

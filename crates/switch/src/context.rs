@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use frame::{FrameBatch, RingState, Side, Sink, Source};
 use pipeline::{Announced, Refused};
-use port::{Interest, PortContext, Queue, SharedFd, SinkChange, Token};
+use port::{Context, Interest, PortContext, Queue, SharedFd, SinkChange, Token};
 use virtio::net::MacAddress;
 
 use crate::copies::{self, Copied, CopiesId, Copying, Observer};
@@ -414,6 +414,35 @@ impl SwitchContext<'_> {
     }
 }
 
+impl Context for SwitchContext<'_> {
+    fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> io::Result<()> {
+        let of = (self.port, token);
+        // Always afresh: the descriptor may be another one than before.
+        self.attachments.unwatch(of);
+        let fd = fd.clone();
+        let key = self.attachments.number();
+        self.attachments.poller.add(&fd, key, interest)?;
+        self.attachments.watches.insert(of, Watch { key, interest, fd });
+        self.attachments.keys.insert(key, of);
+        Ok(())
+    }
+
+    fn unwatch(&mut self, token: Token) {
+        self.attachments.unwatch((self.port, token));
+    }
+
+    fn after(&mut self, token: Token, time: Duration) {
+        // Further away than the clock reaches is never.
+        if let Some(at) = Instant::now().checked_add(time) {
+            self.attachments.timers.insert((self.port, token), at);
+        }
+    }
+
+    fn log(&mut self, message: &dyn Display) {
+        self.attachments.logged.push((self.port, message.to_string()));
+    }
+}
+
 impl PortContext for SwitchContext<'_> {
     fn attach_source(&mut self, pair: u16, source: Box<dyn Source>) {
         self.attach(vec![(pair, Queue::Source(source))]);
@@ -454,29 +483,6 @@ impl PortContext for SwitchContext<'_> {
         changed.is_ok()
     }
 
-    fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> io::Result<()> {
-        let of = (self.port, token);
-        // Always afresh: the descriptor may be another one than before.
-        self.attachments.unwatch(of);
-        let fd = fd.clone();
-        let key = self.attachments.number();
-        self.attachments.poller.add(&fd, key, interest)?;
-        self.attachments.watches.insert(of, Watch { key, interest, fd });
-        self.attachments.keys.insert(key, of);
-        Ok(())
-    }
-
-    fn unwatch(&mut self, token: Token) {
-        self.attachments.unwatch((self.port, token));
-    }
-
-    fn after(&mut self, token: Token, time: Duration) {
-        // Further away than the clock reaches is never.
-        if let Some(at) = Instant::now().checked_add(time) {
-            self.attachments.timers.insert((self.port, token), at);
-        }
-    }
-
     fn announce(&mut self, address: MacAddress) {
         let why = match self.attachments.programs[usize::from(self.port.0)].announce(address) {
             Announced::Accepted => match FrameBatch::of_frame(&announce::frame(address)) {
@@ -491,9 +497,5 @@ impl PortContext for SwitchContext<'_> {
             Announced::Refused(Refused::MovesTooOften) => "moves too often",
         };
         self.log(&format_args!("announced {address}, which {why}: ignored"));
-    }
-
-    fn log(&mut self, message: &dyn Display) {
-        self.attachments.logged.push((self.port, message.to_string()));
     }
 }

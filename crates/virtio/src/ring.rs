@@ -11,6 +11,14 @@ pub enum RingLayout {
 }
 
 impl RingLayout {
+    /// The name of a ring layout, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            RingLayout::Split => "split",
+            RingLayout::Packed => "packed",
+        }
+    }
+
     /// Bytes of one queue's part of an in-flight region: header and descriptor states (vhost-user, "Inflight I/O
     /// tracking"), up to the next cache line, as in libvhost-user and DPDK's vhost library. The packed header's
     /// fields end at byte 29, the states are aligned to 8.

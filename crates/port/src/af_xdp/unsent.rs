@@ -5,8 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use rustix::event::epoll;
-
-use crate::event_fd::EventFd;
+use vhost_device::EventFd;
 
 /// Whether there are any, for the threads of both directions.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use virtqueue::{DeviceQueue, PopError};
 
 use self::state::State;
 use crate::cache_policy::{CachePolicy, DemotionTuner};
-use crate::device::{EventFd, StoppedAt};
+use crate::device::{EventFd, StoppedAt, notify_if};
 
 /// Chains that one burst can hold.
 const MAX_BURST: usize = 256;
@@ -157,7 +157,7 @@ impl Source for FromGuest {
             log.completed();
         }
         if let Some(call) = &self.call {
-            call.notify_if(self.queue.needs_call(), &self.counters);
+            notify_if(call, self.queue.needs_call(), &self.counters);
         }
         // Demote lines after the barrier in `needs_call`: it would wait for all of them.
         if let Some(demotion) = self.demotion_tuner.frames()

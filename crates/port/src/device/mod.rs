@@ -1,10 +1,10 @@
 //! The device halves of a guest's queues as source and sink.
 
 mod from_guest;
-mod stopped_at;
+mod notify;
 mod to_guest;
 
-pub use crate::event_fd::{EventFd, NotAnEventFd};
 pub use from_guest::FromGuest;
-pub use stopped_at::StoppedAt;
+use notify::notify_if;
 pub use to_guest::{ToGuest, ToGuestOptions};
+pub use vhost_device::{EventFd, NotAnEventFd, StoppedAt};

@@ -16,7 +16,7 @@ pub use self::options::ToGuestOptions;
 use self::tally::{Tally, undelivered};
 use crate::cache_policy::{CachePolicy, CopyPolicy, CopyTuner, DemotionTuner, Stores, Temporal};
 use crate::deliver::{GsoOutput, Scratch, write_plain};
-use crate::device::{EventFd, StoppedAt};
+use crate::device::{EventFd, StoppedAt, notify_if};
 
 /// Chains that are held at once, and so the most that one frame may be spread over: 64 KiB in mergeable
 /// buffers of 128 bytes, a twelfth of what VIRTIO 1.3 §5.1.6.3.1 wants them to have at least.
@@ -309,7 +309,7 @@ impl Sink for ToGuest {
             self.copy_tuner.end(begun, tally.frames, tally.bytes);
         }
         if let Some((call, wanted)) = call.filter(|(_, wanted)| *wanted || tally.frames > 0) {
-            call.notify_if(wanted, &self.counters);
+            notify_if(call, wanted, &self.counters);
         }
         let Some(error) = self.broken else { return Ok(()) };
         self.stopped_at.set(self.queue.position());

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use frame::{DropReason, FrameBatch, QueueCounters, QueueError, Source};
 use memory::{Access, AddressSpace, SharedSlice, Translator};
+use vhost_device::EventFd;
 use virtio::net::HeaderLayout;
 use virtqueue::{Buffer, Direction, DriverQueue, RingError, Used};
 
 use super::{Buffers, LONGEST_BYTES};
-use crate::event_fd::EventFd;
 
 /// Where `num_buffers` lies in the net header (VIRTIO 1.3 §5.1.6).
 const NUM_BUFFERS_AT: usize = 10;

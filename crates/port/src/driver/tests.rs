@@ -5,13 +5,13 @@ use frame::{
     DropReason, FrameBatch, LARGEST_FRAME_BYTES, QueueCounters, QueueError, SNAPSHOT_BYTES, Sink, Source,
 };
 use memory::{Access, AddressSpace, Region, RegionRange, SharedSlice, Translator, sealed_memfd};
+use vhost_device::EventFd;
 use virtio::net::{Accepts, HeaderLayout, NetHeader};
 use virtqueue::{Burst, DeviceOptions, DeviceQueue, RingFeatures, RingLayout};
 
 use super::*;
 use crate::cache_policy::CopyTuner;
 use crate::device::{ToGuest, ToGuestOptions};
-use crate::event_fd::EventFd;
 
 mod hostile;
 

@@ -3,13 +3,13 @@ use std::sync::Arc;
 
 use frame::{DropReason, Frame, FrameBatch, ImagesId, QueueCounters, QueueError, Sink};
 use memory::{Access, SharedSlice};
+use vhost_device::EventFd;
 use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::{Buffer, Direction, DriverQueue, Piece, Request, RingError, Used};
 
 use super::{Buffers, MAX_BUFFERS_PER_FRAME};
 use crate::cache_policy::Temporal;
 use crate::deliver::{GsoOutput, Scratch, write_front, write_plain};
-use crate::event_fd::EventFd;
 
 /// Buffers that are on their way while one is written.
 const AHEAD: usize = 6;

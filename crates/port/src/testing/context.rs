@@ -6,7 +6,7 @@ use std::time::Duration;
 use frame::{QueueError, Side, Sink, Source};
 use virtio::net::MacAddress;
 
-use crate::{Interest, Port, PortContext, SharedFd, Token, Watches};
+use crate::{Context, Interest, Port, PortContext, SharedFd, Token, Watches};
 
 /// Frames that [`TestContext::forward`] moves at most.
 pub const BURST: usize = 32;
@@ -81,6 +81,24 @@ impl TestContext {
     }
 }
 
+impl Context for TestContext {
+    fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> std::io::Result<()> {
+        self.watches.watch(token, fd, interest)
+    }
+
+    fn unwatch(&mut self, token: Token) {
+        self.watches.unwatch(token);
+    }
+
+    fn after(&mut self, token: Token, time: Duration) {
+        self.watches.after(token, time);
+    }
+
+    fn log(&mut self, message: &dyn std::fmt::Display) {
+        self.logged.push(message.to_string());
+    }
+}
+
 impl PortContext for TestContext {
     fn attach_source(&mut self, pair: u16, source: Box<dyn Source>) {
         assert!(self.sources.insert(pair, source).is_none(), "source {pair} was attached already");
@@ -102,23 +120,7 @@ impl PortContext for TestContext {
         self.sinks.remove(&pair)
     }
 
-    fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> std::io::Result<()> {
-        self.watches.watch(token, fd, interest)
-    }
-
-    fn unwatch(&mut self, token: Token) {
-        self.watches.unwatch(token);
-    }
-
-    fn after(&mut self, token: Token, time: Duration) {
-        self.watches.after(token, time);
-    }
-
     fn announce(&mut self, address: MacAddress) {
         self.announced.push(address);
-    }
-
-    fn log(&mut self, message: &dyn std::fmt::Display) {
-        self.logged.push(message.to_string());
     }
 }

@@ -2,10 +2,9 @@
 use std::path::PathBuf;
 
 use memory::Backing;
+use vhost_device::{BackendOptions, DEFAULT_LIMIT_BYTES, Role};
 use virtio::net::MacAddress;
 
-use super::link::Role;
-use super::memory::DEFAULT_LIMIT_BYTES;
 use crate::cache_policy::CachePolicy;
 
 /// Most queue pairs: the protocol names 256 queues, and one is for control.
@@ -49,6 +48,16 @@ pub struct VhostUserOptions {
 }
 
 impl VhostUserOptions {
+    /// Those of the socket and the memory.
+    pub(super) fn backend(&self) -> BackendOptions {
+        BackendOptions {
+            path: self.path.clone(),
+            role: self.role,
+            memory_bytes: self.memory_bytes,
+            memory_backing: self.memory_backing,
+        }
+    }
+
     /// One queue pair, listening, with everything offered.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         VhostUserOptions {

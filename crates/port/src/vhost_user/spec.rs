@@ -1,5 +1,7 @@
 //! A `vhost-user` port as people write it.
-use super::link::Role;
+use memory::Backing;
+use vhost_device::Role;
+
 use super::options::{MAX_QUEUE_PAIRS, VhostUserOptions};
 use crate::spec::{Spec, SpecError};
 
@@ -25,7 +27,7 @@ impl TryFrom<Spec> for VhostUserOptions {
             memory_bytes: options.size("memory", 1 << 20..=1 << 46)?.unwrap_or(defaults.memory_bytes),
             memory_backing: match options.text("memory-backing") {
                 None => defaults.memory_backing,
-                Some(value) => super::memory::backing_of(&value).ok_or_else(|| SpecError::Value {
+                Some(value) => backing_of(&value).ok_or_else(|| SpecError::Value {
                     key: "memory-backing",
                     value,
                     expected: "write ram or any".into(),
@@ -35,5 +37,14 @@ impl TryFrom<Spec> for VhostUserOptions {
         };
         options.finish("vhost-user")?;
         Ok(read)
+    }
+}
+
+/// As `memory-backing=` takes it.
+fn backing_of(text: &str) -> Option<Backing> {
+    match text {
+        "ram" => Some(Backing::Ram),
+        "any" => Some(Backing::Any),
+        _ => None,
     }
 }

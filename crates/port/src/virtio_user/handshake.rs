@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use frame::PairCounters;
 use memory::PeerMemory;
+use vhost_device::EventFd;
 use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::Message;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
@@ -32,7 +33,6 @@ use virtqueue::{ActivateError, DriverQueue, RingFeatures, RingLayout};
 
 use super::options::{VirtioUserOptions, agree};
 use crate::driver::{DriverMemory, LentPages, Receive, Transmit};
-use crate::event_fd::EventFd;
 
 /// Device status (VIRTIO 1.3 §2.1).
 mod status {

@@ -24,6 +24,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memory::{Loss, LossCause, PeerMemory, Size};
+use vhost_device::EventFd;
+use vhost_device::descriptors::DescriptorGuard;
+use vhost_device::rate::LogRateLimiter;
+use vhost_device::unix_socket::connect_now;
 use vhost_user::SharedFd;
 use vhost_user::session::SessionError;
 use vhost_user::socket::{Connection, Listener, SocketError};
@@ -34,11 +38,7 @@ pub use options::VirtioUserOptions;
 
 use frame::{PairCounters, QueueCounters, QueueError, Side};
 
-use crate::descriptors::DescriptorGuard;
 use crate::driver::LentPages;
-use crate::event_fd::EventFd;
-use crate::rate::LogRateLimiter;
-use crate::unix_socket::connect_now;
 use crate::{Interest, Port, PortContext, PortError, Token};
 use handshake::{Agreement, Handshake, HandshakeError};
 

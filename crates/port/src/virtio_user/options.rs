@@ -74,7 +74,7 @@ impl VirtioUserOptions {
             let what = format!("virtio-user {}: {what}", self.path.display());
             Err(PortError::new(what, "not possible", remedy))
         };
-        crate::unix_socket::check("virtio-user", &self.path)?;
+        vhost_device::unix_socket::check("virtio-user", &self.path)?;
         if !(1..=128).contains(&self.queue_pairs) {
             return wrong(&format!("{} queue pairs", self.queue_pairs), "choose 1 to 128");
         }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use frame::{Sink, Source};
-use port::{Interest, Port, PortContext, SharedFd, Token};
+use port::{Context, Interest, Port, PortContext, SharedFd, Token};
 use rustix::event::{Timespec, epoll};
 use virtio::net::MacAddress;
 
@@ -92,23 +92,7 @@ impl TestContext {
     }
 }
 
-impl PortContext for TestContext {
-    fn attach_source(&mut self, pair: u16, source: Box<dyn Source>) {
-        assert!(self.sources.insert(pair, source).is_none(), "attached twice");
-    }
-
-    fn attach_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {
-        assert!(self.sinks.insert(pair, sink).is_none(), "attached twice");
-    }
-
-    fn detach_source(&mut self, pair: u16) -> Option<Box<dyn Source>> {
-        self.sources.remove(&pair)
-    }
-
-    fn detach_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>> {
-        self.sinks.remove(&pair)
-    }
-
+impl Context for TestContext {
     fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> std::io::Result<()> {
         self.unwatch(token);
         let flags = match interest {
@@ -132,10 +116,28 @@ impl PortContext for TestContext {
         self.timers.insert(token.0, Instant::now() + time);
     }
 
-    fn announce(&mut self, _: MacAddress) {}
-
     fn log(&mut self, message: &dyn Display) {
         println!("{message}");
         self.logged.push(message.to_string());
     }
+}
+
+impl PortContext for TestContext {
+    fn attach_source(&mut self, pair: u16, source: Box<dyn Source>) {
+        assert!(self.sources.insert(pair, source).is_none(), "attached twice");
+    }
+
+    fn attach_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {
+        assert!(self.sinks.insert(pair, sink).is_none(), "attached twice");
+    }
+
+    fn detach_source(&mut self, pair: u16) -> Option<Box<dyn Source>> {
+        self.sources.remove(&pair)
+    }
+
+    fn detach_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>> {
+        self.sinks.remove(&pair)
+    }
+
+    fn announce(&mut self, _: MacAddress) {}
 }

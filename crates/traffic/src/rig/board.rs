@@ -2,7 +2,7 @@
 use std::time::{Duration, Instant};
 
 use frame::{QueueError, Side, Sink, Source};
-use port::{Interest, Port, PortContext, PortError, SharedFd, Token, Watches};
+use port::{Context, Interest, Port, PortContext, PortError, SharedFd, Token, Watches};
 use virtio::net::MacAddress;
 
 use super::End;
@@ -55,6 +55,24 @@ struct Wiring {
     said: Vec<String>,
 }
 
+impl Context for Wiring {
+    fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> std::io::Result<()> {
+        self.watches.watch(token, fd, interest)
+    }
+
+    fn unwatch(&mut self, token: Token) {
+        self.watches.unwatch(token);
+    }
+
+    fn after(&mut self, token: Token, time: Duration) {
+        self.watches.after(token, time);
+    }
+
+    fn log(&mut self, message: &dyn std::fmt::Display) {
+        self.said.push(message.to_string());
+    }
+}
+
 impl PortContext for Wiring {
     fn attach_source(&mut self, pair: u16, mut source: Box<dyn Source>) {
         source.wake();
@@ -73,23 +91,7 @@ impl PortContext for Wiring {
         take(&mut self.end.sinks, pair)
     }
 
-    fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> std::io::Result<()> {
-        self.watches.watch(token, fd, interest)
-    }
-
-    fn unwatch(&mut self, token: Token) {
-        self.watches.unwatch(token);
-    }
-
-    fn after(&mut self, token: Token, time: Duration) {
-        self.watches.after(token, time);
-    }
-
     fn announce(&mut self, _: MacAddress) {}
-
-    fn log(&mut self, message: &dyn std::fmt::Display) {
-        self.said.push(message.to_string());
-    }
 }
 
 struct Plugged {

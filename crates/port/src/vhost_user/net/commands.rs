@@ -1,9 +1,9 @@
 //! Commands of the control queue (VIRTIO 1.3 §5.1.6.5): what each changes, and those that made what holds.
+use vhost_device::RingSet;
 use virtio::net::control::{Ack, Command, ReceiveFilter};
 
 use super::NetDevice;
 use crate::PortContext;
-use crate::vhost_user::contract::RingSet;
 
 impl NetDevice {
     /// What was set on the control queue, as commands.
@@ -44,7 +44,7 @@ impl NetDevice {
                 self.change_sinks(rings, context, |sink| sink.set_accepts(accepts));
             }
             Err(error) => {
-                self.shared.warn(context, format_args!("control command refused: {error}"));
+                self.log.warn(context, format_args!("control command refused: {error}"));
                 return Ack::Error;
             }
         }

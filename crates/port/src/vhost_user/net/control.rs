@@ -1,9 +1,9 @@
 //! The control queue (VIRTIO 1.3 §5.1.6.5), served by the thread that serves the socket.
+use vhost_device::Turn;
 use virtio::net::control::{Ack, MAX_COMMAND_BYTES};
 use virtqueue::{Burst, DeviceQueue, PopError, RingError};
 
 use crate::device::EventFd;
-use crate::turn::Turn;
 
 /// A running control queue.
 pub(crate) struct ControlQueue {

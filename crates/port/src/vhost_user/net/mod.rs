@@ -8,14 +8,14 @@ pub(super) mod queue;
 use std::sync::Arc;
 
 use frame::Side;
+use vhost_device::{Device, DeviceMessage, Log, Notifiers, RingQueue, RingSet, not_offered};
+use vhost_user::bits::ProtocolFeatures;
 use vhost_user::session::Refusal;
 use virtio::Features;
 use virtio::net::control::ReceiveFilter;
 use virtio::net::{Accepts, HeaderLayout, NetConfig};
 use virtqueue::{DeviceQueue, IndirectFlags, RingError};
 
-use super::contract::{Device, DeviceMessage, Notifiers, RingQueue, RingSet, not_offered};
-use super::shared::Shared;
 use crate::PortContext;
 use crate::device::{FromGuest, ToGuest, ToGuestOptions};
 use control::ControlQueue;
@@ -27,7 +27,7 @@ const BEYOND_MTU_BYTES: u32 = 14 + 4;
 
 #[derive(Clone)]
 pub(super) struct NetDevice {
-    shared: Arc<Shared>,
+    log: Arc<Log>,
     port: Arc<NetShared>,
     features: Features,
     mtu_bytes: Option<u16>,
@@ -40,9 +40,9 @@ pub(super) struct NetDevice {
 }
 
 impl NetDevice {
-    pub fn new(shared: Arc<Shared>, port: Arc<NetShared>) -> Self {
+    pub fn new(log: Arc<Log>, port: Arc<NetShared>) -> Self {
         NetDevice {
-            shared,
+            log,
             mtu_bytes: port.options.mtu,
             port,
             features: Features::empty(),
@@ -149,9 +149,23 @@ impl NetDevice {
 impl Device for NetDevice {
     type Kind = Kind;
     type Queue = NetQueue;
+    type Context<'a> = dyn PortContext + 'a;
+
+    fn features(&self) -> Features {
+        offer::features(&self.port.options)
+    }
+
+    fn protocol_features(&self) -> ProtocolFeatures {
+        offer::protocol_features(&self.port.options)
+    }
 
     fn queue_count(&self) -> u16 {
         offer::queue_count(&self.port.options)
+    }
+
+    /// QEMU and DPDK count pairs there (vhost-user text: "the number of queues", device by device).
+    fn reported_queues(&self) -> u16 {
+        self.port.options.queue_pairs
     }
 
     fn kind(&self, index: usize) -> Kind {
@@ -204,7 +218,7 @@ impl Device for NetDevice {
         }
     }
 
-    fn attach(queues: Vec<(Kind, NetQueue)>, context: &mut dyn PortContext) {
+    fn attach(queues: Vec<(Kind, NetQueue)>, context: &mut Self::Context<'_>) {
         let of_workers = |(kind, queue): (Kind, NetQueue)| match kind {
             Kind::Data(pair, _) => Some((pair, queue.for_workers()?)),
             Kind::Control => None,
@@ -212,7 +226,7 @@ impl Device for NetDevice {
         context.attach(queues.into_iter().filter_map(of_workers).collect());
     }
 
-    fn detach(kinds: &[Kind], context: &mut dyn PortContext) -> Vec<Option<NetQueue>> {
+    fn detach(kinds: &[Kind], context: &mut Self::Context<'_>) -> Vec<Option<NetQueue>> {
         let place = |kind: &Kind| match kind {
             Kind::Data(pair, side) => Some((*pair, *side)),
             Kind::Control => None,
@@ -221,12 +235,12 @@ impl Device for NetDevice {
         context.detach(&places).into_iter().map(|queue| queue.and_then(NetQueue::from_workers)).collect()
     }
 
-    fn change(kind: Kind, context: &mut dyn PortContext, how: &mut dyn FnMut(&mut dyn RingQueue)) -> bool {
+    fn change(kind: Kind, context: &mut Self::Context<'_>, how: &mut dyn FnMut(&mut dyn RingQueue)) -> bool {
         let Kind::Data(pair, Side::ToGuest) = kind else { return false };
         context.change_sink(pair, Box::new(|sink| own_sink(sink).into_iter().for_each(|own| how(own))))
     }
 
-    fn started(&mut self, kind: Kind, rings: &mut dyn RingSet<Self>, context: &mut dyn PortContext) {
+    fn started(&mut self, kind: Kind, rings: &mut dyn RingSet<Self>, context: &mut Self::Context<'_>) {
         if kind == Kind::Control && self.features.contains(Features::NET_MQ) {
             // §5.1.5: one pair is in use until the driver asks for more.
             self.use_pairs(self.used_pairs.or(Some(1)), rings, context);
@@ -238,7 +252,7 @@ impl Device for NetDevice {
     }
 
     /// Back to what holds before any command (VIRTIO 1.3 §5.1.5).
-    fn reset(&mut self, rings: &mut dyn RingSet<Self>, context: &mut dyn PortContext) {
+    fn reset(&mut self, rings: &mut dyn RingSet<Self>, context: &mut Self::Context<'_>) {
         (self.filter, self.guest_offloads) = (None, None);
         self.use_pairs(None, rings, context);
         let accepts = self.accepts();
@@ -252,7 +266,7 @@ impl Device for NetDevice {
         &mut self,
         queue: &mut NetQueue,
         rings: &mut dyn RingSet<Self>,
-        context: &mut dyn PortContext,
+        context: &mut Self::Context<'_>,
     ) -> Result<bool, RingError> {
         let NetQueue::Control(control) = queue else { return Ok(false) };
         control.serve(|command| self.handle_command(command, rings, context))
@@ -262,7 +276,7 @@ impl Device for NetDevice {
         &mut self,
         message: DeviceMessage,
         rings: &mut dyn RingSet<Self>,
-        context: &mut dyn PortContext,
+        context: &mut Self::Context<'_>,
     ) -> Result<bool, Refusal> {
         match message {
             DeviceMessage::Mtu(mtu_bytes) => self.set_mtu(mtu_bytes, rings, context),
@@ -273,7 +287,7 @@ impl Device for NetDevice {
                     // A refusal would cost a front-end that cannot hear it its connection.
                     let what =
                         format_args!("announcement of {address} left out: too many of them (SEND_RARP)");
-                    self.shared.warn(context, what);
+                    self.log.warn(context, what);
                 }
                 Ok(false)
             }
@@ -297,7 +311,7 @@ impl Device for NetDevice {
         self.commands()
     }
 
-    fn restore(&mut self, state: &[Vec<u8>], rings: &mut dyn RingSet<Self>, context: &mut dyn PortContext) {
+    fn restore(&mut self, state: &[Vec<u8>], rings: &mut dyn RingSet<Self>, context: &mut Self::Context<'_>) {
         for command in state {
             self.handle_command(command, rings, context);
         }
@@ -307,6 +321,14 @@ impl Device for NetDevice {
         if let Some(sink) = as_sink(queue) {
             sink.note_start();
         }
+    }
+
+    fn advice(&self) -> Option<String> {
+        let pairs = self.port.options.queue_pairs;
+        Some(format!(
+            "if it asks for more queue pairs than this port's {pairs}, start the port with queue-pairs=N; if its guest ran \
+             with another switch before, start the port with the options of that one: a running guest gives no feature up"
+        ))
     }
 
     fn words(&self) -> Vec<String> {

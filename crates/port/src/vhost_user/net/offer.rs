@@ -12,7 +12,6 @@
 //! | NET_MTU | yes, unless this port's configuration space is read and knows none |
 //! | NET_MAC | with `mac` |
 //! | NET_GUEST_ANNOUNCE | yes: the announcement is an ordinary frame; without it QEMU sends RARP |
-//! | VHOST_LOG_ALL | yes |
 //! | NET_CTRL_VQ, NET_CTRL_GUEST_OFFLOADS | with `control_queue`; QEMU and DPDK serve it themselves |
 //! | NET_CTRL_RX, _RX_EXTRA, _VLAN, _MAC_ADDR | with `mac` too: else the guest's own frames are not known |
 //! | NET_STATUS, NET_STANDBY, NET_SPEED_DUPLEX | no: the front-end's to offer, this end does not know |
@@ -22,20 +21,13 @@
 //! | NET_RSS, NET_HASH_REPORT | no: no hash is computed |
 //! | NET_GUEST_HDRLEN | no: header lengths are a hint that nothing relies on |
 //!
-//! Protocol features (vhost-user text, "Protocol features"):
+//! Protocol features (vhost-user text, "Protocol features"), beside those that `vhost-device` offers for each device:
 //!
 //! | feature | offered |
 //! |---|---|
-//! | MQ, REPLY_ACK, CONFIGURE_MEM_SLOTS, STATUS, RESET_DEVICE | yes |
-//! | LOG_SHMFD, RARP, MTU, INFLIGHT_SHMFD, BACKEND_REQ | yes |
+//! | RARP, MTU | yes |
 //! | CONFIG | with `mac` or `mtu`: else there is nothing to read, and QEMU warns at every start |
-//! | PAGEFAULT | no: postcopy needs userfaultfd handlers around every touch of memory |
-//! | DEVICE_STATE | no: beyond the rings' positions the device has no state to move |
-//! | HOST_NOTIFIER | no: there is no doorbell page |
-//! | INBAND_NOTIFICATIONS | no: workers notify, and they hold no session |
-//! | BACKEND_SEND_FD | no: no request of this back-end carries a descriptor |
 use vhost_user::bits::ProtocolFeatures;
-use vhost_user::session::backend::{Offer, OfferError};
 use virtio::Features;
 use virtio::net::{GUEST_SEGMENTATION, HOST_SEGMENTATION};
 
@@ -43,10 +35,7 @@ use crate::vhost_user::options::VhostUserOptions;
 
 /// The device features that are offered.
 pub(crate) fn features(options: &VhostUserOptions) -> Features {
-    let mut offered = Features::empty()
-        .union(Features::VERSION_1)
-        .union(Features::VHOST_LOG_ALL)
-        .union(Features::NET_GUEST_ANNOUNCE);
+    let mut offered = Features::empty().union(Features::VERSION_1).union(Features::NET_GUEST_ANNOUNCE);
     let mut offer = |wanted: bool, features: &[Features]| {
         if wanted {
             offered = features.iter().fold(offered, |set, feature| set.union(*feature));
@@ -87,21 +76,9 @@ pub(crate) fn queue_count(options: &VhostUserOptions) -> u16 {
     2 * options.queue_pairs + u16::from(options.control_queue)
 }
 
-/// Everything that is offered, for a session.
-pub(crate) fn offer(options: &VhostUserOptions) -> Result<Offer, OfferError> {
-    let mut protocol = ProtocolFeatures::MQ
-        | ProtocolFeatures::REPLY_ACK
-        | ProtocolFeatures::CONFIGURE_MEM_SLOTS
-        | ProtocolFeatures::STATUS
-        | ProtocolFeatures::RESET_DEVICE
-        | ProtocolFeatures::LOG_SHMFD
-        | ProtocolFeatures::RARP
-        | ProtocolFeatures::MTU
-        | ProtocolFeatures::INFLIGHT_SHMFD
-        | ProtocolFeatures::BACKEND_REQ;
+/// The protocol features that are offered beside those of each device.
+pub(crate) fn protocol_features(options: &VhostUserOptions) -> ProtocolFeatures {
+    let mut protocol = ProtocolFeatures::RARP | ProtocolFeatures::MTU;
     protocol.set(ProtocolFeatures::CONFIG, has_config(options));
-    let features = features(options);
-    let offer = Offer::new(features, protocol, queue_count(options))?;
-    // QEMU and DPDK count pairs there (vhost-user text: "the number of queues", device by device).
-    Ok(offer.report_queues(options.queue_pairs))
+    protocol
 }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use deliveries::Area;
 use frame::{PairCounters, QueueCounters, Side};
+use vhost_device::rate::TokenBucket;
 
-use crate::rate::TokenBucket;
 use crate::vhost_user::options::VhostUserOptions;
 
 /// Announcements (SEND_RARP) that a front-end may make at once, and from one to the next after that. Each is

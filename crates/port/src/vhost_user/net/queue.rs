@@ -3,13 +3,13 @@ use std::any::Any;
 use std::sync::Arc;
 
 use frame::{Side, Sink};
+use vhost_device::{ParkedQueue, RingQueue};
 use virtio::Features;
 use virtqueue::DeviceQueue;
 
 use super::control::ControlQueue;
 use crate::Queue;
 use crate::device::{EventFd, FromGuest, StoppedAt, ToGuest};
-use crate::vhost_user::contract::{ParkedQueue, RingQueue};
 
 /// What a ring is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
-//! How often a peer may have something done or said: limits of a port, which a new connection does not reset.
+//! How often a peer may have something done or said: limits of a device, which a new connection does not reset.
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 /// So many at once, and then one each time that an interval has passed.
 #[derive(Debug)]
-pub(crate) struct TokenBucket {
+pub struct TokenBucket {
     burst: u32,
     interval: Duration,
     tokens: u32,
@@ -13,6 +13,7 @@ pub(crate) struct TokenBucket {
 }
 
 impl TokenBucket {
+    /// Full: so many may be taken at once, then one for each `interval`.
     pub fn new(burst: u32, interval: Duration) -> Self {
         TokenBucket { burst, interval, tokens: burst, since: Instant::now() }
     }
@@ -41,9 +42,15 @@ impl TokenBucket {
 
 /// Lines of a log that a peer causes.
 #[derive(Debug)]
-pub(crate) struct LogRateLimiter {
+pub struct LogRateLimiter {
     bucket: TokenBucket,
     left_out: u64,
+}
+
+impl Default for LogRateLimiter {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl LogRateLimiter {

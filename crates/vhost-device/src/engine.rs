@@ -14,20 +14,20 @@ use vhost_user::vring::{QueueSize, RingLayout, VringAddresses, VringBase};
 use virtio::Features;
 use virtqueue::{DeviceQueue, Position, RingError, RingPlaces, UsedLog};
 
-use super::contract::{Device, DeviceMessage, Notifiers, ParkedQueue, RingSet, not_offered};
-use super::memory::SharedMemory;
-use super::ring::{self, HalfOf, Ring};
-use super::rings::Rings;
-use super::shared::Shared;
-use super::tokens;
-use crate::device::EventFd;
-use crate::{Interest, PortContext};
+use crate::EventFd;
+use crate::device::{Device, DeviceMessage, Notifiers, ParkedQueue, RingSet, not_offered};
+use crate::ring::{self, HalfOf, Ring};
+use crate::rings::Rings;
+use crate::shared::Shared;
+use crate::shared_memory::SharedMemory;
+use crate::tokens;
+use crate::{Context, Interest};
 
 /// `VIRTIO_CONFIG_S_NEEDS_RESET` (VIRTIO 1.3 §2.1).
 const NEEDS_RESET: u8 = 0x40;
 
 /// A ring as the front-end starts it.
-pub(super) struct StartedRing {
+pub(crate) struct StartedRing {
     pub index: usize,
     pub config: VringConfig,
     pub kick: Kick,
@@ -36,10 +36,10 @@ pub(super) struct StartedRing {
     pub enabled: bool,
 }
 
-pub(super) struct Engine<D: Device> {
+pub(crate) struct Engine<D: Device> {
     shared: Arc<Shared>,
     pub features: Features,
-    pub(super) memory: SharedMemory,
+    pub(crate) memory: SharedMemory,
     pub rings: Rings<D>,
     pub device: D,
     status: u8,
@@ -59,7 +59,7 @@ impl<D: Device> Engine<D> {
         }
     }
 
-    pub(super) fn set_features(&mut self, features: Features, context: &mut dyn PortContext) {
+    pub(crate) fn set_features(&mut self, features: Features, context: &mut D::Context<'_>) {
         let changed = features.symmetric_difference(self.features);
         if !changed.difference(Features::VHOST_LOG_ALL).is_empty() {
             self.device.reset(&mut self.rings, context);
@@ -77,7 +77,7 @@ impl<D: Device> Engine<D> {
     }
 
     /// All is as before the first message, but for the memory.
-    pub(super) fn reset(&mut self, context: &mut dyn PortContext) -> Outcome {
+    pub(crate) fn reset(&mut self, context: &mut D::Context<'_>) -> Outcome {
         self.rings.clear(context);
         self.device.reset(&mut self.rings, context);
         self.features = Features::empty();
@@ -87,7 +87,7 @@ impl<D: Device> Engine<D> {
         Ok(())
     }
 
-    pub(super) fn set_status(&mut self, status: u8, context: &mut dyn PortContext) -> Outcome {
+    pub(crate) fn set_status(&mut self, status: u8, context: &mut D::Context<'_>) -> Outcome {
         self.status = status;
         // Status 0 resets the device (VIRTIO 1.3 §2.1); the rings are stopped by messages of their own.
         if status == 0 {
@@ -97,31 +97,31 @@ impl<D: Device> Engine<D> {
         Ok(())
     }
 
-    pub(super) fn status(&self) -> u8 {
+    pub(crate) fn status(&self) -> u8 {
         self.status | if self.needs_reset { NEEDS_RESET } else { 0 }
     }
 
     /// A message to this kind of device; `changed` says whether its configuration space is another one then.
-    pub(super) fn message(
+    pub(crate) fn message(
         &mut self,
         message: DeviceMessage,
         changed: &mut bool,
-        context: &mut dyn PortContext,
+        context: &mut D::Context<'_>,
     ) -> Outcome {
         *changed = self.device.message(message, &mut self.rings, context)?;
         Ok(())
     }
 
     /// A part of the configuration space. What lies behind the fields that are known reads as zeros.
-    pub(super) fn read_config(&self, offset: u32, size_bytes: u32) -> Vec<u8> {
+    pub(crate) fn read_config(&self, offset: u32, size_bytes: u32) -> Vec<u8> {
         let bytes = self.device.config();
         (u64::from(offset)..u64::from(offset) + u64::from(size_bytes))
             .map(|at| usize::try_from(at).ok().and_then(|at| bytes.get(at)).copied().unwrap_or(0))
             .collect()
     }
 
-    /// A fresh region, whose pages the port takes back when it has made others since.
-    pub(super) fn new_in_flight(
+    /// A fresh region, whose pages the device takes back when it has made others since.
+    pub(crate) fn new_in_flight(
         &self,
         layout: RingLayout,
         queue_count: u16,
@@ -152,7 +152,7 @@ impl<D: Device> Engine<D> {
         RingPlaces { used: guest(descriptor), device_event: guest(device) }
     }
 
-    pub(super) fn start(&mut self, started: StartedRing, context: &mut dyn PortContext) -> Outcome {
+    pub(crate) fn start(&mut self, started: StartedRing, context: &mut D::Context<'_>) -> Outcome {
         let StartedRing { index, config, kick, call, err, enabled } = started;
         let kind = self.device.kind(index);
         let said = ring::position(config.base);
@@ -164,7 +164,7 @@ impl<D: Device> Engine<D> {
         {
             let line = "does not know where the packed ring stands; its descriptors are used up to slot";
             let line = format_args!("queue {index}: the front-end {line} {}: goes on there", next_used.slot);
-            self.shared.log(context, line);
+            self.shared.log.log(context, line);
         }
         // A ring that goes on may hold what was used just before the device ended, and the driver not told.
         if let Some(call) = call.as_ref().filter(|_| queue.needs_call()) {
@@ -197,7 +197,7 @@ impl<D: Device> Engine<D> {
         ring::activate(&half, space, in_flight, log)
     }
 
-    pub(super) fn stop(&mut self, index: usize, context: &mut dyn PortContext) -> VringBase {
+    pub(crate) fn stop(&mut self, index: usize, context: &mut D::Context<'_>) -> VringBase {
         match self.rings.stop(index, &self.device, context) {
             (Some(mut running), _) => ring::base(running.ring_queue().queue().position()),
             // Malformed and gone: where it stood then.
@@ -206,12 +206,12 @@ impl<D: Device> Engine<D> {
         }
     }
 
-    pub(super) fn enable(&mut self, index: usize, enabled: bool, context: &mut dyn PortContext) {
+    pub(crate) fn enable(&mut self, index: usize, enabled: bool, context: &mut D::Context<'_>) {
         self.rings.enable(index, enabled, &self.device, context);
     }
 
     /// Goes over to other memory, rings included, or stays with what there was if a ring is not in it.
-    pub(super) fn set_space(&mut self, space: AddressSpace, context: &mut dyn PortContext) -> Outcome {
+    pub(crate) fn set_space(&mut self, space: AddressSpace, context: &mut D::Context<'_>) -> Outcome {
         let space = Arc::new(space);
         let mut taken = self.rings.take_all(&self.rings.indices(), context);
         let queues: Result<Vec<_>, _> = taken
@@ -235,13 +235,13 @@ impl<D: Device> Engine<D> {
     }
 
     /// Looks at the rings that the control thread serves, though no kick has come.
-    fn serve_soon(&self, context: &mut dyn PortContext) {
+    fn serve_soon(&self, context: &mut D::Context<'_>) {
         for index in self.rings.served_here() {
             context.after(tokens::kick(index), Duration::ZERO);
         }
     }
 
-    pub(super) fn update_logs(&mut self, indices: &[usize], context: &mut dyn PortContext) {
+    pub(crate) fn update_logs(&mut self, indices: &[usize], context: &mut D::Context<'_>) {
         let log = |index: &usize| {
             let ring = self.rings.get(*index)?;
             Some((*index, self.used_log(&ring.config, &self.memory.space)))
@@ -252,24 +252,24 @@ impl<D: Device> Engine<D> {
         });
     }
 
-    pub(super) fn set_log_place(&mut self, index: usize, log: Option<u64>, context: &mut dyn PortContext) {
+    pub(crate) fn set_log_place(&mut self, index: usize, log: Option<u64>, context: &mut D::Context<'_>) {
         if let Some(ring) = self.rings.get_mut(index) {
             ring.config.log = log;
         }
         self.update_logs(&[index], context);
     }
 
-    pub(super) fn set_err(&mut self, index: usize, err: Option<SharedFd>) {
+    pub(crate) fn set_err(&mut self, index: usize, err: Option<SharedFd>) {
         if let Some(ring) = self.rings.get_mut(index) {
             ring.err = err;
         }
     }
 
-    pub(super) fn change_call(
+    pub(crate) fn change_call(
         &mut self,
         index: usize,
         call: Option<SharedFd>,
-        context: &mut dyn PortContext,
+        context: &mut D::Context<'_>,
     ) -> Outcome {
         let mut call = Some(call_of(call)?);
         self.rings.change(&[index], &self.device, context, &mut |_, running| {
@@ -278,7 +278,7 @@ impl<D: Device> Engine<D> {
         Ok(())
     }
 
-    pub(super) fn change_kick(&mut self, index: usize, kick: Kick, context: &mut dyn PortContext) -> Outcome {
+    pub(crate) fn change_kick(&mut self, index: usize, kick: Kick, context: &mut D::Context<'_>) -> Outcome {
         let kick = kick_of(kick)?;
         let served = self.rings.get(index).map(|ring| ring.kind).filter(|kind| D::is_served_here(*kind));
         let watched = served.map(|kind| match &kick {
@@ -315,7 +315,7 @@ impl<D: Device> Engine<D> {
     ///
     /// # Errors
     /// The ring is malformed; it stays stopped. The error comes with the kind of the ring.
-    pub fn serve(&mut self, index: usize, context: &mut dyn PortContext) -> Result<(), (D::Kind, RingError)> {
+    pub fn serve(&mut self, index: usize, context: &mut D::Context<'_>) -> Result<(), (D::Kind, RingError)> {
         let Some(kind) = self.rings.get(index).map(|ring| ring.kind) else { return Ok(()) };
         if !D::is_served_here(kind) {
             return Ok(());
@@ -353,12 +353,12 @@ impl<D: Device> Engine<D> {
     }
 
     /// Puts parked queues back to work, where another process did not go on with them.
-    pub fn unpark(&mut self, context: &mut dyn PortContext) {
+    pub fn unpark(&mut self, context: &mut D::Context<'_>) {
         self.rings.unpark(&self.device, context);
     }
 
     /// What the driver has set in another process.
-    pub fn restore(&mut self, state: &[Vec<u8>], context: &mut dyn PortContext) {
+    pub fn restore(&mut self, state: &[Vec<u8>], context: &mut D::Context<'_>) {
         self.device.restore(state, &mut self.rings, context);
     }
 
@@ -366,7 +366,7 @@ impl<D: Device> Engine<D> {
     ///
     /// # Errors
     /// The kick of a ring cannot be watched, for example at the open-files limit or the limit of epoll watches.
-    pub fn watch_kicks_again(&mut self, context: &mut dyn PortContext) -> std::io::Result<()> {
+    pub fn watch_kicks_again(&mut self, context: &mut D::Context<'_>) -> std::io::Result<()> {
         for index in self.rings.served_here() {
             if let Some(kick) = self.rings.get_mut(index).and_then(|ring| ring.kick.clone()) {
                 watch_kick(index, &kick, context)
@@ -378,7 +378,7 @@ impl<D: Device> Engine<D> {
 }
 
 /// Watches the kicks of a ring that the control thread serves, and looks for those that came before.
-fn watch_kick(index: usize, kick: &SharedFd, context: &mut dyn PortContext) -> Outcome {
+fn watch_kick(index: usize, kick: &SharedFd, context: &mut (impl Context + ?Sized)) -> Outcome {
     context.after(tokens::kick(index), Duration::ZERO);
     let watched = context.watch(tokens::kick(index), kick, Interest::Readable);
     watched.map_err(|error| Refusal::new(error.to_string()))

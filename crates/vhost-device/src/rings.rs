@@ -1,13 +1,13 @@
 //! All rings of a connection, and which of their queues are attached.
 use vhost_user::vring::VringBase;
 
-use super::contract::{Device, ParkedQueue, RingQueue, RingSet};
-use super::ring::{self, Ring};
-use super::tokens;
-use crate::PortContext;
+use crate::Context as _;
+use crate::device::{Device, ParkedQueue, RingQueue, RingSet};
+use crate::ring::{self, Ring};
+use crate::tokens;
 
 /// Rings that the front-end has started, by their index.
-pub(super) struct Rings<D: Device> {
+pub(crate) struct Rings<D: Device> {
     list: Vec<Option<Ring<D>>>,
     /// A queue was to be had back and was not there, though it had not stopped.
     lost: Option<D::Kind>,
@@ -55,12 +55,12 @@ impl<D: Device> Rings<D> {
     }
 
     /// Takes the queue of a ring out, from wherever it is; its last batch released.
-    pub fn take(&mut self, index: usize, context: &mut dyn PortContext) -> Option<D::Queue> {
+    pub fn take(&mut self, index: usize, context: &mut D::Context<'_>) -> Option<D::Queue> {
         self.take_all(&[index], context).pop().map(|(_, running)| running)
     }
 
     /// Takes the queues of several rings out, with their indices.
-    pub fn take_all(&mut self, indices: &[usize], context: &mut dyn PortContext) -> Vec<(usize, D::Queue)> {
+    pub fn take_all(&mut self, indices: &[usize], context: &mut D::Context<'_>) -> Vec<(usize, D::Queue)> {
         let (mut taken, mut attached, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
         for &index in indices {
             let Some(ring) = self.get_mut(index) else { continue };
@@ -89,13 +89,13 @@ impl<D: Device> Rings<D> {
         taken
     }
 
-    /// Which queue a worker kept that was given up while this port asked for the queue: no other event reports it.
+    /// Which queue a worker kept that was given up while this device asked for the queue: no other event reports it.
     pub fn take_lost(&mut self) -> Option<D::Kind> {
         self.lost.take()
     }
 
     /// Puts queues back to work, or aside.
-    pub fn put_all(&mut self, queues: Vec<(usize, D::Queue)>, device: &D, context: &mut dyn PortContext) {
+    pub fn put_all(&mut self, queues: Vec<(usize, D::Queue)>, device: &D, context: &mut D::Context<'_>) {
         let wanted = self.wanted(device);
         let mut attached = Vec::new();
         for (index, running) in queues {
@@ -122,7 +122,7 @@ impl<D: Device> Rings<D> {
         ring: Ring<D>,
         running: D::Queue,
         device: &D,
-        context: &mut dyn PortContext,
+        context: &mut D::Context<'_>,
     ) {
         self.list[index] = Some(ring);
         self.put_all(vec![(index, running)], device, context);
@@ -134,7 +134,7 @@ impl<D: Device> Rings<D> {
         &mut self,
         index: usize,
         device: &D,
-        context: &mut dyn PortContext,
+        context: &mut D::Context<'_>,
     ) -> (Option<D::Queue>, Option<Ring<D>>) {
         let running = self.take(index, context);
         let ring = self.list.get_mut(index).and_then(Option::take);
@@ -146,7 +146,7 @@ impl<D: Device> Rings<D> {
     }
 
     /// Lets data pass a ring, or not.
-    pub fn enable(&mut self, index: usize, enabled: bool, device: &D, context: &mut dyn PortContext) {
+    pub fn enable(&mut self, index: usize, enabled: bool, device: &D, context: &mut D::Context<'_>) {
         if let Some(ring) = self.get_mut(index) {
             ring.enabled = enabled;
         }
@@ -155,25 +155,25 @@ impl<D: Device> Rings<D> {
     }
 
     /// Stops all rings.
-    pub fn clear(&mut self, context: &mut dyn PortContext) {
+    pub fn clear(&mut self, context: &mut D::Context<'_>) {
         drop(self.take_all(&self.indices(), context));
         self.unwatch_kicks(context);
         self.list.iter_mut().for_each(|ring| *ring = None);
     }
 
     /// Takes all queues from the workers; what they hold is given back.
-    pub fn park(&mut self, context: &mut dyn PortContext) {
+    pub fn park(&mut self, context: &mut D::Context<'_>) {
         let taken = self.take_all(&self.indices(), context);
         self.park_all(taken);
         self.unwatch_kicks(context);
     }
 
-    fn unwatch_kicks(&self, context: &mut dyn PortContext) {
+    fn unwatch_kicks(&self, context: &mut D::Context<'_>) {
         self.served_here().into_iter().for_each(|index| context.unwatch(tokens::kick(index)));
     }
 
     /// Puts them back to work, where another process did not go on with them.
-    pub fn unpark(&mut self, device: &D, context: &mut dyn PortContext) {
+    pub fn unpark(&mut self, device: &D, context: &mut D::Context<'_>) {
         self.change(&self.indices(), device, context, &mut |_, running| D::resumed(running));
     }
 
@@ -211,7 +211,7 @@ impl<D: Device> RingSet<D> for Rings<D> {
         &mut self,
         places: &[usize],
         device: &D,
-        context: &mut dyn PortContext,
+        context: &mut D::Context<'_>,
         how: &mut dyn FnMut(usize, &mut dyn RingQueue),
     ) {
         let mut others = Vec::new();
@@ -229,7 +229,7 @@ impl<D: Device> RingSet<D> for Rings<D> {
     }
 
     /// Attaches what is to be attached now, then puts aside what is not: frames find a queue all the while.
-    fn settle(&mut self, device: &D, context: &mut dyn PortContext) {
+    fn settle(&mut self, device: &D, context: &mut D::Context<'_>) {
         let wanted = self.wanted(device);
         let others = |is_attached: bool| {
             let rings = self.iter().filter(|(index, ring)| {

@@ -1,26 +1,29 @@
-//! What a port watches.
+//! What a back-end watches.
+use std::ops::Range;
+
 use crate::Token;
 
 /// The listening socket, or the time to try again.
-pub(super) const LINK: Token = Token(0);
+pub(crate) const LINK: Token = Token(0);
 /// The connection.
-pub(super) const PEER: Token = Token(1);
+pub(crate) const PEER: Token = Token(1);
 /// The socket of the back-end's own requests.
-pub(super) const CHANNEL: Token = Token(2);
+pub(crate) const CHANNEL: Token = Token(2);
 /// Shared memory that is lost.
-pub(super) const MEMORY: Token = Token(4);
-/// Truncation of the file of deliveries.
-pub(super) const DELIVERIES: Token = Token(5);
+pub(crate) const MEMORY: Token = Token(4);
+
+/// Free for the program that runs a [`Backend`](crate::Backend) and watches more under the same context.
+pub const FREE_TOKENS: Range<u32> = 8..FIRST_KICK;
 
 /// The kicks of the first ring, if the control thread serves it; those of the others follow.
 const FIRST_KICK: u32 = 16;
 
 /// The kicks of a ring that the control thread serves.
-pub(super) fn kick(index: usize) -> Token {
+pub(crate) fn kick(index: usize) -> Token {
     Token(FIRST_KICK + index as u32)
 }
 
 /// The ring whose kicks these are.
-pub(super) fn kicked(token: Token) -> Option<usize> {
+pub(crate) fn kicked(token: Token) -> Option<usize> {
     Some(token.0.checked_sub(FIRST_KICK)? as usize)
 }

@@ -1,13 +1,11 @@
-//! A port goes from one process to another without its front-end noticing.
+//! A device goes from one process to another without its front-end noticing.
 //!
 //! The protocol is the format: what the front-end has said and still holds is said once more to a new session of the
 //! other process, rings at the positions where they stopped, and checked there as the first time.
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use deliveries::DeliveryFile;
 use serde::{Deserialize, Serialize};
 use vhost_user::SharedFd;
 use vhost_user::codec::Message;
@@ -16,14 +14,14 @@ use vhost_user::codec::payload::MemoryRegion;
 use vhost_user::codec::table::frontend_request;
 use vhost_user::socket::{Connection, Listener, UnderWay};
 
-use super::contract::Device;
-use super::link::{Link, Role};
-use super::peer::{End, Peer};
-use super::tokens::{CHANNEL, DELIVERIES, LINK, MEMORY, PEER};
-use super::{VhostUser, watch_memory};
-use crate::{Interest, PortContext, PortError, PortState};
+use super::{Backend, watch_memory};
+use crate::device::Device;
+use crate::link::{Link, Role};
+use crate::peer::{End, Peer};
+use crate::tokens::{CHANNEL, LINK, MEMORY, PEER};
+use crate::{Context as _, DeviceError, HandOverState, Interest};
 
-/// A port in words; numbers of files are places in [`PortState::files`].
+/// A device in words; numbers of files are places in [`HandOverState::files`].
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 struct Words {
@@ -32,8 +30,6 @@ struct Words {
     listener: Option<usize>,
     /// The front-end that is connected.
     peer: Option<PeerWords>,
-    /// The file of what was delivered.
-    deliveries: Option<usize>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -51,7 +47,8 @@ pub(super) struct PeerWords {
     /// What the driver has set on the control queue, as the commands that set it.
     commands: Vec<Vec<u8>>,
     needs_reset: bool,
-    asked_for_pairs: bool,
+    #[serde(rename = "asked_for_pairs")]
+    asked_for_queues: bool,
 }
 
 /// A region that was added so often.
@@ -150,7 +147,7 @@ impl MessageWords {
 
 /// Why the connection of a front-end cannot be continued.
 enum Failure {
-    /// The options of this port differ from those that the front-end has agreed on.
+    /// The options of this device differ from those that the front-end has agreed on.
     Options(String),
     /// The front-end's messages or the system's limits are the cause.
     Peer(String),
@@ -181,7 +178,7 @@ impl<D: Device> Peer<D> {
             unacknowledged: self.session.unacknowledged().collect(),
             commands: self.engine.device.state(),
             needs_reset: self.engine.needs_reset(),
-            asked_for_pairs: self.asked_for_pairs,
+            asked_for_queues: self.asked_for_queues,
         }
     }
 
@@ -190,7 +187,7 @@ impl<D: Device> Peer<D> {
         &mut self,
         words: PeerWords,
         files: &mut Files,
-        context: &mut dyn PortContext,
+        context: &mut D::Context<'_>,
     ) -> Result<(), Failure> {
         self.watch_again(context).map_err(|error| Failure::Peer(error.to_string()))?;
         for words in words.messages {
@@ -210,7 +207,7 @@ impl<D: Device> Peer<D> {
         self.session.await_acknowledgements(&words.unacknowledged);
         self.engine.restore(&words.commands, context);
         self.engine.set_needs_reset(words.needs_reset);
-        self.asked_for_pairs = words.asked_for_pairs;
+        self.asked_for_queues = words.asked_for_queues;
         self.ran = self.engine.rings.iter().next().is_some();
         Ok(())
     }
@@ -224,20 +221,23 @@ impl<D: Device> Peer<D> {
     }
 }
 
-impl VhostUser {
+impl<D: Device> Backend<D> {
     fn words(&mut self, files: &mut Files) -> Words {
-        let path = self.net.options.path.to_string_lossy().into_owned();
+        let path = self.options.path.to_string_lossy().into_owned();
         let listener = match &self.link {
             Some(Link::Server(listener)) => Some(files.put(listener.socket().clone())),
             _ => None,
         };
-        let deliveries =
-            self.deliveries.as_ref().map(|file| files.put(SharedFd::new(Arc::clone(file.descriptor()))));
-        Words { path, listener, deliveries, peer: self.peer.as_mut().map(|peer| peer.words(files)) }
+        Words { path, listener, peer: self.peer.as_mut().map(|peer| peer.words(files)) }
     }
 
-    pub(super) fn stand_still(&mut self, context: &mut dyn PortContext) -> Result<PortState, PortError> {
-        for token in [LINK, PEER, CHANNEL, MEMORY, DELIVERIES] {
+    /// Stops and returns the state that another process needs to continue. The state does not change until
+    /// [`Backend::leave`] or [`Backend::resume`] is called.
+    ///
+    /// # Errors
+    /// The state cannot be written. [`Backend::resume`] is to be called then.
+    pub fn hand_over(&mut self, context: &mut D::Context<'_>) -> Result<HandOverState, DeviceError> {
+        for token in [LINK, PEER, CHANNEL, MEMORY] {
             context.unwatch(token);
         }
         let parked = self.peer.as_mut().map_or(Ok(()), |peer| {
@@ -254,23 +254,22 @@ impl VhostUser {
         let words = serde_json::to_value(self.words(&mut files));
         let words = words.map_err(|error| {
             let remedy = "start the new switch without --take-over; front-ends connect again";
-            PortError::new(format!("hand {} over to another process", self.shared.name), error, remedy)
+            DeviceError::new(
+                format!("hand {} over to another process", self.shared.log.name()),
+                error,
+                remedy,
+            )
         })?;
-        Ok(PortState { words, files: files.0.into_iter().flatten().collect() })
+        Ok(HandOverState { words, files: files.0.into_iter().flatten().collect() })
     }
 
-    pub(super) fn go_on(&mut self, context: &mut dyn PortContext) {
+    /// Continues after [`Backend::hand_over`], because the other process did not.
+    pub fn resume(&mut self, context: &mut D::Context<'_>) {
         self.stands_still = false;
         if let Some(memory) = &self.memory
             && let Err(error) = watch_memory(MEMORY, memory, context)
         {
-            self.shared.log(context, format_args!("losses of memory go unseen: {error}"));
-        }
-        if let Some(file) = &self.deliveries
-            && let Err(error) = watch_memory(DELIVERIES, file.memory(), context)
-        {
-            self.shared
-                .log(context, format_args!("a truncation of {} goes unseen: {error}", file.path().display()));
+            self.shared.log.log(context, format_args!("losses of memory go unseen: {error}"));
         }
         let Some(peer) = &mut self.peer else { return self.wait_or_retry(context) };
         peer.engine.unpark(context);
@@ -280,26 +279,30 @@ impl VhostUser {
         }
     }
 
-    pub(super) fn go_on_from(
+    /// Continues the device of another process from its state, instead of [`Backend::start`].
+    ///
+    /// # Errors
+    /// The state cannot be read, or the device has other options than in the other process.
+    pub fn take_over(
         &mut self,
-        state: PortState,
-        context: &mut dyn PortContext,
-    ) -> Result<(), PortError> {
-        let name = self.shared.name.clone();
+        state: HandOverState,
+        context: &mut D::Context<'_>,
+    ) -> Result<(), DeviceError> {
+        let name = self.shared.log.name().to_owned();
         let failed = |why: String| {
             let remedy = "give this port the same options as in the running switch; that one goes on";
-            PortError::new(format!("go on with {name}"), why, remedy)
+            DeviceError::new(format!("go on with {name}"), why, remedy)
         };
         let words: Words = serde_json::from_value(state.words).map_err(|error| failed(error.to_string()))?;
         // Each is a peer's, or may be.
         let keep = |file: SharedFd| Some(self.shared.guard.keep(file));
         let mut files = Files(state.files.into_iter().map(keep).collect());
-        let path = &self.net.options.path;
+        let path = &self.options.path;
         if Path::new(&words.path) != path {
             return Err(failed(format!("it is at {} in the running switch", words.path)));
         }
         self.memory = Some(self.new_memory(context)?);
-        self.link = Some(match (self.net.options.role, words.listener) {
+        self.link = Some(match (self.options.role, words.listener) {
             (Role::Server, Some(at)) => {
                 let socket = files.take(at).map_err(|error| failed(error.to_string()))?;
                 Link::Server(
@@ -312,21 +315,13 @@ impl VhostUser {
                 return Err(failed("server= differs from the running switch".to_owned()));
             }
         });
-        let (path, pairs) = (path.clone(), self.net.options.queue_pairs);
-        let deliveries = match words.deliveries {
-            Some(at) => {
-                files.take(at).and_then(|file| DeliveryFile::take_over(Arc::new(file), pairs).map(Some))
-            }
-            None => DeliveryFile::open(&path, pairs),
-        };
-        self.set_deliveries(deliveries, context);
         let Some(mut words) = words.peer else { return self.wait_for_peer(context) };
         let Some(memory) = &self.memory else { return Ok(()) };
         let connection = std::mem::take(&mut words.connection).connection(&mut files);
         let mut connection = match connection {
             Ok(connection) => connection,
             Err(error) => {
-                self.shared.log(context, End::NotHandedOver(error.to_string()));
+                self.shared.log.log(context, End::NotHandedOver(error.to_string()));
                 return self.wait_for_peer(context);
             }
         };
@@ -345,7 +340,7 @@ impl VhostUser {
 
     /// Loses the front-end, and not the whole hand-over. It hears of that when this process is in charge: before, the
     /// other one may go on with it.
-    fn give_up(&mut self, why: String, context: &mut dyn PortContext) {
+    fn give_up(&mut self, why: String, context: &mut D::Context<'_>) {
         if let Some(peer) = &mut self.peer {
             peer.engine.rings.clear(context);
         }

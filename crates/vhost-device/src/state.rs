@@ -1,4 +1,4 @@
-//! A port on its way from one process to another that goes on with it.
+//! A device on its way from one process to another that goes on with it.
 use serde_json::Value;
 use vhost_user::SharedFd;
 
@@ -7,9 +7,9 @@ use vhost_user::SharedFd;
 /// Processes one version apart understand each other: the reader ignores fields that it does not know, and has a
 /// default for each that may be missing.
 #[derive(Debug, Default)]
-pub struct PortState {
-    /// Of the kind of port that wrote it.
+pub struct HandOverState {
+    /// Of the kind of device that wrote it.
     pub words: Value,
-    /// Held by the port too.
+    /// Held by the device too.
     pub files: Vec<SharedFd>,
 }

@@ -2,7 +2,7 @@
 //!
 //! `close` may wait for another program: a TCP socket lingers for unsent data, also one that lies in the queue of
 //! another socket; a file on FUSE asks its server. Or it takes as long as a peer has prepared: an eventfd or an
-//! epoll set leaves all the sets that it is in, a file frees its pages. The control thread serves all ports, so it
+//! epoll set leaves all the sets that it is in, a file frees its pages. The control thread serves all devices, so it
 //! closes no descriptor that came from a peer: [`SharedFd`] passes it to a closing thread. See
 //! `docs/decisions/descriptors-that-close-slowly.md`.
 mod kind;
@@ -15,18 +15,18 @@ use memory::DropQueue;
 use vhost_user::SharedFd;
 use vhost_user::socket::DescriptorFilter;
 
-use crate::PortError;
+use crate::DeviceError;
 use kind::Kind;
 
-/// Threads of one port that may hang.
+/// Threads of one device that may hang.
 const MAX_THREADS: usize = 4;
 
 /// How long a descriptor may wait for a thread.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Checks all descriptors that come to one port, over any connection.
+/// Checks all descriptors that come to one device, over any connection.
 #[derive(Debug)]
-pub(crate) struct DescriptorGuard {
+pub struct DescriptorGuard {
     /// Closes files, one after the other. Closing takes as long as their pages need, and never waits for a peer.
     files: Arc<DropQueue>,
     /// Closes all else.
@@ -54,11 +54,11 @@ impl DescriptorGuard {
         SharedFd::new(queue.defer(fd))
     }
 
-    /// Checks that descriptors of the port called `port` are still closed. An error ends the port.
+    /// Checks that descriptors of the device called `device` are still closed. An error ends the device.
     ///
     /// # Errors
     /// All threads that close descriptors hang, and another descriptor has waited for longer than [`CLOSE_LIMIT`].
-    pub fn check(&self, port: &str) -> Result<(), PortError> {
+    pub fn check(&self, device: &str) -> Result<(), DeviceError> {
         if self.others.longest_wait().is_none_or(|wait| wait <= CLOSE_LIMIT) {
             return Ok(());
         }
@@ -66,8 +66,8 @@ impl DescriptorGuard {
             "{MAX_THREADS} of them do not close, another has waited for longer than {} s",
             CLOSE_LIMIT.as_secs()
         );
-        let what = format!("close descriptors that were passed to {port}");
-        Err(PortError::new(what, why, "find out who passes them, and start the switch again"))
+        let what = format!("close descriptors that were passed to {device}");
+        Err(DeviceError::new(what, why, "find out who passes them, and start the switch again"))
     }
 }
 

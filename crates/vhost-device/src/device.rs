@@ -1,21 +1,21 @@
 //! What a device is, beside the protocol: the engine serves any device that says these things of itself.
 //!
-//! The engine ([`Engine`](super::engine::Engine), [`Peer`](super::peer::Peer)) knows the protocol, the
-//! front-end's memory and how rings start, move and stop. A [`Device`] knows its features, what each ring is for, what
-//! makes a queue of a ring, and what its messages and its configuration space mean.
+//! The engine (the modules `engine` and `peer`) knows the protocol, the front-end's memory and how rings start, move and
+//! stop. A [`Device`] knows its features, what each ring is for, what makes a queue of a ring, and what its messages and
+//! its configuration space mean.
 use std::any::Any;
 use std::sync::Arc;
 
+use vhost_user::bits::ProtocolFeatures;
 use vhost_user::session::Refusal;
 use virtio::Features;
 use virtio::net::MacAddress;
 use virtqueue::{DeviceQueue, IndirectFlags, RingError};
 
-use crate::PortContext;
-use crate::device::{EventFd, StoppedAt};
+use crate::{Context, EventFd, StoppedAt};
 
 /// The queue of a ring, as far as the engine changes it while it runs.
-pub(super) trait RingQueue: Any {
+pub trait RingQueue: Any {
     /// The device half, to ask where it stands and to set its log.
     fn queue(&mut self) -> &mut dyn DeviceQueue;
 
@@ -36,13 +36,13 @@ pub(super) trait RingQueue: Any {
 }
 
 /// A device's queues while they are not attached, each with its own type.
-pub(super) trait ParkedQueue {
+pub trait ParkedQueue {
     /// What the engine changes of it.
     fn ring_queue(&mut self) -> &mut dyn RingQueue;
 }
 
 /// The rings of a connection, as a device changes their queues.
-pub(super) trait RingSet<D: Device> {
+pub trait RingSet<D: Device> {
     /// What the started rings are for, each with its place.
     fn kinds(&self) -> Vec<(usize, D::Kind)>;
 
@@ -51,16 +51,16 @@ pub(super) trait RingSet<D: Device> {
         &mut self,
         places: &[usize],
         device: &D,
-        context: &mut dyn PortContext,
+        context: &mut D::Context<'_>,
         how: &mut dyn FnMut(usize, &mut dyn RingQueue),
     );
 
     /// Attaches and parks queues as [`Device::is_attached`] says now.
-    fn settle(&mut self, device: &D, context: &mut dyn PortContext);
+    fn settle(&mut self, device: &D, context: &mut D::Context<'_>);
 }
 
 /// What makes a queue, beside its ring.
-pub(super) struct Notifiers {
+pub struct Notifiers {
     /// The driver's kicks; `None` if the device polls.
     pub kick: Option<EventFd>,
     /// Tells the driver; `None` if it polls.
@@ -70,23 +70,49 @@ pub(super) struct Notifiers {
 }
 
 /// A message of the protocol that means something to some devices alone.
-pub(super) enum DeviceMessage {
+pub enum DeviceMessage {
     /// Announce this address (SEND_RARP).
     Announce(MacAddress),
     /// The guest is told this MTU (NET_SET_MTU).
     Mtu(u16),
 }
 
-/// A device behind one connection. Each connection begins with a clone of the port's.
-pub(super) trait Device: Clone + Send + Sized {
+/// A device behind one connection. Each connection begins with a clone of the device that
+/// [`Backend::new`](crate::Backend::new) was given: what connections share is behind an `Arc` in it, and the clone is as
+/// new in all else.
+///
+/// A device says its features, what its rings are for and how a queue is made of one; and it serves the rings itself, if
+/// its queues stay on the control thread ([`Device::is_served_here`], [`Device::serve`]), or gives them to threads of the
+/// program ([`Device::attach`], [`Device::detach`]). All other methods have a default.
+pub trait Device: Clone + Send + Sized {
     /// What a ring is for.
     type Kind: Copy + PartialEq;
 
     /// The queue of a ring while it is not attached.
     type Queue: ParkedQueue;
 
+    /// What the program gives it with each call: `dyn Context + 'a` for a device that needs no more than the engine
+    /// does.
+    type Context<'a>: Context + ?Sized;
+
+    /// Device features that are offered: those of the device's kind, VERSION_1, and those of its rings. The engine
+    /// adds what it does itself.
+    fn features(&self) -> Features;
+
+    /// Protocol features that are offered beside those that the engine serves for each device: CONFIG, if
+    /// [`Device::config`] has something to say; RARP and MTU, if [`Device::message`] takes such messages.
+    fn protocol_features(&self) -> ProtocolFeatures {
+        ProtocolFeatures::empty()
+    }
+
     /// Rings that there can be.
     fn queue_count(&self) -> u16;
+
+    /// What a front-end is told that asks for the number of queues (GET_QUEUE_NUM): what it counts depends on the kind
+    /// of device.
+    fn reported_queues(&self) -> u16 {
+        self.queue_count()
+    }
 
     /// What the ring at this place is for, by the features that were agreed on.
     fn kind(&self, index: usize) -> Self::Kind;
@@ -120,32 +146,37 @@ pub(super) trait Device: Clone + Send + Sized {
         true
     }
 
-    /// Gives queues to the workers.
-    fn attach(_queues: Vec<(Self::Kind, Self::Queue)>, _context: &mut dyn PortContext) {}
+    /// Gives queues to the workers. By default there are none, so rings are to be served on the control thread.
+    fn attach(_queues: Vec<(Self::Kind, Self::Queue)>, _context: &mut Self::Context<'_>) {}
 
     /// Takes queues back from the workers, in this order; `None` for each that is not there.
-    fn detach(kinds: &[Self::Kind], _context: &mut dyn PortContext) -> Vec<Option<Self::Queue>> {
+    fn detach(kinds: &[Self::Kind], _context: &mut Self::Context<'_>) -> Vec<Option<Self::Queue>> {
         kinds.iter().map(|_| None).collect()
     }
 
     /// Changes an attached queue where it is. False, and nothing done, if that cannot be: it is taken back then.
     fn change(
         _kind: Self::Kind,
-        _context: &mut dyn PortContext,
+        _context: &mut Self::Context<'_>,
         _how: &mut dyn FnMut(&mut dyn RingQueue),
     ) -> bool {
         false
     }
 
     /// A ring of this kind has started.
-    fn started(&mut self, _kind: Self::Kind, _rings: &mut dyn RingSet<Self>, _context: &mut dyn PortContext) {
+    fn started(
+        &mut self,
+        _kind: Self::Kind,
+        _rings: &mut dyn RingSet<Self>,
+        _context: &mut Self::Context<'_>,
+    ) {
     }
 
     /// These features hold from now on.
     fn set_features(&mut self, features: Features);
 
     /// Forgets what the driver has set.
-    fn reset(&mut self, _rings: &mut dyn RingSet<Self>, _context: &mut dyn PortContext) {}
+    fn reset(&mut self, _rings: &mut dyn RingSet<Self>, _context: &mut Self::Context<'_>) {}
 
     /// Serves a ring that the control thread serves, for one turn. Returns true if more may be left.
     ///
@@ -155,7 +186,7 @@ pub(super) trait Device: Clone + Send + Sized {
         &mut self,
         _queue: &mut Self::Queue,
         _rings: &mut dyn RingSet<Self>,
-        _context: &mut dyn PortContext,
+        _context: &mut Self::Context<'_>,
     ) -> Result<bool, RingError> {
         Ok(false)
     }
@@ -168,7 +199,7 @@ pub(super) trait Device: Clone + Send + Sized {
         &mut self,
         _message: DeviceMessage,
         _rings: &mut dyn RingSet<Self>,
-        _context: &mut dyn PortContext,
+        _context: &mut Self::Context<'_>,
     ) -> Result<bool, Refusal> {
         Err(not_offered())
     }
@@ -188,12 +219,17 @@ pub(super) trait Device: Clone + Send + Sized {
         &mut self,
         _state: &[Vec<u8>],
         _rings: &mut dyn RingSet<Self>,
-        _context: &mut dyn PortContext,
+        _context: &mut Self::Context<'_>,
     ) {
     }
 
     /// A queue goes on in this process, though another one may have had it meanwhile.
     fn resumed(_queue: &mut dyn RingQueue) {}
+
+    /// What the operator can do if a front-end has asked for the number of queues, and leaves before one has run.
+    fn advice(&self) -> Option<String> {
+        None
+    }
 
     /// How the device stands, in a few words each.
     fn words(&self) -> Vec<String> {
@@ -202,6 +238,6 @@ pub(super) trait Device: Clone + Send + Sized {
 }
 
 /// The refusal of what was never offered.
-pub(super) fn not_offered() -> Refusal {
+pub fn not_offered() -> Refusal {
     Refusal::new("not offered")
 }

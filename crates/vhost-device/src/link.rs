@@ -1,4 +1,4 @@
-//! How a port comes to its connections: by listening or by connecting again and again.
+//! How a device comes to its connections: by listening or by connecting again and again.
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use crate::descriptors::DescriptorGuard;
 use crate::unix_socket::connect_now;
 
 /// Time between two attempts to connect or, if the system refuses it, to accept.
-pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Who waits for whom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// This end listens; the path is made and removed with the port.
+    /// This end listens; the path is made and removed with the device.
     #[default]
     Server,
     /// This end connects, and tries again for as long as no server listens.
@@ -23,7 +23,7 @@ pub enum Role {
 
 /// The socket that waits for peers.
 #[derive(Debug)]
-pub(super) enum Link {
+pub(crate) enum Link {
     /// Listening.
     Server(Listener),
     /// Not connected; `told` once it was said why.
@@ -31,7 +31,7 @@ pub(super) enum Link {
 }
 
 /// Connects if a server listens.
-pub(super) fn try_connect(path: &Path, guard: &Arc<DescriptorGuard>) -> Result<Connection, SocketError> {
+pub(crate) fn try_connect(path: &Path, guard: &Arc<DescriptorGuard>) -> Result<Connection, SocketError> {
     connect_now(path, guard).map_err(|source| SocketError::System {
         what: format!("connect to the vhost-user socket {}", path.display()),
         source,

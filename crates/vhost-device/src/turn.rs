@@ -1,18 +1,19 @@
-//! How long a port may use the control thread before others have their turn.
+//! How long a device may use the control thread before others have their turn.
 use std::time::{Duration, Instant};
 
-/// How long one call of [`Port::ready`](crate::Port::ready) may use the control thread. A port that has more to do
-/// leaves it for its next call. After a call that took this long the port rests, so that other ports and the operator
-/// have their turn.
+/// How long one call of [`Backend::ready`](crate::Backend::ready) may use the control thread. A device that has more to do
+/// leaves it for its next call. After a call that took this long the device is to rest, so that others and the
+/// operator have their turn.
 pub const TURN: Duration = Duration::from_millis(1);
 
 /// The time that is left of one call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
+pub struct Turn {
     since: Instant,
 }
 
 impl Turn {
+    /// Begins now.
     pub fn begin() -> Self {
         Turn { since: Instant::now() }
     }

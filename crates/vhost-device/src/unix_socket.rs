@@ -7,24 +7,30 @@ use std::sync::Arc;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use vhost_user::socket::{Connection, DescriptorFilter};
 
-use crate::PortError;
+use crate::DeviceError;
 use crate::descriptors::DescriptorGuard;
 
 /// Longest path of a socket in bytes: `sun_path` of `unix(7)` has 108, the last of which is 0.
 const MOST_BYTES: usize = 107;
 
-/// Says what is wrong with a path to which no socket can ever be bound.
-pub(crate) fn check(kind: &str, path: &Path) -> Result<(), PortError> {
+/// Checks that a socket can be bound to a path; `kind` is what the path is written behind (`kind:path`).
+///
+/// # Errors
+/// The path is too long.
+pub fn check(kind: &str, path: &Path) -> Result<(), DeviceError> {
     let bytes = path.as_os_str().as_bytes().len();
     if bytes <= MOST_BYTES {
         return Ok(());
     }
     let why = format!("a socket's path has at most {MOST_BYTES} bytes, this one {bytes}");
-    Err(PortError::new(format!("use {kind}:{}", path.display()), why, "choose a shorter path"))
+    Err(DeviceError::new(format!("use {kind}:{}", path.display()), why, "choose a shorter path"))
 }
 
 /// Connects if a server listens. Never waits, not even for a server whose queue of peers is full.
-pub(crate) fn connect_now(path: &Path, guard: &Arc<DescriptorGuard>) -> io::Result<Connection> {
+///
+/// # Errors
+/// No server listens there, its queue of peers is full, or the system has no socket left.
+pub fn connect_now(path: &Path, guard: &Arc<DescriptorGuard>) -> io::Result<Connection> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;

@@ -1,23 +1,23 @@
-//! The memory that the front-end shares: mapped within the port's limits, and watched for truncation.
+//! The memory that the front-end shares: mapped within the device's limits, and watched for truncation.
 use std::sync::Arc;
 
 use memory::{
-    AddressSpace, Backing, DirtyLog, Loss, LossCause, MapError, Mapping, PeerMemory, Region, RegionError,
-    RegionRange, Size,
+    AddressSpace, DirtyLog, Loss, LossCause, MapError, Mapping, PeerMemory, Region, RegionError, RegionRange,
+    Size,
 };
 use vhost_user::SharedFd;
 use vhost_user::codec::payload::{Inflight, LogArea, MemoryRegion};
 use vhost_user::session::Refusal;
 use vhost_user::session::backend::SharedRegion;
 
-use super::ring::InFlight;
+use crate::ring::InFlight;
 
-/// Bytes of one table by default: larger than guests are as a rule, and small enough that a hundred hostile ports,
+/// Bytes of one table by default: larger than guests are as a rule, and small enough that a hundred hostile devices,
 /// each with a second table of the same size on its way, leave most of the 128 TiB that a process can address.
-pub(super) const DEFAULT_LIMIT_BYTES: u64 = 512 << 30;
+pub const DEFAULT_LIMIT_BYTES: u64 = 512 << 30;
 
 /// All memory of one front-end, as it is set up.
-pub(super) struct SharedMemory {
+pub(crate) struct SharedMemory {
     peer: Arc<PeerMemory>,
     pub space: Arc<AddressSpace>,
     pub log: Option<Arc<DirtyLog>>,
@@ -32,7 +32,7 @@ impl SharedMemory {
     /// Maps a whole table (SET_MEM_TABLE).
     ///
     /// # Errors
-    /// The regions overlap or are too many, a region cannot be mapped ([`Region::of_peer`]), or the port's limit
+    /// The regions overlap or are too many, a region cannot be mapped ([`Region::of_peer`]), or the device's limit
     /// (memory=SIZE) would be exceeded, also with files that the front-end still holds.
     pub fn table(&self, regions: Vec<SharedRegion>) -> Result<AddressSpace, Refusal> {
         // Before anything is mapped.
@@ -47,7 +47,7 @@ impl SharedMemory {
     /// The table with one more region (ADD_MEM_REG).
     ///
     /// # Errors
-    /// The region overlaps another one or is one too many, it cannot be mapped ([`Region::of_peer`]), or the port's
+    /// The region overlaps another one or is one too many, it cannot be mapped ([`Region::of_peer`]), or the device's
     /// limit (memory=SIZE) would be exceeded, also with files that the front-end still holds.
     pub fn table_with(&self, shared: SharedRegion) -> Result<AddressSpace, Refusal> {
         let bytes = self.table_bytes().saturating_add(shared.region.size_bytes);
@@ -69,7 +69,7 @@ impl SharedMemory {
     /// Maps the dirty log (SET_LOG_BASE).
     ///
     /// # Errors
-    /// The log cannot be mapped ([`DirtyLog::of_peer`]), or the port's limit (memory=SIZE) would be exceeded, also
+    /// The log cannot be mapped ([`DirtyLog::of_peer`]), or the device's limit (memory=SIZE) would be exceeded, also
     /// with files that the front-end still holds.
     pub fn new_log(&self, area: LogArea, file: &SharedFd) -> Result<DirtyLog, Refusal> {
         self.check_limit(area.size_bytes, Part::Log)?;
@@ -83,7 +83,7 @@ impl SharedMemory {
     /// Maps and keeps the in-flight region (SET_INFLIGHT_FD).
     ///
     /// # Errors
-    /// The region cannot be mapped ([`PeerMemory::map`]), or the port's limit (memory=SIZE) would be exceeded, also
+    /// The region cannot be mapped ([`PeerMemory::map`]), or the device's limit (memory=SIZE) would be exceeded, also
     /// with files that the front-end still holds.
     pub fn set_in_flight(&mut self, inflight: Inflight, file: &SharedFd) -> Result<(), Refusal> {
         let Inflight { size_bytes, offset, queue_count, queue_size } = inflight;
@@ -172,7 +172,7 @@ fn refused(error: impl ToString) -> Refusal {
     Refusal::new(error.to_string())
 }
 
-/// With the option of the port that would allow it.
+/// With the option of the device that would allow it.
 fn refused_mapping(error: MapError) -> Refusal {
     match error {
         MapError::Backing { .. } => refused(format_args!("{error} (memory-backing=any)")),
@@ -182,7 +182,7 @@ fn refused_mapping(error: MapError) -> Refusal {
 }
 
 /// What happened to the memory, and what to do.
-pub(super) fn lost(loss: &Loss) -> String {
+pub(crate) fn lost(loss: &Loss) -> String {
     let size = Size(loss.bytes);
     match loss.cause {
         LossCause::Shortened => format!(
@@ -194,14 +194,5 @@ pub(super) fn lost(loss: &Loss) -> String {
             "this machine's memory has failed under {size} that the front-end shares: they read as zeros now; see \
              the kernel's log for the failed memory, and restart the guest"
         ),
-    }
-}
-
-/// As `memory-backing=` takes it.
-pub(super) fn backing_of(text: &str) -> Option<Backing> {
-    match text {
-        "ram" => Some(Backing::Ram),
-        "any" => Some(Backing::Any),
-        _ => None,
     }
 }

@@ -16,8 +16,6 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use vhost_user::SharedFd;
 
-use frame::QueueCounters;
-
 /// Why a descriptor cannot carry notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnEventFd {
@@ -89,18 +87,6 @@ impl EventFd {
     pub fn notify(&self) {
         if !self.0.hostile.load(Ordering::Relaxed) && !signal::signal(self.as_fd()) {
             self.0.hostile.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Notifies if the peer wants it, and counts the notification as sent or suppressed.
-    #[inline(always)]
-    pub fn notify_if(&self, wanted: bool, counters: &QueueCounters) {
-        match wanted {
-            true => {
-                self.notify();
-                counters.notified();
-            }
-            false => counters.suppressed(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What ports watch, for contexts of few ports.
+//! What devices watch, for contexts of few devices.
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,16 +9,16 @@ use vhost_user::SharedFd;
 
 use crate::{Interest, Token};
 
-/// The descriptors and times of one port that its [`PortContext`](crate::PortContext) watches by `poll(2)`.
+/// The descriptors and times that a [`Context`](crate::Context) of one device or device watches by `poll(2)`.
 #[derive(Default)]
 pub struct Watches {
-    /// Held, so that a port that forgets to unwatch is seen by its open descriptors.
+    /// Held, so that a device that forgets to unwatch is seen by its open descriptors.
     fds: BTreeMap<Token, (SharedFd, PollFlags)>,
     times: BTreeMap<Token, Instant>,
 }
 
 impl Watches {
-    /// As [`PortContext::watch`](crate::PortContext::watch).
+    /// As [`Context::watch`](crate::Context::watch).
     ///
     /// # Errors
     /// Never: a descriptor that cannot be polled is reported by [`Watches::wait`].
@@ -32,12 +32,12 @@ impl Watches {
         Ok(())
     }
 
-    /// As [`PortContext::unwatch`](crate::PortContext::unwatch).
+    /// As [`Context::unwatch`](crate::Context::unwatch).
     pub fn unwatch(&mut self, token: Token) {
         self.fds.remove(&token);
     }
 
-    /// As [`PortContext::after`](crate::PortContext::after).
+    /// As [`Context::after`](crate::Context::after).
     pub fn after(&mut self, token: Token, time: Duration) {
         self.times.insert(token, Instant::now() + time);
     }
@@ -47,8 +47,8 @@ impl Watches {
         self.fds.len()
     }
 
-    /// Waits until something that one of the ports watches is ready or due, at most for `timeout`. Returns the ports'
-    /// numbers in the order of `ports`, with the tokens. A time that is due is removed. A signal ends the wait.
+    /// Waits until something that one of the devices watches is ready or due, at most for `timeout`. Returns the devices'
+    /// numbers in the order of `devices`, with the tokens. A time that is due is removed. A signal ends the wait.
     ///
     /// # Errors
     /// `poll` is refused: out of memory, or more descriptors than the process may open.

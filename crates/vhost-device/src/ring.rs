@@ -10,11 +10,11 @@ use vhost_user::vring::VringBase;
 use virtio::{Features, QueueSize, RingLayout};
 use virtqueue::{DeviceOptions, DeviceQueue, IndirectFlags, Position, QueueConfig, RingFeatures, UsedLog};
 
-use super::contract::{Device, RingQueue};
-use crate::device::{EventFd, StoppedAt};
+use crate::device::{Device, RingQueue};
+use crate::{EventFd, StoppedAt};
 
 /// A ring that the front-end has started.
-pub(super) struct Ring<D: Device> {
+pub(crate) struct Ring<D: Device> {
     pub kind: D::Kind,
     pub config: VringConfig,
     pub enabled: bool,
@@ -31,7 +31,7 @@ pub(super) struct Ring<D: Device> {
 
 /// The front-end's in-flight buffer.
 #[derive(Clone, Debug)]
-pub(super) struct InFlight {
+pub(crate) struct InFlight {
     pub mapping: Arc<Mapping>,
     pub queue_count: u16,
     pub queue_size: u16,
@@ -48,7 +48,7 @@ impl InFlight {
 }
 
 /// What the device half of a ring is made of.
-pub(super) struct HalfOf<'a> {
+pub(crate) struct HalfOf<'a> {
     pub index: usize,
     pub config: &'a VringConfig,
     /// Where it begins.
@@ -58,7 +58,7 @@ pub(super) struct HalfOf<'a> {
 }
 
 /// Makes the device half of a ring in this memory.
-pub(super) fn activate(
+pub(crate) fn activate(
     ring: &HalfOf<'_>,
     space: &Arc<AddressSpace>,
     in_flight: Option<&InFlight>,
@@ -86,7 +86,7 @@ pub(super) fn activate(
 }
 
 /// Where a ring begins, in the terms of queues.
-pub(super) fn position(base: VringBase) -> Position {
+pub(crate) fn position(base: VringBase) -> Position {
     match base {
         // The used ring's own index is the same: a stopped ring has nothing in flight.
         VringBase::Split { next_available } => Position::Split { next_available, next_used: next_available },
@@ -97,7 +97,7 @@ pub(super) fn position(base: VringBase) -> Position {
 }
 
 /// Where a queue stands, in the terms of the protocol.
-pub(super) fn base(position: Position) -> VringBase {
+pub(crate) fn base(position: Position) -> VringBase {
     match position {
         Position::Split { next_available, .. } => VringBase::Split { next_available },
         Position::Packed { next_available, next_used } => {
@@ -109,7 +109,7 @@ pub(super) fn base(position: Position) -> VringBase {
 /// Notifies the driver so from now on, and at once: QEMU starts a ring with an eventfd that nothing listens to and passes
 /// the guest's own behind it. A notification in between was lost, and with an event index the driver would not be
 /// notified again.
-pub(super) fn set_call(queue: &mut dyn RingQueue, call: Option<EventFd>) {
+pub(crate) fn set_call(queue: &mut dyn RingQueue, call: Option<EventFd>) {
     if let Some(call) = &call {
         call.notify();
     }

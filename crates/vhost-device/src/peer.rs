@@ -14,25 +14,25 @@ use vhost_user::session::backend::{BackendSession, Offer, Received};
 use vhost_user::socket::{Connection, SocketError};
 use virtio::Features;
 
-use super::contract::Device;
-use super::engine::Engine;
-use super::events::Acted;
-use super::shared::Shared;
-use super::tokens::{CHANNEL, PEER};
+use crate::device::Device;
+use crate::engine::Engine;
+use crate::events::Acted;
+use crate::shared::Shared;
+use crate::tokens::{CHANNEL, PEER};
 use crate::turn::Turn;
-use crate::{Interest, PortContext};
+use crate::{Context as _, Interest};
 
-/// From one look at whether memory of this port is still being unmapped to the next.
+/// From one look at whether memory of this device is still being unmapped to the next.
 const UNMAP_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Why a connection is over.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum End {
+pub(crate) enum End {
     #[error(transparent)]
     Socket(#[from] SocketError),
     #[error(transparent)]
     Session(#[from] SessionError),
-    #[error("{}", super::memory::lost(.0))]
+    #[error("{}", crate::shared_memory::lost(.0))]
     MemoryLost(Loss),
     #[error(
         "the front-end cannot be gone on with: {0}; it is to connect again, and loses what its guest has under way"
@@ -45,22 +45,22 @@ pub(super) enum End {
     QueueLost(String),
 }
 
-pub(super) struct Peer<D: Device> {
-    pub(super) shared: Arc<Shared>,
-    pub(super) connection: Connection,
+pub(crate) struct Peer<D: Device> {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) connection: Connection,
     /// Replies wait for the front-end to read.
     blocked: bool,
     /// The socket is not watched, for memory is being unmapped.
     waits: bool,
-    pub(super) session: BackendSession,
+    pub(crate) session: BackendSession,
     pub engine: Engine<D>,
-    pub(super) channel: Option<Connection>,
+    pub(crate) channel: Option<Connection>,
     /// A queue has run.
     pub ran: bool,
     /// The last request that was refused, and why.
     pub refused: Option<String>,
-    /// The front-end has asked for the number of queue pairs.
-    pub asked_for_pairs: bool,
+    /// The front-end has asked for the number of queues.
+    pub asked_for_queues: bool,
 }
 
 impl<D: Device> Peer<D> {
@@ -81,7 +81,7 @@ impl<D: Device> Peer<D> {
             channel: None,
             ran: false,
             refused: None,
-            asked_for_pairs: false,
+            asked_for_queues: false,
         }
     }
 
@@ -90,7 +90,7 @@ impl<D: Device> Peer<D> {
     /// # Errors
     /// The front-end has closed the socket or broken the protocol, a request was refused that has no error reply, a
     /// worker does not return a queue, or a descriptor cannot be watched. The connection is to be closed.
-    pub fn serve(&mut self, context: &mut dyn PortContext) -> Result<(), End> {
+    pub fn serve(&mut self, context: &mut D::Context<'_>) -> Result<(), End> {
         let turn = Turn::begin();
         let mut sent_all = self.connection.flush()?;
         if std::mem::take(&mut self.waits) {
@@ -108,7 +108,7 @@ impl<D: Device> Peer<D> {
                 break;
             }
             let Some(message) = self.connection.try_receive()? else { break };
-            self.asked_for_pairs |= message.header.id == FrontendRequest::GetQueueNum.id();
+            self.asked_for_queues |= message.header.id == FrontendRequest::GetQueueNum.id();
             if let Some(reply) = self.step(message, context)? {
                 sent_all = self.connection.try_send(reply)?;
             }
@@ -126,7 +126,7 @@ impl<D: Device> Peer<D> {
     }
 
     /// One message; what is to be sent comes back.
-    fn step(&mut self, message: Message, context: &mut dyn PortContext) -> Result<Option<Message>, End> {
+    fn step(&mut self, message: Message, context: &mut D::Context<'_>) -> Result<Option<Message>, End> {
         match self.session.receive(message)? {
             Received::Nothing => Ok(None),
             Received::Reply(reply) => Ok(Some(reply)),
@@ -152,13 +152,13 @@ impl<D: Device> Peer<D> {
         }
     }
 
-    fn refuse(&mut self, refused: String, context: &mut dyn PortContext) {
-        self.shared.warn(context, format_args!("the front-end was told no: {refused}"));
+    fn refuse(&mut self, refused: String, context: &mut D::Context<'_>) {
+        self.shared.log.warn(context, format_args!("the front-end was told no: {refused}"));
         self.refused = Some(refused);
     }
 
     /// A message that was answered before, to another process.
-    pub(super) fn repeat(&mut self, message: Message, context: &mut dyn PortContext) -> Result<(), String> {
+    pub(crate) fn repeat(&mut self, message: Message, context: &mut D::Context<'_>) -> Result<(), String> {
         match self.session.receive(message).map_err(|error| error.to_string())? {
             Received::Nothing | Received::Reply(_) => Ok(()),
             Received::Rejected(_, violation) => Err(violation.to_string()),
@@ -176,7 +176,7 @@ impl<D: Device> Peer<D> {
     }
 
     /// After the sockets were not watched for a while.
-    pub(super) fn watch_again(&mut self, context: &mut dyn PortContext) -> std::io::Result<()> {
+    pub(crate) fn watch_again(&mut self, context: &mut D::Context<'_>) -> std::io::Result<()> {
         if let Some(channel) = &self.channel {
             context.watch(CHANNEL, channel.socket(), Interest::Readable)?;
         }
@@ -185,7 +185,7 @@ impl<D: Device> Peer<D> {
         context.watch(PEER, self.connection.socket(), Interest::Writable)
     }
 
-    fn open_channel(&mut self, socket: SharedFd, context: &mut dyn PortContext) -> Result<(), End> {
+    fn open_channel(&mut self, socket: SharedFd, context: &mut D::Context<'_>) -> Result<(), End> {
         context.unwatch(CHANNEL);
         let channel = self.channel.insert(socket.into());
         channel.set_filter(self.shared.guard());
@@ -197,7 +197,7 @@ impl<D: Device> Peer<D> {
     ///
     /// # Errors
     /// A reply of the front-end breaks the protocol. The connection is to be closed.
-    pub fn channel_ready(&mut self, context: &mut dyn PortContext) -> Result<(), End> {
+    pub fn channel_ready(&mut self, context: &mut D::Context<'_>) -> Result<(), End> {
         let turn = Turn::begin();
         while !turn.is_over() {
             let Some(channel) = &mut self.channel else { return Ok(()) };
@@ -207,7 +207,7 @@ impl<D: Device> Peer<D> {
                     let acknowledged = self.session.receive_on_channel(message)?;
                     if !acknowledged.success {
                         let request = acknowledged.request;
-                        self.shared.warn(context, format_args!("the front-end refused {request}"));
+                        self.shared.log.warn(context, format_args!("the front-end refused {request}"));
                     }
                 }
                 Err(error) => {
@@ -215,7 +215,7 @@ impl<D: Device> Peer<D> {
                     self.channel = None;
                     if !matches!(error, SocketError::Closed) {
                         let what = "socket of the back-end's requests";
-                        self.shared.warn(context, format_args!("{what}: {error}"));
+                        self.shared.log.warn(context, format_args!("{what}: {error}"));
                     }
                     return Ok(());
                 }
@@ -254,9 +254,9 @@ impl<D: Device> Peer<D> {
     ///
     /// # Errors
     /// As [`Peer::check_queues`]. A malformed ring is no error here: the device then needs a reset.
-    pub fn kicked(&mut self, index: usize, context: &mut dyn PortContext) -> Result<(), End> {
+    pub fn kicked(&mut self, index: usize, context: &mut D::Context<'_>) -> Result<(), End> {
         if let Err((kind, error)) = self.engine.serve(index, context) {
-            self.shared.warn(context, format_args!("{}: {error}; reset the device", D::name(kind)));
+            self.shared.log.warn(context, format_args!("{}: {error}; reset the device", D::name(kind)));
             self.queue_broke(kind);
         }
         self.check_queues()
@@ -276,7 +276,7 @@ impl<D: Device> fmt::Display for Standing<'_, D> {
         let engine = self.0;
         let running: Vec<_> = engine.rings.iter().map(|(_, ring)| ring).collect();
         let Some(first) = running.first() else { return write!(f, "connected, no queue runs yet") };
-        write!(f, "connected, {}", frame::layout_name(first.config.layout))?;
+        write!(f, "connected, {}", first.config.layout.name())?;
         for (feature, word) in [
             (Features::IN_ORDER, "in order"),
             (Features::RING_EVENT_IDX, "event index"),

@@ -11,7 +11,7 @@ pub struct StoppedAt(OnceLock<Position>);
 impl StoppedAt {
     /// The queue stands here and goes no further.
     #[cold]
-    pub(crate) fn set(&self, position: Position) {
+    pub fn set(&self, position: Position) {
         // A queue stops once; whatever comes later found it stopped.
         let _ = self.0.set(position);
     }

@@ -8,12 +8,11 @@ use vhost_user::session::{Outcome, Refusal, SessionError};
 use virtio::Features;
 use virtio::net::MacAddress;
 
-use super::contract::{Device, DeviceMessage, not_offered};
-use super::engine::{Engine, StartedRing};
-use crate::PortContext;
+use crate::device::{Device, DeviceMessage, not_offered};
+use crate::engine::{Engine, StartedRing};
 
 /// What came of an event.
-pub(super) struct Acted {
+pub(crate) struct Acted {
     /// What is to be sent.
     pub sent: Sent,
     /// A socket for the back-end's own requests.
@@ -31,7 +30,7 @@ impl<D: Device> Engine<D> {
         &mut self,
         event: Event,
         session: &mut BackendSession,
-        context: &mut dyn PortContext,
+        context: &mut D::Context<'_>,
     ) -> Result<Acted, SessionError> {
         let (mut channel, mut config_changed) = (None, false);
         let sent = match event {
@@ -117,12 +116,12 @@ impl<D: Device> Engine<D> {
         Ok(Acted { sent: sent?, channel, config_changed })
     }
 
-    fn set_table(&mut self, regions: Vec<SharedRegion>, context: &mut dyn PortContext) -> Outcome {
+    fn set_table(&mut self, regions: Vec<SharedRegion>, context: &mut D::Context<'_>) -> Outcome {
         let space = self.memory.table(regions)?;
         self.set_space(space, context)
     }
 
-    fn set_log(&mut self, area: LogArea, file: &SharedFd, context: &mut dyn PortContext) -> Outcome {
+    fn set_log(&mut self, area: LogArea, file: &SharedFd, context: &mut D::Context<'_>) -> Outcome {
         self.memory.log = Some(Arc::new(self.memory.new_log(area, file)?));
         self.update_logs(&self.rings.indices(), context);
         Ok(())

@@ -1,0 +1,86 @@
+//! Where a port notes its deliveries for the process after this one.
+use std::io;
+use std::sync::Arc;
+
+use deliveries::{Area, DeliveryFile};
+use vhost_device::{FREE_TOKENS, Log, watch_memory};
+use vhost_user::SharedFd;
+
+use crate::{PortContext, PortState, Token};
+
+/// Truncation of the file.
+pub(super) const DELIVERIES: Token = Token(FREE_TOKENS.start);
+
+/// The place of the file in [`PortState::files`], as a field of [`PortState::words`].
+const FIELD: &str = "deliveries";
+
+/// The file, unless it cannot be had: frames may come twice after a crash then, and nothing else is different.
+#[derive(Default)]
+pub(super) struct Deliveries(Option<DeliveryFile>);
+
+impl Deliveries {
+    /// What came of opening the file.
+    pub fn of(file: io::Result<Option<DeliveryFile>>, log: &Log, context: &mut dyn PortContext) -> Self {
+        let watched = file.and_then(|file| {
+            if let Some(file) = &file {
+                watch_memory(DELIVERIES, file.memory(), context)?;
+            }
+            Ok(file)
+        });
+        Deliveries(watched.unwrap_or_else(|error| {
+            let what = "deliveries cannot be noted, so a frame may come twice if this switch crashes";
+            log.log(context, format_args!("{what}: {error}"));
+            None
+        }))
+    }
+
+    /// Its words, for the queues of the port.
+    pub fn area(&self) -> Option<&Arc<Area>> {
+        self.0.as_ref().map(DeliveryFile::area)
+    }
+
+    /// If the file was truncated, deliveries are noted in memory that is lost in a crash.
+    pub fn check(&self, log: &Log, context: &mut dyn PortContext) {
+        if let Some(file) = &self.0
+            && file.memory().take_loss().is_some()
+        {
+            let what = format!(
+                "{} was truncated by another program: a frame may come twice if this switch crashes, until the port is \
+                 started again",
+                file.path().display()
+            );
+            log.log(context, what);
+        }
+    }
+
+    /// Watches the file again, after it was not watched for a while.
+    pub fn watch_again(&self, log: &Log, context: &mut dyn PortContext) {
+        if let Some(file) = &self.0
+            && let Err(error) = watch_memory(DELIVERIES, file.memory(), context)
+        {
+            log.log(context, format_args!("a truncation of {} goes unseen: {error}", file.path().display()));
+        }
+    }
+
+    /// Has the file go along to another process.
+    pub fn put(&self, state: &mut PortState) {
+        if let Some(file) = &self.0 {
+            state.words[FIELD] = state.files.len().into();
+            state.files.push(SharedFd::new(Arc::clone(file.descriptor())));
+        }
+    }
+
+    /// The file that has come along from another process.
+    pub fn come_along(state: &PortState) -> Option<io::Result<SharedFd>> {
+        let at = state.words.get(FIELD)?.as_u64()?;
+        let file = usize::try_from(at).ok().and_then(|at| state.files.get(at)).cloned();
+        Some(file.ok_or_else(|| io::Error::other(format!("descriptor {at} did not come along"))))
+    }
+
+    /// Lets go of a file with which another process goes on.
+    pub fn leave(&mut self) {
+        if let Some(file) = self.0.take() {
+            file.leave();
+        }
+    }
+}

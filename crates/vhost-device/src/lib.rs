@@ -1,0 +1,105 @@
+//! Devices behind vhost-user sockets: everything that a device does not have to know of the protocol.
+//!
+//! A *device* ([`Device`]) says its features, what its rings are for, and how a queue is made of a ring and served. A
+//! [`Backend`] puts it behind a socket: it listens or connects again and again, speaks the protocol, maps the front-end's
+//! memory within limits, starts, moves and stops rings, notes pages for a migration (VHOST_LOG_ALL) and chains in flight
+//! for a crash, and hands the device over to another process.
+//!
+//! # A new device
+//!
+//! 1. A type for what a ring is for ([`Device::Kind`]); `()` if there is one ring.
+//! 2. A queue: [`RingQueue`] for it, which the engine moves to other memory, enables, and gives its eventfds, and
+//!    [`ParkedQueue`] for the type that has it while it is not with a thread of the program ([`Device::Queue`]).
+//! 3. [`Device`] for a type that is cloned for each connection.
+//!
+//! `tests/echo.rs` is a whole one, with one queue that the control thread serves.
+//!
+//! # A program that runs it
+//!
+//! One thread calls the back-end with a [`Context`], which watches descriptors and times for it. [`PlainContext`] is one
+//! for a program with few devices:
+//!
+//! ```no_run
+//! # use std::{sync::Arc, time::Duration};
+//! # use vhost_device::{Backend, BackendOptions, Context, Device, Log, PlainContext};
+//! fn run<D>(device: D) -> Result<(), Box<dyn std::error::Error>>
+//! where
+//!     D: for<'a> Device<Context<'a> = dyn Context + 'a>,
+//! {
+//!     let log = Arc::new(Log::new("a device"));
+//!     let mut backend = Backend::new(device, log, BackendOptions::new("/run/device.sock"))?;
+//!     let mut context = PlainContext::new(|line| eprintln!("{line}"));
+//!     backend.start(&mut context)?;
+//!     loop {
+//!         for token in context.wait(Duration::from_secs(1))? {
+//!             backend.ready(token, &mut context)?;
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! A queue that costs more than the control thread can give goes to a thread of the program ([`Device::attach`],
+//! [`Device::detach`], [`Device::change`]): the device then has a context of its own, a trait above [`Context`]. The crate
+//! `port` does that for the network device of a switch.
+//!
+//! # Where to change what
+//!
+//! ```text
+//!   backend        listens or connects, waits, pauses; backend/hand_over: from one process to another
+//!   link           listens, or connects again and again
+//!   peer           one connection: messages in, replies out
+//!   device         what a device is, beside the protocol
+//!   offer          what is offered to front-ends: the engine's share
+//!   engine         what the messages set up: features, memory, logs; events: what each message does
+//!   rings          which rings run, and which of their queues are attached
+//!   ring           one ring: from addresses and position to a queue, and back
+//!   shared_memory  what the front-end shares, within the device's limits
+//!   log, rate      what a front-end may have logged
+//!   event_fd       kicks and calls, which never wait for their other holders
+//!   descriptors    which descriptors of a peer are taken (kind.rs), and where they are closed
+//!   turn           how long a device may keep the control thread
+//! ```
+#![deny(unsafe_code)]
+
+mod backend;
+mod context;
+pub mod descriptors;
+mod device;
+mod engine;
+mod error;
+mod event_fd;
+mod events;
+mod link;
+mod log;
+mod offer;
+mod peer;
+mod plain_context;
+pub mod rate;
+mod ring;
+mod rings;
+mod shared;
+mod shared_memory;
+mod state;
+mod stopped_at;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod tokens;
+mod turn;
+pub mod unix_socket;
+mod watches;
+
+pub use ::vhost_user::SharedFd;
+pub use backend::{Backend, BackendOptions, watch_memory};
+pub use context::{Context, Interest, Token};
+pub use device::{Device, DeviceMessage, Notifiers, ParkedQueue, RingQueue, RingSet, not_offered};
+pub use error::DeviceError;
+pub use event_fd::{EventFd, NotAnEventFd};
+pub use link::Role;
+pub use log::Log;
+pub use plain_context::PlainContext;
+pub use shared_memory::DEFAULT_LIMIT_BYTES;
+pub use state::HandOverState;
+pub use stopped_at::StoppedAt;
+pub use tokens::FREE_TOKENS;
+pub use turn::{TURN, Turn};
+pub use watches::Watches;

@@ -1,0 +1,55 @@
+//! A context for a program that runs one device, or a few, on one thread.
+use std::fmt::Display;
+use std::io;
+use std::time::Duration;
+
+use vhost_user::SharedFd;
+
+use crate::watches::Watches;
+use crate::{Context, Interest, Token};
+
+/// Watches by `poll(2)`, and passes each line of the log to a function.
+pub struct PlainContext<L> {
+    watches: Watches,
+    log: L,
+}
+
+impl<L: FnMut(&dyn Display)> PlainContext<L> {
+    /// Nothing is watched yet.
+    pub fn new(log: L) -> Self {
+        PlainContext { watches: Watches::default(), log }
+    }
+
+    /// Waits until something is ready or due, at most for `timeout`. The device is to be called with each token. A
+    /// signal ends the wait.
+    ///
+    /// # Errors
+    /// As [`Watches::wait`].
+    pub fn wait(&mut self, timeout: Duration) -> io::Result<Vec<Token>> {
+        let ready = Watches::wait([&mut self.watches], timeout)?;
+        Ok(ready.into_iter().map(|(_, token)| token).collect())
+    }
+
+    /// What is watched: for [`Watches::wait`] over several contexts.
+    pub fn watches(&mut self) -> &mut Watches {
+        &mut self.watches
+    }
+}
+
+impl<L: FnMut(&dyn Display)> Context for PlainContext<L> {
+    fn watch(&mut self, token: Token, fd: &SharedFd, interest: Interest) -> io::Result<()> {
+        self.watches.watch(token, fd, interest)
+    }
+
+    fn unwatch(&mut self, token: Token) {
+        self.watches.unwatch(token);
+    }
+
+    fn after(&mut self, token: Token, time: Duration) {
+        self.watches.after(token, time);
+    }
+
+    fn log(&mut self, message: &dyn Display) {
+        (self.log)(message);
+    }
+}
