@@ -125,6 +125,17 @@ pub fn unpacked() -> Option<PathBuf> {
     Some(cache.join("tautline/openvswitch")).filter(|folder| folder.is_dir())
 }
 
+/// The programs of the build that tests use.
+///
+/// # Errors
+/// Open vSwitch is missing.
+pub fn programs() -> Result<Programs, Error> {
+    let mut needs = Requirements::new();
+    let programs = find(None, &mut needs);
+    needs.met()?;
+    Ok(programs)
+}
+
 /// The file of a build's switch, and the versions of Open vSwitch and DPDK that it prints.
 ///
 /// # Errors

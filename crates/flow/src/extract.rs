@@ -1,0 +1,273 @@
+//! Reads the fields of a frame from its headers, as Open vSwitch does.
+//!
+//! The bytes are a peer's: they are read once, from a window that the caller has copied. A header that lies beyond
+//! the window counts as cut off, as a header beyond the end of the frame does.
+use crate::{Field, Key, protocol};
+
+/// The largest window that is looked at.
+pub const WINDOW_BYTES: usize = 256;
+
+const SNAP_ETHERNET: [u8; 6] = [0xaa, 0xaa, 3, 0, 0, 0]; // IEEE 802.2 LLC with SNAP, organization 0
+const TYPE_NONE: u16 = 0x05ff; // Open vSwitch's type of frames without one
+const VLAN_PRESENT: u16 = 0x1000;
+/// IPv6 extension headers (RFC 8200 §4).
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
+const DESTINATION: u8 = 60;
+const FRAGMENT_ANY: u8 = 1;
+const FRAGMENT_LATER: u8 = 2;
+
+/// Where the layers of a frame begin, counted in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layers {
+    /// VLAN tags that were read: 0 to 2.
+    pub tags: u8,
+    /// The header behind the Ethernet type.
+    pub network: u16,
+    /// The header behind the network layer's, if it was read.
+    pub transport: Option<u16>,
+}
+
+/// Reads on through the window. `end` is where the frame ends, which may be behind the window.
+struct Reader<'a> {
+    window: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn left(&self) -> usize {
+        self.end - self.at
+    }
+
+    fn peek<const N: usize>(&self) -> Option<&'a [u8; N]> {
+        if N > self.left() { None } else { self.window.get(self.at..)?.first_chunk() }
+    }
+
+    fn pull<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        let bytes = self.peek()?;
+        self.at += N;
+        Some(bytes)
+    }
+
+    fn skip(&mut self, bytes: usize) -> Option<()> {
+        let at = self.at + bytes;
+        if at > self.end || at > self.window.len() {
+            return None;
+        }
+        self.at = at;
+        Some(())
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn number(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte))
+}
+
+/// The fields of a frame of `frame_bytes`, of which `window` has the beginning, and where its layers are. At most
+/// `max_tags` VLAN tags are read, and not more than two. Metadata are zero.
+pub fn extract(window: &[u8], frame_bytes: usize, max_tags: u8) -> (Key, Layers) {
+    let mut key = Key::ZERO;
+    let mut layers = Layers::default();
+    let window = &window[..window.len().min(WINDOW_BYTES).min(frame_bytes)];
+    let mut reader = Reader { window, at: 0, end: frame_bytes };
+    let Some(kind) = ethernet(&mut reader, max_tags.min(2), &mut key, &mut layers) else {
+        return (key, layers);
+    };
+    key.set(Field::EthType, kind.into());
+    layers.network = reader.at as u16; // within the window
+    let transport = match kind {
+        protocol::IPV4 => ipv4(&mut reader, &mut key),
+        protocol::IPV6 => ipv6(&mut reader, &mut key),
+        protocol::ARP | protocol::RARP => arp(&mut reader, &mut key),
+        _ => None,
+    };
+    if let Some(protocol) = transport {
+        layers.transport = Some(reader.at as u16);
+        if key.get(Field::IpFrag) & u128::from(FRAGMENT_LATER) == 0 {
+            let _ = transport_fields(&mut reader, protocol, &mut key);
+        }
+    }
+    (key, layers)
+}
+
+/// Addresses, tags and the type.
+fn ethernet(reader: &mut Reader<'_>, max_tags: u8, key: &mut Key, layers: &mut Layers) -> Option<u16> {
+    if reader.left() < 14 {
+        return None;
+    }
+    let addresses = reader.pull::<12>()?;
+    key.set(Field::EthDst, number(&addresses[..6]));
+    key.set(Field::EthSrc, number(&addresses[6..]));
+    for (tpid, tci) in [(Field::VlanTpid, Field::VlanTci), (Field::InnerTpid, Field::InnerTci)] {
+        // A tag counts if a type follows it.
+        let Some(tag) = reader.peek::<6>().filter(|_| layers.tags < max_tags) else { break };
+        if !matches!(u16_at(tag, 0), protocol::VLAN | protocol::SERVICE_VLAN) {
+            break;
+        }
+        key.set(tpid, u16_at(tag, 0).into());
+        key.set(tci, (u16_at(tag, 2) | VLAN_PRESENT).into());
+        layers.tags += 1;
+        reader.at += 4;
+    }
+    let kind = u16_at(reader.pull::<2>()?, 0);
+    if kind >= 0x600 {
+        return Some(kind);
+    }
+    let Some(header) = reader.peek::<8>().filter(|header| header[..6] == SNAP_ETHERNET) else {
+        return Some(TYPE_NONE);
+    };
+    reader.at += 8;
+    Some(Some(u16_at(header, 6)).filter(|kind| *kind >= 0x600).unwrap_or(TYPE_NONE))
+}
+
+/// RFC 791 §3.1. Padding behind the datagram is not looked at. The protocol, if the header is sound.
+fn ipv4(reader: &mut Reader<'_>, key: &mut Key) -> Option<u8> {
+    let header = reader.peek::<20>()?;
+    let header_bytes = usize::from(header[0] & 0xf) * 4;
+    let total = usize::from(u16_at(header, 2));
+    let padding = reader.left().checked_sub(total)?;
+    if header_bytes < 20 || header_bytes > total || padding > usize::from(u16::MAX) {
+        return None;
+    }
+    reader.end -= padding;
+    key.set(Field::NwTos, header[1].into());
+    key.set(Field::NwTtl, header[8].into());
+    key.set(Field::NwProto, header[9].into());
+    key.set(Field::IpSrc, number(&header[12..16]));
+    key.set(Field::IpDst, number(&header[16..20]));
+    let fragment = u16_at(header, 6);
+    if fragment & 0x3fff != 0 {
+        let later = if fragment & 0x1fff != 0 { FRAGMENT_LATER } else { 0 };
+        key.set(Field::IpFrag, (FRAGMENT_ANY | later).into());
+    }
+    reader.skip(header_bytes)?;
+    Some(header[9])
+}
+
+/// RFC 8200 §3 and §4. A broken chain of extension headers leaves the addresses alone in the key.
+fn ipv6(reader: &mut Reader<'_>, key: &mut Key) -> Option<u8> {
+    let header = reader.peek::<40>()?;
+    let padding = reader.left().checked_sub(40 + usize::from(u16_at(header, 4)))?;
+    if padding > usize::from(u16::MAX) {
+        return None;
+    }
+    reader.end -= padding;
+    reader.at += 40;
+    key.set(Field::Ipv6Src, number(&header[8..24]));
+    key.set(Field::Ipv6Dst, number(&header[24..40]));
+    let (protocol, fragment) = extension_headers(reader, header[6])?;
+    key.set(Field::Ipv6Label, number(&header[1..4]));
+    key.set(Field::NwTos, (u16_at(header, 0) >> 4 & 0xff).into());
+    key.set(Field::NwTtl, header[7].into());
+    key.set(Field::NwProto, protocol.into());
+    key.set(Field::IpFrag, fragment.into());
+    Some(protocol)
+}
+
+/// The protocol behind the extension headers, and what fragment it is.
+fn extension_headers(reader: &mut Reader<'_>, first: u8) -> Option<(u8, u8)> {
+    let (mut protocol, mut fragment) = (first, 0);
+    while let HOP_BY_HOP | ROUTING | DESTINATION | AUTHENTICATION | FRAGMENT = protocol {
+        let header = reader.peek::<8>()?;
+        let length = usize::from(header[1]);
+        match protocol {
+            FRAGMENT => {
+                reader.skip(8)?;
+                let offset = u16_at(header, 2);
+                if offset != 0 {
+                    fragment = FRAGMENT_ANY;
+                    if offset & 0xfff8 != 0 {
+                        return Some((FRAGMENT, FRAGMENT_ANY | FRAGMENT_LATER));
+                    }
+                }
+            }
+            AUTHENTICATION => reader.skip((length + 2) * 4)?,
+            _ => reader.skip((length + 1) * 8)?,
+        }
+        protocol = header[0];
+    }
+    Some((protocol, fragment))
+}
+
+/// RFC 826 for IPv4 over Ethernet. Nothing follows.
+fn arp(reader: &mut Reader<'_>, key: &mut Key) -> Option<u8> {
+    let packet = reader.pull::<28>()?;
+    if packet[..6] != [0, 1, 8, 0, 6, 4] {
+        return None;
+    }
+    key.set(Field::ArpOp, if packet[6] == 0 { packet[7].into() } else { 0 });
+    key.set(Field::ArpSha, number(&packet[8..14]));
+    key.set(Field::ArpSpa, number(&packet[14..18]));
+    key.set(Field::ArpTha, number(&packet[18..24]));
+    key.set(Field::ArpTpa, number(&packet[24..28]));
+    None
+}
+
+/// Ports, types and flags. A header that is cut off leaves them zero.
+fn transport_fields(reader: &mut Reader<'_>, protocol: u8, key: &mut Key) -> Option<()> {
+    match protocol {
+        protocol::TCP => {
+            let header = reader.peek::<20>()?;
+            let header_bytes = usize::from(header[12] >> 4) * 4;
+            if header_bytes < 20 || header_bytes > reader.left() {
+                return None;
+            }
+            key.set(Field::TcpFlags, u16_at(header, 12).into());
+            ports(header, key);
+        }
+        protocol::UDP => ports(reader.peek::<8>()?, key),
+        protocol::SCTP => ports(reader.peek::<12>()?, key),
+        // As in Open vSwitch, whichever version of IP carries them.
+        protocol::ICMP | protocol::IGMP | protocol::ICMPV6 => {
+            let header = reader.pull::<8>()?;
+            key.set(Field::IcmpType, header[0].into());
+            key.set(Field::IcmpCode, header[1].into());
+            if protocol == protocol::ICMPV6 && protocol::is_neighbor(header[0]) && header[1] == 0 {
+                key.set(Field::NdReserved, number(&header[4..8]));
+                neighbor(reader, key)?;
+            }
+        }
+        _ => {}
+    }
+    Some(())
+}
+
+fn ports(header: &[u8], key: &mut Key) {
+    key.set(Field::TcpSrc, u16_at(header, 0).into());
+    key.set(Field::TcpDst, u16_at(header, 2).into());
+}
+
+/// RFC 4861 §4.3 and §4.4: the target, and the link-layer addresses of the options. One that comes twice makes all of
+/// it invalid.
+fn neighbor(reader: &mut Reader<'_>, key: &mut Key) -> Option<()> {
+    let before = *key;
+    key.set(Field::NdTarget, number(reader.pull::<16>()?));
+    while let Some(option) = reader.peek::<8>() {
+        let bytes = usize::from(option[1]) * 8;
+        if bytes == 0 || bytes > reader.left() {
+            break;
+        }
+        let field = match option[0] {
+            1 => Some(Field::NdSll),
+            2 => Some(Field::NdTll),
+            _ => None,
+        };
+        if let Some(field) = field.filter(|_| bytes == 8) {
+            if key.get(field) != 0 {
+                *key = before;
+                return None;
+            }
+            key.set(field, number(&option[2..]));
+            key.set(Field::NdOptionsType, option[0].into());
+        }
+        reader.skip(bytes)?;
+    }
+    Some(())
+}

@@ -1,0 +1,111 @@
+//! The fields of one frame as 64-bit words, and masks of the same form.
+use std::fmt;
+use std::ops::Range;
+
+use crate::Field;
+
+/// Fields of a frame, or a mask of fields: each [`Field`] is at a fixed place. Values are numbers, not network order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    words: [u64; Key::WORDS],
+}
+
+impl Key {
+    /// Words of a key.
+    pub const WORDS: usize = 51;
+    /// All bits clear.
+    pub const ZERO: Key = Key { words: [0; Key::WORDS] };
+
+    /// The words. Places are those of [`Field::place`].
+    pub fn words(&self) -> &[u64; Key::WORDS] {
+        &self.words
+    }
+
+    /// The value of a field.
+    pub fn get(&self, field: Field) -> u128 {
+        let (word, shift) = field.place();
+        if field.bits() > 64 {
+            return u128::from(self.words[word]) << 64 | u128::from(self.words[word + 1]);
+        }
+        u128::from(self.words[word] >> shift) & field.all_bits()
+    }
+
+    /// Sets the value of a field. Bits beyond the field's width are ignored.
+    pub fn set(&mut self, field: Field, value: u128) {
+        self.set_masked(field, value, field.all_bits());
+    }
+
+    /// Sets those bits of a field that `mask` has.
+    pub fn set_masked(&mut self, field: Field, value: u128, mask: u128) {
+        let (word, shift) = field.place();
+        let mask = mask & field.all_bits();
+        let halves = [(word, value as u64, mask as u64), (word.wrapping_sub(1), 0, 0)];
+        let wide = [(word + 1, value as u64, mask as u64), (word, (value >> 64) as u64, (mask >> 64) as u64)];
+        for (word, value, mask) in if field.bits() > 64 { wide } else { halves } {
+            if mask != 0 {
+                self.words[word] = self.words[word] & !(mask << shift) | (value & mask) << shift;
+            }
+        }
+    }
+
+    /// The same with all bits of a field set: for masks.
+    pub fn with_all(mut self, field: Field) -> Self {
+        self.set(field, u128::MAX);
+        self
+    }
+
+    /// The bits that both have.
+    pub fn and(&self, mask: &Key) -> Key {
+        let mut words = self.words;
+        words.iter_mut().zip(&mask.words).for_each(|(word, mask)| *word &= mask);
+        Key { words }
+    }
+
+    /// Whether the bits of `mask` are the same in both.
+    pub fn same_under(&self, other: &Key, mask: &Key) -> bool {
+        (0..Key::WORDS).all(|word| (self.words[word] ^ other.words[word]) & mask.words[word] == 0)
+    }
+
+    /// The words, first to last, that have a bit set; empty if there is none.
+    pub fn used_words(&self) -> Range<usize> {
+        let first = self.words.iter().position(|word| *word != 0).unwrap_or(0);
+        first..self.words.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        for field in Field::ALL.iter().filter(|field| self.get(**field) != 0) {
+            map.entry(&field.name(), &format_args!("{:#x}", self.get(*field)));
+        }
+        map.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_field_is_read_as_it_was_set_and_no_other_bit_changes(
+            at in 0..Field::ALL.len(), value: u128, mask: u128, before: [u64; 32]
+        ) {
+            let field = Field::ALL[at];
+            let mut key = Key::ZERO;
+            key.words[..32].copy_from_slice(&before);
+            let old = key;
+            key.set_masked(field, value, mask);
+            prop_assert_eq!(key.get(field), (old.get(field) & !mask | value & mask) & field.all_bits());
+            let place = Key::ZERO.with_all(field);
+            let bits: u32 = place.words.iter().map(|word| word.count_ones()).sum();
+            prop_assert_eq!(bits, field.bits());
+            let mut others = Key::ZERO;
+            (0..Key::WORDS).for_each(|word| others.words[word] = !place.words[word]);
+            prop_assert!(key.same_under(&old, &others));
+        }
+    }
+}
