@@ -12,6 +12,7 @@
 //!   `fuzz/corpus`; `make fuzz` runs all, `scripts/fuzz.sh NAME` one.
 #![forbid(unsafe_code)]
 
+mod database;
 mod frames;
 mod queues;
 mod script;
@@ -35,6 +36,7 @@ pub const TARGETS: &[Target] = &[
     ("results", text::results),
     ("agent_protocol", text::agent_protocol),
     ("files", text::files),
+    ("ovsdb_server", database::ovsdb_server),
 ];
 
 /// The target of this name.

@@ -14,7 +14,7 @@ use crate::requirements::Requirements;
 use crate::{Error, Output, Pages, chosen, cpus};
 
 /// Long enough for a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Settings of Open vSwitch.
 #[derive(Clone, Debug, Default)]
@@ -97,7 +97,7 @@ impl PmdStats {
 }
 
 /// The programs of one build. Set-up unpacks the packages into the cache; an installed one is taken where it has not.
-fn find(named: Option<&Path>, needs: &mut Requirements) -> Programs {
+pub(crate) fn find(named: Option<&Path>, needs: &mut Requirements) -> Programs {
     let chosen = chosen::named(chosen::OPENVSWITCH);
     let named = named.or(chosen.as_deref());
     let root = named.map(Path::to_owned).or_else(unpacked).unwrap_or_else(|| "/".into());
@@ -354,14 +354,14 @@ impl PortStats {
     }
 }
 
-fn run(command: &mut Command) -> Result<String, Error> {
+pub(crate) fn run(command: &mut Command) -> Result<String, Error> {
     let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
     let words = command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let doing = format!("{name} {words}");
     succeed(process::run(command, LIMIT)?, &doing)
 }
 
-fn succeed(output: Output, doing: &str) -> Result<String, Error> {
+pub(crate) fn succeed(output: Output, doing: &str) -> Result<String, Error> {
     if output.success() { Ok(output.stdout) } else { Err(Error::refused(doing, output.stderr)) }
 }
 

@@ -1,0 +1,64 @@
+//! The database of Open vSwitch without its switch: what another program follows and answers.
+
+use std::path::PathBuf;
+
+use environment::openvswitch::Instance;
+
+use crate::Error;
+use crate::ovs::{LIMIT, find, run, succeed};
+use crate::process::{self, Process};
+use crate::requirements::Requirements;
+use crate::socket::wait_for_listener;
+
+/// A running `ovsdb-server` with an empty database. Killed when dropped.
+pub struct OvsDatabase {
+    server: Option<Process>,
+    instance: Instance,
+    folder: tempfile::TempDir,
+}
+
+impl OvsDatabase {
+    /// Makes the database and starts the server.
+    ///
+    /// # Errors
+    /// Open vSwitch is missing, or one of its programs fails.
+    pub fn new() -> Result<Self, Error> {
+        let mut needs = Requirements::new();
+        let programs = find(None, &mut needs);
+        needs.met()?;
+        let folder = tempfile::tempdir().map_err(Error::system("making a folder for a database"))?;
+        let instance = programs.instance(folder.path());
+        succeed(process::run(&mut instance.create(), LIMIT)?, "making Open vSwitch's database")?;
+        let mut database = Self { server: None, instance, folder };
+        database.start()?;
+        database.vsctl(&["--no-wait", "init"])?;
+        Ok(database)
+    }
+
+    /// Where the server listens.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("db.sock")
+    }
+
+    /// Starts the server again after [`OvsDatabase::stop`].
+    ///
+    /// # Errors
+    /// The server does not listen within 60 s.
+    pub fn start(&mut self) -> Result<(), Error> {
+        self.server = Some(Process::start("Open vSwitch's database", &mut self.instance.serve_database())?);
+        wait_for_listener(&self.socket(), LIMIT)
+    }
+
+    /// Kills the server. The database stays.
+    pub fn stop(&mut self) {
+        self.server = None;
+    }
+
+    /// Runs `ovs-vsctl` with these words. It waits for the switch unless the words begin with `--no-wait`.
+    ///
+    /// # Errors
+    /// `ovs-vsctl` cannot be started, fails, or does not end within 60 s.
+    pub fn vsctl(&self, words: &[&str]) -> Result<String, Error> {
+        run(&mut self.instance.vsctl(words))
+    }
+}
