@@ -9,7 +9,7 @@
 //!
 //! # Where to change what
 //!
-//! - To change a table or plot: `terminal/`, `plot/`.
+//! - To change a table or plot: `terminal/`, `plot/`; the answer that a run ends with: `screen.rs`.
 //! - To add a field to a document: its JSON Schema in `crates/report/schema/`, and `docs/results-schema.md`: tests
 //!   hold documents against it by `peers::schema`.
 #![forbid(unsafe_code)]
@@ -24,6 +24,7 @@ pub mod markdown;
 mod network;
 mod plot;
 mod published;
+pub mod screen;
 pub mod terminal;
 pub mod units;
 mod view;

@@ -227,17 +227,31 @@ pub(crate) fn finding_short(comparison: &Comparison) -> String {
     }
 }
 
-/// The run in one line: `quick: trials of 100 ms, wake-up 1 s; not RFC lengths`.
+/// The run in one line: `6 fresh starts of every environment, the blocks of all intervals; 1 round in each; …`.
 pub(crate) fn plan(results: &Results) -> String {
+    let plan = &results.plan;
+    // Rounds of one start share its luck: only starts are independent.
+    let starts = "fresh starts of every environment, the blocks of all intervals";
+    let rounds = if plan.rounds == 1 { "round" } else { "rounds" };
+    format!("{} {starts}; {} {rounds} in each; {}", plan.blocks, plan.rounds, lengths(results))
+}
+
+/// When the run began, without fractions of a second: `2026-01-02T03:04:05Z`.
+pub(crate) fn started(results: &Results) -> String {
+    match results.started.split_once('.') {
+        Some((seconds, fraction)) if fraction.ends_with('Z') => format!("{seconds}Z"),
+        _ => results.started.clone(),
+    }
+}
+
+/// How long trials take: `QUICK: trials of 20 ms, wake-up trials of 200 ms, not full lengths`.
+pub(crate) fn lengths(results: &Results) -> String {
     let plan = &results.plan;
     let trial = units::watched(plan.trial_ms.saturating_mul(1_000_000));
     let wakeup = units::watched(plan.wakeup_ms.saturating_mul(1_000_000));
-    let lengths = if plan.quick {
+    if plan.quick {
         format!("QUICK: trials of {trial}, wake-up trials of {wakeup}, not full lengths")
     } else {
         format!("trials of {trial}, wake-up trials of {wakeup}")
-    };
-    // Rounds of one start share its luck: only starts are independent.
-    let starts = "fresh starts of every environment, the blocks of all intervals";
-    format!("{} {starts}; {} rounds in each; {lengths}", plan.blocks, plan.rounds)
+    }
 }

@@ -153,6 +153,10 @@ pub struct Compare {
     #[arg(long)]
     pub list: bool,
 
+    /// Print all figures in tables, as `tautline report` does, in place of the answer in one screen.
+    #[arg(long)]
+    pub tables: bool,
+
     /// Only these groups (cpu, memory, os, wakeup, net, kvm, external) or metrics that begin so (os.pipe); kvm is measured
     /// only where it is named here.
     #[arg(long, value_name = "GROUP,…", value_delimiter = ',')]

@@ -112,12 +112,23 @@ impl Sink {
         text: impl Fn(usize, bool) -> String,
         json: impl FnOnce() -> anyhow::Result<String>,
     ) -> anyhow::Result<()> {
+        self.put_short(&text, |width| text(width, false), json)
+    }
+
+    /// Puts out final results of which a person is shown less than a text file holds: `short` is printed, `whole`
+    /// written.
+    pub fn put_short(
+        &self,
+        short: impl Fn(usize, bool) -> String,
+        whole: impl FnOnce(usize) -> String,
+        json: impl FnOnce() -> anyhow::Result<String>,
+    ) -> anyhow::Result<()> {
         if self.is_json_printed() {
             return self.save(String::new, json);
         }
         // A full disk takes the file, and not what a person sees.
-        let printed = print(&text(width(), color()));
-        self.save(|| text(DEFAULT_WIDTH, false), json)?;
+        let printed = print(&short(width(), color()));
+        self.save(|| whole(DEFAULT_WIDTH), json)?;
         printed
     }
 

@@ -12,6 +12,7 @@ use traffic::results::{Run, SCHEMA};
 use crate::cli;
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
+use crate::show::Shown;
 use crate::{gate, kvm_command, rfc2544, scenario_command, show, tti_command};
 
 type Redraw = fn(&Path, &Sink, Option<&Path>) -> anyhow::Result<Done>;
@@ -99,7 +100,7 @@ fn of_compare(
             }
             outcomes
         }
-        [run] => show::results(run, sink, html, gate)?,
+        [run] => show::results(run, Shown::Tables, sink, html, gate)?,
         _ => unreachable!("clap takes one or two files"),
     };
     output::print_gate(sink, &outcomes)?;

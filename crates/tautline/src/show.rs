@@ -12,17 +12,31 @@ use serde::de::DeserializeOwned;
 use crate::exit::Done;
 use crate::output::{self, Sink};
 
-/// Puts out the results of `compare`, writes the page, evaluates the gate.
+/// What a person is shown of a run of `compare`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// The answer, in one screen.
+    Screen,
+    /// All figures.
+    Tables,
+}
+
+/// Puts out the results of `compare`, writes the page, evaluates the gate. A text file has all figures.
 pub fn results(
     results: &Results,
+    shown: Shown,
     sink: &Sink,
     html: Option<&Path>,
     gate: Option<&Gate>,
 ) -> anyhow::Result<Vec<GateOutcome>> {
     let analysis = analyse(results);
     let outcomes = gate.map(|gate| gate.evaluate(results, &analysis)).unwrap_or_default();
-    sink.put(
-        |width, color| report::terminal::render(results, &analysis, width, color),
+    sink.put_short(
+        |width, color| match shown {
+            Shown::Screen => report::screen::render(results, &analysis, width, color),
+            Shown::Tables => report::terminal::render(results, &analysis, width, color),
+        },
+        |width| report::terminal::render(results, &analysis, width, false),
         || Ok(serde_json::to_string(results)?),
     )?;
     if let Some(page) = html {

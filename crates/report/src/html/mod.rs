@@ -49,7 +49,7 @@ pub fn render_with_gate(runs: &[Results], outcomes: &[GateOutcome]) -> String {
                 }
                 @for (place, results) in runs.iter().enumerate() {
                     @if runs.len() > 1 {
-                        h1 class="run" { "Run " (place + 1) " of " (runs.len()) ", " (crate::units::text(&results.started)) }
+                        h1 class="run" { "Run " (place + 1) " of " (runs.len()) ", " (crate::units::text(&crate::view::started(results))) }
                     }
                     (run(results))
                 }

@@ -52,6 +52,31 @@ pub(crate) fn sections<'a>(view: &View<'a>) -> Vec<Section<'a>> {
     sections
 }
 
+/// A line of the group for a reader who reads nothing else.
+pub(crate) struct Line {
+    /// What it is about.
+    pub(crate) name: &'static str,
+    /// The figures.
+    pub(crate) words: String,
+}
+
+/// For each environment: what a packet of the smallest datagrams costs on each path, and the pieces that add most.
+pub(crate) fn in_short(view: &View) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for section in sections(view) {
+        let works = section.ladders.iter().map(|(work, _)| *work).filter(|work| work.datagrams);
+        let Some(work) = works.min_by_key(|work| work.message_bytes) else { continue };
+        let costs = tables::costs(view, section.environment, work);
+        let words = format!("CPU time a packet, {}: {}", units::text(&work.title), costs.join(", "));
+        lines.push(Line { name: "net", words });
+        let adds = tables::dearest_pieces(view.results, section.environment, work);
+        if !adds.is_empty() {
+            lines.push(Line { name: "", words: format!("what a piece adds to it: {}", adds.join("; ")) });
+        }
+    }
+    lines
+}
+
 /// Paths that are not there, each with the reason and what to do.
 pub(crate) fn missing(results: &Results) -> Vec<String> {
     let paths = results.network.paths.iter();

@@ -51,6 +51,30 @@ pub(super) fn ladder(view: &View, environment: &str, work: &FlowRecord) -> Table
     Table { title: titled(&work.title), head, rows: rows.collect(), note: None }
 }
 
+/// What a packet costs on each path in CPU time, cheapest first.
+pub(super) fn costs(view: &View, environment: &str, work: &FlowRecord) -> Vec<String> {
+    let mut found: Vec<(f64, String)> = Vec::new();
+    for rung in rungs(view.results, environment, &work.work) {
+        let cost = flow_of(view.results, rung.path, work)
+            .and_then(|flow| view.analysis.summary(&flow.cost, environment));
+        if let Some(cost) = cost {
+            let nanos = units::value(cost.median, &Unit::Nanos);
+            found.push((cost.median, format!("{} {nanos}", path_name(rung.path))));
+        }
+    }
+    found.sort_by(|one, other| one.0.total_cmp(&other.0));
+    found.into_iter().map(|(_, words)| words).collect()
+}
+
+/// What the pieces add of which that was shown, dearest first.
+pub(super) fn dearest_pieces(results: &Results, environment: &str, work: &FlowRecord) -> Vec<String> {
+    let is_shown = |rung: &Rung| rung.own_interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0);
+    let mut found: Vec<Rung> = rungs(results, environment, &work.work).into_iter().filter(is_shown).collect();
+    found.sort_by(|one, other| other.own_ns.unwrap_or(0.0).total_cmp(&one.own_ns.unwrap_or(0.0)));
+    let words = |rung: &Rung| Some(format!("{} {}", units::text(rung.path.pieces.last()?), adds(rung)));
+    found.iter().filter_map(words).collect()
+}
+
 fn flow_of<'a>(results: &'a Results, path: &PathRecord, work: &FlowRecord) -> Option<&'a FlowRecord> {
     results.network.flows.iter().find(|flow| flow.path == path.name && flow.work == work.work)
 }

@@ -22,7 +22,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View) {
         } else {
             format!("; itself a guest of {}", units::text(&host.hypervisor))
         },
-        units::text(&results.started),
+        units::text(&crate::view::started(results)),
     ));
     canvas.paragraph(&plan(results));
     if !results.complete {

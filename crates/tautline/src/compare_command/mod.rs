@@ -9,7 +9,8 @@ use linux::interrupt::{self, Interrupted};
 
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
-use crate::{cli, cpu_list, gate, show};
+use crate::show::{self, Shown};
+use crate::{cli, cpu_list, gate};
 
 /// Runs the command.
 pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
@@ -30,11 +31,14 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
     let saved = saver.save(&results);
     progress.finish();
 
-    let outcomes = show::results(&results, &sink, arguments.reported.html.as_deref(), gate.as_ref())?;
+    let shown = if arguments.tables { Shown::Tables } else { Shown::Screen };
+    let html = arguments.reported.html.as_deref();
+    let outcomes = show::results(&results, shown, &sink, html, gate.as_ref())?;
     output::print_gate(&sink, &outcomes)?;
-    saved.context("the table above is whole, the file is not")?;
-    output::remark(&format!("raw samples: {} (redraw with `tautline report`)", saver.path().display()));
-    if let Some(page) = &arguments.reported.html {
+    saved.context("what is above is whole, the file is not")?;
+    let file = saver.path().display();
+    output::remark(&format!("all tables: `tautline report {file}`, which holds the raw samples"));
+    if let Some(page) = html {
         output::remark(&format!("page with plots: {}", page.display()));
     }
     if interrupt::is_set() {

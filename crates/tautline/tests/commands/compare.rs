@@ -57,7 +57,7 @@ fn three_environments_give_a_table_a_page_and_raw_samples() {
 
     let redrawn = Run::new(&["report"]).arg(&json).finish();
     assert_eq!(redrawn.code, Some(0), "{redrawn}");
-    assert_eq!(redrawn.stdout, run.stdout, "redrawn from the file, the table is the same");
+    assert!(redrawn.stdout.contains("noise and gaps"), "{redrawn}");
     let two = Run::new(&["report"]).arg(&json).arg(&json).finish();
     assert_eq!(two.code, Some(0), "{two}");
 }
@@ -91,7 +91,9 @@ fn a_cpu_quota_is_named_and_trials_last_until_it_is_seen() {
     let mut elapsed_ns: Vec<u64> = limited.map(|trial| trial.outcome.elapsed_ns).collect();
     elapsed_ns.sort_unstable();
     assert!(elapsed_ns[elapsed_ns.len() / 2] > least_ns * 3 / 4, "{elapsed_ns:?}");
-    let words: String = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(run.stdout.lines().count() <= report::screen::LINES, "{run}");
+    let redrawn = Run::new(&["report"]).arg(&json).finish();
+    let words: String = redrawn.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "container: CPU quota of 0.5 CPUs",
         "takes 2.00 times as long by the quota alone",
@@ -200,7 +202,7 @@ fn a_killed_parent_leaves_nothing() {
 #[test]
 fn what_is_missing_is_named_and_the_rest_measured() {
     let folder = tempfile::tempdir().unwrap();
-    let run = Run::new(&["compare", "--quick", "--blocks", "1", "--only", "cpu.crc.one"])
+    let run = Run::new(&["compare", "--tables", "--quick", "--blocks", "1", "--only", "cpu.crc.one"])
         .env("PATH", "/nonexistent")
         .env("XDG_STATE_HOME", folder.path())
         .finish();
@@ -208,14 +210,14 @@ fn what_is_missing_is_named_and_the_rest_measured() {
     assert!(run.stdout.contains("qemu-system") && run.stdout.contains("not installed"), "{run}");
     assert!(run.stdout.contains("CRC"), "{run}");
 
-    let run = Run::new(&["compare", "--quick", "--blocks", "1", "--only", "cpu.crc.one"])
+    let run = Run::new(&["compare", "--tables", "--quick", "--blocks", "1", "--only", "cpu.crc.one"])
         .args(&["--environments", "host,vm:kernel=/nonexistent/vmlinuz,container:runtime=runc"])
         .env("XDG_STATE_HOME", folder.path())
         .finish();
     assert_eq!(run.code, Some(0), "{run}");
     assert!(run.stdout.contains("/nonexistent/vmlinuz"), "{run}");
 
-    let run = Run::new(&["compare", "--quick", "--blocks", "1", "--only", "cpu.crc.one"])
+    let run = Run::new(&["compare", "--tables", "--quick", "--blocks", "1", "--only", "cpu.crc.one"])
         .args(&["--environments", "vm:kernel=/nonexistent/vmlinuz"])
         .env("XDG_STATE_HOME", folder.path())
         .finish();
@@ -226,14 +228,14 @@ fn what_is_missing_is_named_and_the_rest_measured() {
 #[test]
 fn a_full_disk_is_named_the_table_printed_and_nothing_left() {
     // A file system of 64 KiB in a mount namespace of its own: too small for the results.
-    let script = "mount -t tmpfs -o size=64k none /mnt && exec \"$0\" compare --quick --blocks 2 --environments \
+    let script = "mount -t tmpfs -o size=64k none /mnt && exec \"$0\" compare --tables --quick --blocks 2 --environments \
                   host,host --only os,cpu --output /mnt/r.json";
     let run = Run::of(Command::new("unshare").args(["--mount", "sh", "-c", script]).arg(tautline())).finish();
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.contains("No space left") && run.stderr.contains("/mnt/r.json"), "{run}");
     assert!(run.stdout.contains("CRC"), "{run}");
 
-    let script = "mount -t tmpfs -o size=4k,nr_inodes=2 none /mnt && export TMPDIR=/mnt && exec \"$0\" compare --quick --blocks 1 \
+    let script = "mount -t tmpfs -o size=4k,nr_inodes=2 none /mnt && export TMPDIR=/mnt && exec \"$0\" compare --tables --quick --blocks 1 \
                   --environments container:runtime=runc,host --only cpu.crc.one";
     let state = tempfile::tempdir().unwrap();
     let mut command = Command::new("unshare");

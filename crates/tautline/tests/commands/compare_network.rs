@@ -13,7 +13,8 @@ fn run(only: &str, more: &[&str], json: &Path) -> Run {
     let path = std::env::var("PATH").unwrap();
     let ovs = peers::ovs::unpacked().map(|folder| folder.join("usr/bin").display().to_string());
     let path = ovs.into_iter().chain([path]).collect::<Vec<_>>().join(":");
-    let run = Run::new(&["compare", "--quick", "--only", only]).args(more).arg("--output").arg(json);
+    let run =
+        Run::new(&["compare", "--tables", "--quick", "--only", only]).args(more).arg("--output").arg(json);
     run.env("PATH", &path)
 }
 
@@ -108,7 +109,7 @@ fn are_counted(trial: &measure::network::NetworkTrial, guest_sends: bool, is_our
 fn round_trips_are_measured_beside_a_stream_too() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("r.json");
-    let arguments = ["compare", "--only", "net.veth.tcp_rr", "--blocks", "1", "--verify-payload"];
+    let arguments = ["compare", "--tables", "--only", "net.veth.tcp_rr", "--blocks", "1", "--verify-payload"];
     let ended = Run::new(&arguments).arg("--output").arg(&json).finish();
     assert_eq!(ended.code, Some(0), "{ended}");
     let results = Results::load(&json).unwrap();

@@ -76,7 +76,7 @@ fn measure(machine: &Machine, line: &str) -> String {
 /// The group `kvm` of `compare` has a metric for each row, with its distribution, once for each block.
 fn compared(machine: &Machine, blocks: usize) {
     let line = format!(
-        "tautline compare --only kvm --quick --blocks {blocks} --environments host --output /compare.json --quiet"
+        "tautline compare --tables --only kvm --quick --blocks {blocks} --environments host --output /compare.json --quiet"
     );
     let said = measure(machine, &line);
     assert!(said.contains("(vmexit: cpuid)"), "{said}");
@@ -109,8 +109,10 @@ fn a_kvm_that_cannot_do_it_is_named() {
     assert!(start.elapsed() < Duration::from_secs(10));
     assert!(errors.contains("/dev/kvm") && errors.trim().lines().count() == 1, "{errors}");
     // As a group of `compare` it is asked once, not once for each row.
-    let output =
-        Command::new(BINARY).args(["compare", "--only", "kvm", "--quick", "--quiet"]).output().unwrap();
+    let output = Command::new(BINARY)
+        .args(["compare", "--tables", "--only", "kvm", "--quick", "--quiet"])
+        .output()
+        .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     println!("{:?} {errors}", start.elapsed());
     assert_eq!(output.status.code(), Some(1), "{errors}");

@@ -1,0 +1,283 @@
+//! The answer of a run, in at most [`LINES`] lines: where each environment differs and by how much, what a packet
+//! costs on each path, how sure that is, and what was not measured. A run whose tables are no longer than that, and
+//! one without intervals, is shown by its tables.
+
+use comfy_table::{Attribute, Cell, Color};
+use measure::compare::{Analysis, Comparison, Finding, expected_by_chance};
+use measure::{EnvironmentRecord, Group, Results};
+
+use crate::canvas::Canvas;
+use crate::view::{View, environment_name, lengths};
+use crate::{EMULATED_MEANING, coverage, network, units};
+
+/// No answer is longer; a terminal of 80 by 32 shows all of it.
+pub const LINES: usize = 30;
+
+/// What is shown of all that was not measured.
+const GAPS: usize = 4;
+/// The metrics that are named of those that differ in a group.
+const WORST: usize = 3;
+/// Columns of a group's name, and those that a line and its first column leave blank at their sides.
+const GROUP: usize = 9;
+const MARGIN: usize = 3;
+/// The narrowest terminal that lines are laid out for.
+const NARROWEST: usize = 60;
+
+/// The answer as text for a terminal of `width` columns, with or without colours.
+pub fn render(results: &Results, analysis: &Analysis, width: usize, color: bool) -> String {
+    let view = View::new(results, analysis);
+    let tables = crate::terminal::render(results, analysis, width, color);
+    let compares = analysis.comparisons.iter().any(|c| c.interval.is_some()) || !results.network.is_empty();
+    if !compares || tables.lines().count() <= LINES {
+        return tables;
+    }
+    let width = width.max(NARROWEST);
+    let mut screen = Screen { canvas: Canvas::new(width, color), width, left: LINES };
+    screen.head(&view);
+    // What comes last is kept room for: lines on how sure it is and on gaps, each with its heading.
+    let (sure, gaps) = (sure(&view), gaps(&view));
+    let kept = 1 + usize::from(sure.is_some()) + gaps.len().min(GAPS + 1) + usize::from(!gaps.is_empty());
+    for environment in results.environments.iter().skip(1) {
+        screen.environment(&view, environment, kept);
+    }
+    screen.network(&view, kept);
+    if let Some(words) = sure {
+        screen.line("sure", &words);
+    }
+    screen.gaps(&gaps);
+    screen.canvas.finish()
+}
+
+struct Screen {
+    canvas: Canvas,
+    width: usize,
+    /// Lines that may still be written.
+    left: usize,
+}
+
+impl Screen {
+    /// One line of the first column and words, cut where the terminal ends.
+    fn put(&mut self, first: Cell, words: &str, style: impl Fn(Cell) -> Cell) {
+        if self.left == 0 {
+            return;
+        }
+        self.left -= 1;
+        let words = cut(words, self.width.saturating_sub(GROUP + 2 * MARGIN));
+        self.canvas.columns(&[], vec![vec![first, style(Cell::new(words))]]);
+    }
+
+    fn line(&mut self, name: &str, words: &str) {
+        self.put(Cell::new(format!("{name:GROUP$}")), words, |cell| cell);
+    }
+
+    fn heading(&mut self, words: &str, style: impl Fn(Cell) -> Cell) {
+        if self.left > 0 {
+            self.left -= 1;
+            let words = cut(words, self.width.saturating_sub(MARGIN));
+            self.canvas.columns(&[], vec![vec![style(Cell::new(words).add_attribute(Attribute::Bold))]]);
+        }
+    }
+
+    fn head(&mut self, view: &View) {
+        let host = &view.results.host;
+        let machine = format!("{} CPUs, {}", host.cpus_online, units::text(&host.cpu_model));
+        self.line("machine", &machine);
+        let starts = view.results.plan.blocks;
+        self.line("run", &format!("{}; {starts} fresh starts of every environment", lengths(view.results)));
+        if !view.results.complete {
+            let after = units::watched((view.results.elapsed_s.max(0.0) * 1e9) as u64);
+            let words = format!("INTERRUPTED after {after}: what follows was gathered before");
+            self.heading(&words, |cell| cell.fg(Color::Yellow));
+        }
+    }
+
+    /// A line for each group; nothing for an environment that gave no figure.
+    fn environment(&mut self, view: &View, environment: &EnvironmentRecord, kept: usize) {
+        let of_it = |c: &&Comparison| c.environment == environment.name;
+        let found: Vec<&Comparison> = view.analysis.comparisons.iter().filter(of_it).collect();
+        if found.is_empty() || self.left <= kept + 1 {
+            return;
+        }
+        let base = view.results.environments.first().map_or("", |base| base.name.as_str());
+        let mut words = format!("{} beside {}", environment_name(environment), units::text(base));
+        if environment.emulated {
+            words.push_str(&format!(" ({EMULATED_MEANING})"));
+        }
+        self.heading(&words, |cell| cell);
+        for group in Group::ALL {
+            let is_of =
+                |c: &&&Comparison| view.results.metric(&c.metric).is_some_and(|spec| spec.group == group);
+            let found: Vec<&Comparison> = found.iter().filter(is_of).copied().collect();
+            if !found.is_empty() && self.left > kept {
+                let is_slower = found.iter().any(|c| c.finding == Finding::Slower && !c.emulated);
+                let style = |cell: Cell| if is_slower { cell.fg(Color::Red) } else { cell };
+                let room = self.width.saturating_sub(GROUP + 2 * MARGIN);
+                self.put(Cell::new(format!("{:GROUP$}", group.name())), &verdict(view, &found, room), style);
+            }
+        }
+    }
+
+    /// What a packet of the smallest datagrams costs on each path, and which pieces add most.
+    fn network(&mut self, view: &View, kept: usize) {
+        for line in network::in_short(view) {
+            if self.left > kept {
+                self.line(line.name, &line.words);
+            }
+        }
+    }
+
+    fn gaps(&mut self, gaps: &[String]) {
+        let shown = if gaps.len() > GAPS + 1 { GAPS } else { gaps.len() };
+        for (index, words) in gaps[..shown].iter().enumerate() {
+            self.line(if index == 0 { "not there" } else { "" }, words);
+        }
+        if shown < gaps.len() {
+            self.line("", &format!("and {} more: `tautline report FILE` names all", gaps.len() - shown));
+        }
+    }
+}
+
+/// How many of a group's metrics differ, and which most.
+fn verdict(view: &View, found: &[&Comparison], room: usize) -> String {
+    let count = |finding: Finding| found.iter().filter(|c| c.finding == finding).count();
+    let [none, slower, faster, few] =
+        [Finding::NoDifferenceShown, Finding::Slower, Finding::Faster, Finding::TooFewBlocks].map(count);
+    let all = found.len();
+    if few == all {
+        return format!("too few starts to tell anything of {all} metrics; 6 are needed (--blocks 6)");
+    }
+    if none == all {
+        return format!("no difference shown in {all} of {all} metrics");
+    }
+    let mut words = format!("{slower} of {all} metrics slower");
+    if faster > 0 {
+        words.push_str(&format!(", {faster} faster"));
+    }
+    // The worst first; where none is slower, those that are faster.
+    let kind = if slower > 0 { Finding::Slower } else { Finding::Faster };
+    let mut worst: Vec<&&Comparison> = found.iter().filter(|c| c.finding == kind).collect();
+    worst.sort_by(|one, other| other.slowdown.total_cmp(&one.slowdown));
+    let mut separator = ": ";
+    for comparison in worst.into_iter().take(WORST) {
+        let Some(spec) = view.results.metric(&comparison.metric) else { continue };
+        let piece = format!("{separator}{} {}", units::text(&spec.title), crate::view::finding(comparison));
+        if words.chars().count() + piece.chars().count() > room {
+            break;
+        }
+        words.push_str(&piece);
+        separator = "; ";
+    }
+    words
+}
+
+/// What the intervals are worth, and how many differences chance would make.
+fn sure(view: &View) -> Option<String> {
+    let comparisons = &view.analysis.comparisons;
+    let blocks = comparisons.iter().filter(|c| c.interval.is_some()).map(|c| c.blocks).max()?;
+    let compared = comparisons.iter().filter(|c| c.interval.is_some()).count();
+    let trials = view.results.trials.len();
+    Some(format!(
+        "intervals of at least 95 % over {blocks} starts; about {} of {compared} differ by chance; {} of {trials} trials \
+         noisy",
+        coverage::by_chance(expected_by_chance(comparisons.iter())),
+        view.analysis.noisy,
+    ))
+}
+
+/// What was not measured, each with the reason and what to do.
+fn gaps(view: &View) -> Vec<String> {
+    let environments = view.results.environments.iter();
+    let failed = environments.filter_map(|environment| {
+        let failure = environment.failure.as_ref()?;
+        Some(format!("{}: {}", units::text(&environment.name), units::text(&failure.to_string())))
+    });
+    let absent = view.absences().into_iter().map(|(environment, reason, metrics)| {
+        let more = if metrics.len() > 1 { format!(" and {} more", metrics.len() - 1) } else { String::new() };
+        let first = metrics.first().copied().unwrap_or_default();
+        let reason = units::text(&reason.to_string());
+        format!("{}, {}{more}: {reason}", units::text(environment), units::text(first))
+    });
+    failed.chain(absent).chain(network::missing(view.results)).collect()
+}
+
+/// The words as far as there is room for them.
+fn cut(words: &str, room: usize) -> String {
+    if words.chars().count() <= room {
+        return words.to_owned();
+    }
+    words.chars().take(room.saturating_sub(1)).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::compare::analyse;
+    use measure::{Absence, Failure, example};
+
+    fn text(results: &Results, width: usize) -> String {
+        render(results, &analyse(results), width, false)
+    }
+
+    #[test]
+    fn an_answer_has_a_line_for_each_group_and_names_the_worst() {
+        let found = text(&example::results(), 118);
+        println!("{found}");
+        assert!(found.lines().count() <= LINES, "{found}");
+        for words in ["container beside host", "metrics slower: ", "intervals of at least 95 %"] {
+            assert!(found.contains(words), "{words}: {found}");
+        }
+    }
+
+    #[test]
+    fn no_answer_is_longer_than_a_screen_or_wider_than_the_terminal() {
+        let mut results = example::results();
+        let metric = results.metrics[0].clone();
+        for number in 0..200 {
+            results.absences.push(Absence {
+                metric: metric.id.clone(),
+                environment: format!("place {number}"),
+                reason: Failure::new("looking for it", "there is none ".repeat(20), format!("find {number}")),
+            });
+        }
+        let environment = results.environments[1].clone();
+        for number in 0..20 {
+            let name = format!("{} {number}", environment.name);
+            let own = results.trials.iter().filter(|trial| trial.environment == environment.name);
+            let copies: Vec<_> =
+                own.map(|trial| measure::Trial { environment: name.clone(), ..trial.clone() }).collect();
+            results.trials.extend(copies);
+            results.environments.push(EnvironmentRecord { name, ..environment.clone() });
+        }
+        for width in [20, 60, 80, 118, 200] {
+            let found = text(&results, width);
+            assert!(found.lines().count() <= LINES, "{width}: {found}");
+            assert!(
+                found.lines().all(|line| line.chars().count() <= width.max(NARROWEST)),
+                "{width}: {found}"
+            );
+            assert!(found.contains("more: `tautline report FILE`"), "{width}: {found}");
+        }
+    }
+
+    #[test]
+    fn what_is_short_or_has_no_intervals_is_shown_in_tables() {
+        let mut alone = example::results();
+        alone.environments.truncate(1);
+        alone.trials.retain(|trial| trial.environment == "host");
+        let mut short = example::results();
+        short.absences.clear();
+        short.environments.truncate(2);
+        short.environments.iter_mut().for_each(|environment| environment.facts.clear());
+        let metric = short.metrics[0].id.clone();
+        short.metrics.truncate(1);
+        short.trials.retain(|trial| trial.metric == metric);
+        let mut few = example::results();
+        few.trials.retain(|trial| trial.block < 5);
+        let mut empty = example::results();
+        empty.trials.clear();
+        for results in [alone, short, few, empty] {
+            let tables = crate::terminal::render(&results, &analyse(&results), 118, false);
+            assert_eq!(text(&results, 118), tables);
+        }
+    }
+}
