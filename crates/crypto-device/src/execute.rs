@@ -1,0 +1,145 @@
+//! One request, from the driver's bytes to the driver's bytes.
+use virtio::crypto::{DataRequest, Operation, Status};
+use zeroize::Zeroize;
+
+use crate::sessions::Sessions;
+
+/// The driver's buffers of one request: shared memory that the driver may change at any time.
+pub trait Buffers {
+    /// Bytes that the device reads.
+    fn readable_bytes(&self) -> usize;
+
+    /// Bytes that the device writes.
+    fn writable_bytes(&self) -> usize;
+
+    /// Copies bytes out, from `offset` on. Returns how many there were.
+    fn read(&self, offset: usize, into: &mut [u8]) -> usize;
+
+    /// Copies bytes in, from `offset` on. Returns how many fitted.
+    fn write(&self, offset: usize, from: &[u8]) -> usize;
+}
+
+/// Works on requests, one after the other, in memory of its own.
+#[derive(Default)]
+pub struct Executor {
+    /// The readable bytes as they were read once. A result replaces the source data in place.
+    bytes: Vec<u8>,
+}
+
+/// What is to be written: a part of the bytes that were read, and what follows it.
+struct Output {
+    part: std::ops::Range<usize>,
+    behind: Vec<u8>,
+}
+
+impl Executor {
+    /// An executor without memory; it grows to the longest request.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Does what a request asks for, and writes result and status. Returns the bytes that were written, from the
+    /// first writable byte on, for the used ring: 0 if there was no room for a status.
+    pub fn execute(&mut self, sessions: &Sessions, buffers: &impl Buffers) -> u32 {
+        let Some(room) = buffers.writable_bytes().checked_sub(1) else { return 0 };
+        let result = self.work(sessions, buffers, room);
+        let (status, len) = match &result {
+            Ok(Output { part, behind }) => {
+                let wrote = buffers.write(0, &self.bytes[part.clone()]);
+                (Status::Ok, wrote + buffers.write(part.len(), behind))
+            }
+            Err(status) => (*status, 0),
+        };
+        buffers.write(room, &[status.code()]);
+        self.bytes.zeroize();
+        // The status is the last writable byte: it counts if nothing before it was left out.
+        if len == room { u32::try_from(len + 1).unwrap_or(u32::MAX) } else { len as u32 }
+    }
+
+    fn work(&mut self, sessions: &Sessions, buffers: &impl Buffers, room: usize) -> Result<Output, Status> {
+        let readable = buffers.readable_bytes();
+        if readable > sessions.limits().request_bytes {
+            return Err(Status::Error);
+        }
+        self.bytes.resize(readable, 0);
+        // The only read: lengths, IV and data are checked and used as they are now.
+        let read = buffers.read(0, &mut self.bytes);
+        self.bytes.truncate(read);
+        let (head, rest) =
+            self.bytes.split_first_chunk_mut::<{ DataRequest::BYTES }>().ok_or(Status::BadMessage)?;
+        let request = DataRequest::from_bytes(head).map_err(|_| Status::NotSupported)?;
+        let algorithm = sessions.algorithm(request.session_id);
+        let found = || algorithm.ok_or(Status::InvalidSession);
+        let head = DataRequest::BYTES;
+        let fits = |bytes: usize| if bytes <= room { Ok(()) } else { Err(Status::BadMessage) };
+        match request.operation {
+            Operation::Cipher { encrypt, iv_len, src_data_len, dst_data_len } => {
+                if src_data_len != dst_data_len {
+                    return Err(Status::BadMessage);
+                }
+                let [iv, data] = split(rest, [iv_len, src_data_len])?;
+                fits(data.len())?;
+                found()?.cipher_in_place(encrypt, iv, data)?;
+                let start = head + iv.len();
+                Ok(Output { part: start..start + data.len(), behind: Vec::new() })
+            }
+            Operation::Aead { encrypt, iv_len, aad_len, src_data_len, dst_data_len, tag_len } => {
+                let [iv, data, aad] = split(rest, [iv_len, src_data_len, aad_len])?;
+                if !matches!(tag_len, 0 | 16) {
+                    return Err(Status::BadMessage);
+                }
+                let start = head + iv.len();
+                if encrypt {
+                    let len = data.len() + 16;
+                    fits(len)?;
+                    if len != dst_data_len as usize {
+                        return Err(Status::BadMessage);
+                    }
+                    let tag = found()?.seal(iv, aad, data)?;
+                    return Ok(Output { part: start..start + data.len(), behind: tag.to_vec() });
+                }
+                let (data, tag) = data.split_last_chunk_mut::<16>().ok_or(Status::BadMessage)?;
+                fits(data.len())?;
+                if data.len() != dst_data_len as usize {
+                    return Err(Status::BadMessage);
+                }
+                found()?.open(iv, aad, data, tag)?;
+                Ok(Output { part: start..start + data.len(), behind: Vec::new() })
+            }
+            Operation::Hash { src_data_len, hash_result_len } => {
+                let [data] = split(rest, [src_data_len])?;
+                exact(found()?.hash_of(data)?, hash_result_len, room)
+            }
+            Operation::Mac { src_data_len, hash_result_len } => {
+                let [data] = split(rest, [src_data_len])?;
+                exact(found()?.mac_of(data)?, hash_result_len, room)
+            }
+            Operation::Nothing | Operation::Chain { .. } | Operation::Akcipher { .. } => {
+                Err(Status::NotSupported)
+            }
+        }
+    }
+}
+
+/// The parts of a request behind its fixed fields. They fill it exactly: a length that says less or more than there
+/// is contradicts the buffers.
+fn split<const N: usize>(rest: &mut [u8], lens: [u32; N]) -> Result<[&mut [u8]; N], Status> {
+    let mut rest = Some(rest);
+    let parts = lens.map(|len| {
+        let (part, behind) = rest.take()?.split_at_mut_checked(len as usize)?;
+        rest = Some(behind);
+        Some(part)
+    });
+    match rest {
+        Some([]) => Ok(parts.map(Option::unwrap_or_default)),
+        _ => Err(Status::BadMessage),
+    }
+}
+
+/// A result that must have the length that the request says.
+fn exact(result: Vec<u8>, len: u32, room: usize) -> Result<Output, Status> {
+    if result.len() != len as usize || result.len() > room {
+        return Err(Status::BadMessage);
+    }
+    Ok(Output { part: 0..0, behind: result })
+}

@@ -1,0 +1,83 @@
+//! The sessions of one connection.
+use std::collections::HashMap;
+use std::fmt;
+
+use vhost_user::codec::crypto::CryptoSetup;
+
+use crate::algorithm::{Algorithm, Rejected};
+
+/// What one connection may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Sessions.
+    pub sessions: usize,
+    /// Bytes of the keys of all sessions.
+    pub key_bytes: usize,
+    /// Bytes of a request, its fixed part included.
+    pub request_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { sessions: 1024, key_bytes: 1 << 16, request_bytes: 1 << 20 }
+    }
+}
+
+struct Session {
+    algorithm: Algorithm,
+    key_bytes: usize,
+}
+
+/// The sessions of one connection. A number is given once: a request that names a closed session finds none.
+pub struct Sessions {
+    limits: Limits,
+    there: HashMap<u64, Session>,
+    key_bytes: usize,
+    last: u64,
+}
+
+/// Counts alone: neither keys nor algorithms.
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} sessions with {} bytes of keys", self.there.len(), self.key_bytes)
+    }
+}
+
+impl Sessions {
+    /// No sessions, and room for these.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, there: HashMap::new(), key_bytes: 0, last: 0 }
+    }
+
+    /// Makes a session and gives its number.
+    ///
+    /// # Errors
+    /// The device lacks the algorithm, the algorithm takes no such key or gives no such result, or the connection
+    /// has no room.
+    pub fn create(&mut self, setup: &CryptoSetup) -> Result<u64, Rejected> {
+        let key_bytes = setup.key.as_bytes().len() + setup.auth_key.as_bytes().len();
+        if self.there.len() >= self.limits.sessions || self.key_bytes + key_bytes > self.limits.key_bytes {
+            return Err(Rejected::Full { sessions: self.there.len(), key_bytes: self.key_bytes });
+        }
+        let algorithm = Algorithm::new(setup)?;
+        self.last += 1;
+        self.key_bytes += key_bytes;
+        self.there.insert(self.last, Session { algorithm, key_bytes });
+        Ok(self.last)
+    }
+
+    /// Ends a session, whose keys are overwritten. Returns false if there is none of this number.
+    pub fn close(&mut self, number: u64) -> bool {
+        let closed = self.there.remove(&number);
+        self.key_bytes -= closed.as_ref().map_or(0, |session| session.key_bytes);
+        closed.is_some()
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(crate) fn algorithm(&self, number: u64) -> Option<&Algorithm> {
+        self.there.get(&number).map(|session| &session.algorithm)
+    }
+}
