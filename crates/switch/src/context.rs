@@ -133,7 +133,9 @@ impl Attachments {
                 Side::ToGuest => self.change_sink(*id, |sink| copies::copied(sink, copy)),
             }
             .or_else(|why| match why {
-                Unclaimed::Held => Err(io::Error::other("a queue is in use all the time; try again")),
+                Unclaimed::Held => {
+                    Err(io::Error::other("a worker does not release a queue: see `ctl rings`"))
+                }
                 Unclaimed::Lost => Ok(()),
             })
         });
@@ -419,10 +421,9 @@ impl Context for SwitchContext<'_> {
         let of = (self.port, token);
         // Always afresh: the descriptor may be another one than before.
         self.attachments.unwatch(of);
-        let fd = fd.clone();
         let key = self.attachments.number();
-        self.attachments.poller.add(&fd, key, interest)?;
-        self.attachments.watches.insert(of, Watch { key, interest, fd });
+        self.attachments.poller.add(fd, key, interest)?;
+        self.attachments.watches.insert(of, Watch { key, interest, fd: fd.clone() });
         self.attachments.keys.insert(key, of);
         Ok(())
     }
