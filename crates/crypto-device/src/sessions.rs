@@ -73,6 +73,12 @@ impl Sessions {
         closed.is_some()
     }
 
+    /// Ends all sessions. Their numbers are not given again.
+    pub fn close_all(&mut self) {
+        self.there.clear();
+        self.key_bytes = 0;
+    }
+
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }

@@ -7,7 +7,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use vhost_user::bits::ProtocolFeatures;
-use vhost_user::session::Refusal;
+use vhost_user::codec::crypto::CryptoSetup;
+use vhost_user::session::{Outcome, Refusal};
 use virtio::Features;
 use virtio::net::MacAddress;
 use virtqueue::{DeviceQueue, IndirectFlags, RingError};
@@ -99,8 +100,15 @@ pub trait Device: Clone + Send + Sized {
     /// adds what it does itself.
     fn features(&self) -> Features;
 
+    /// Features that the rings have, by those that were agreed on: others, for a device whose front-end passes on too
+    /// few. QEMU's front-end of a crypto device agrees on no feature of the rings, and lets the guest use them.
+    fn ring_features(&self, agreed: Features) -> Features {
+        agreed
+    }
+
     /// Protocol features that are offered beside those that the engine serves for each device: CONFIG, if
-    /// [`Device::config`] has something to say; RARP and MTU, if [`Device::message`] takes such messages.
+    /// [`Device::config`] has something to say; RARP and MTU, if [`Device::message`] takes such messages;
+    /// CRYPTO_SESSION, if [`Device::create_crypto_session`] makes sessions.
     fn protocol_features(&self) -> ProtocolFeatures {
         ProtocolFeatures::empty()
     }
@@ -201,6 +209,22 @@ pub trait Device: Clone + Send + Sized {
         _rings: &mut dyn RingSet<Self>,
         _context: &mut Self::Context<'_>,
     ) -> Result<bool, Refusal> {
+        Err(not_offered())
+    }
+
+    /// Makes a session of a crypto device and gives its number, at most `i64::MAX`; `None`: of an asymmetric key.
+    ///
+    /// # Errors
+    /// The device makes no sessions, or not this one.
+    fn create_crypto_session(&mut self, _setup: Option<&CryptoSetup>) -> Result<u64, Refusal> {
+        Err(not_offered())
+    }
+
+    /// Ends a session of a crypto device. A front-end may name one that an earlier process had given.
+    ///
+    /// # Errors
+    /// The device makes no sessions.
+    fn close_crypto_session(&mut self, _number: u64) -> Outcome {
         Err(not_offered())
     }
 

@@ -193,7 +193,8 @@ impl<D: Device> Engine<D> {
     ) -> Result<Box<dyn DeviceQueue>, Refusal> {
         let (in_flight, log) = (self.memory.in_flight.as_ref(), self.used_log(config, space));
         let indirect_flags = D::indirect_flags(kind);
-        let half = HalfOf { index, config, position, features: self.features, indirect_flags };
+        let features = self.device.ring_features(self.features);
+        let half = HalfOf { index, config, position, features, indirect_flags };
         ring::activate(&half, space, in_flight, log)
     }
 

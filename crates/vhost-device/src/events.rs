@@ -3,7 +3,9 @@ use std::sync::Arc;
 
 use vhost_user::SharedFd;
 use vhost_user::codec::payload::LogArea;
-use vhost_user::session::backend::{BackendSession, DeviceStatus, Event, Sent, SharedRegion, StateChannel};
+use vhost_user::session::backend::{
+    BackendSession, CryptoSessionNumber, DeviceStatus, Event, Sent, SharedRegion, StateChannel,
+};
 use vhost_user::session::{Outcome, Refusal, SessionError};
 use virtio::Features;
 use virtio::net::MacAddress;
@@ -100,15 +102,20 @@ impl<D: Device> Engine<D> {
             Event::Reset { done } => session.answer(done, self.reset(context)),
             Event::StatusSet { status, done } => session.answer(done, self.set_status(status, context)),
             Event::StatusRead { answer } => session.answer(answer, DeviceStatus(self.status())),
+            Event::CryptoSessionRequested { setup, answer } => {
+                let number = self.device.create_crypto_session(setup.as_deref());
+                session.answer(answer, number.map(CryptoSessionNumber))
+            }
+            Event::CryptoSessionClosed { number, done } => {
+                session.answer(done, self.device.close_crypto_session(number))
+            }
             // The session lets none of these through, for none was offered.
             Event::VringKicked { done, .. }
             | Event::IotlbChanged { done, .. }
             | Event::PostcopyListening { done }
             | Event::PostcopyMemoryReady { done }
             | Event::PostcopyEnded { done }
-            | Event::CryptoSessionClosed { done, .. }
             | Event::DeviceStateCheck { done } => session.answer(done, Err(not_offered())),
-            Event::CryptoSessionRequested { answer, .. } => session.answer(answer, Err(not_offered())),
             Event::PostcopyAdvised { answer } => session.answer(answer, Err(not_offered())),
             Event::PostcopyMemorySet { answer, .. } => session.answer(answer, Err(not_offered())),
             Event::DeviceStateTransfer { answer, .. } => session.answer(answer, no_channel()),

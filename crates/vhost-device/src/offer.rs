@@ -7,7 +7,7 @@
 //! |---|---|
 //! | MQ, REPLY_ACK, CONFIGURE_MEM_SLOTS, STATUS, RESET_DEVICE | yes |
 //! | LOG_SHMFD, INFLIGHT_SHMFD, BACKEND_REQ | yes |
-//! | RARP, MTU, CONFIG | if the device says so |
+//! | RARP, MTU, CONFIG, CRYPTO_SESSION | if the device says so |
 //! | PAGEFAULT | no: postcopy needs userfaultfd handlers around every touch of memory |
 //! | DEVICE_STATE | no: beyond the rings' positions no device has state to move |
 //! | HOST_NOTIFIER | no: there is no doorbell page |

@@ -1,9 +1,11 @@
 //! A driver's buffers in plain memory, and sessions.
+mod messages;
+
 use std::cell::{Cell, RefCell};
 
 use crypto_device::{Buffers, Executor, Limits, Sessions};
-use vhost_user::codec::crypto::{CryptoSetup, SecretKey};
-use virtio::crypto::{DataRequest, Operation, Status};
+pub use messages::{bytes, setup};
+use virtio::crypto::Status;
 
 /// Readable bytes, and writable ones, which begin as 0xee.
 pub struct Driver {
@@ -48,30 +50,8 @@ impl Buffers for Driver {
     }
 }
 
-pub fn setup(opcode: u64, algorithm: u32, key: &[u8], result_bytes: u32) -> CryptoSetup {
-    let mac = opcode == 0x202;
-    CryptoSetup {
-        opcode,
-        cipher: algorithm,
-        key: SecretKey::new(if mac { &[] } else { key }),
-        hash: algorithm,
-        hash_result_bytes: result_bytes,
-        auth_key: SecretKey::new(if mac { key } else { &[] }),
-        aad_bytes: 0,
-        operation_type: 1,
-        direction: 1,
-        hash_mode: 0,
-        chain_order: 0,
-    }
-}
-
 pub fn sessions() -> Sessions {
     Sessions::new(Limits::default())
-}
-
-pub fn bytes(session_id: u64, operation: Operation, parts: &[&[u8]]) -> Vec<u8> {
-    let request = DataRequest { session_id, algorithm: 0, flag: 1, operation };
-    [&request.to_bytes()[..], &parts.concat()].concat()
 }
 
 /// Runs one request with room for `result` bytes; gives the status and the result.
