@@ -172,7 +172,7 @@ fields! {
     NdSll ["nd_sll"], ["NXM_NX_ND_SLL", "OXM_OF_IPV6_ND_SLL"], 48 @ 46:16 Ethernet Solicitation;
     ArpTha ["arp_tha"], ["NXM_NX_ARP_THA", "OXM_OF_ARP_THA"], 48 @ 47:16 Ethernet Arp;
     NdTll ["nd_tll"], ["NXM_NX_ND_TLL", "OXM_OF_IPV6_ND_TLL"], 48 @ 47:16 Ethernet Advertisement;
-    NdReserved ["nd_reserved"], ["ERICOXM_OF_ICMPV6_ND_RESERVED"], 32 @ 48:32 Hex Neighbor;
+    NdReserved ["nd_reserved"], ["ERICOXM_OF_ICMPV6_ND_RESERVED"], 32 @ 48:32 Decimal Neighbor;
     NdOptionsType ["nd_options_type"], ["ERICOXM_OF_ICMPV6_ND_OPTIONS_TYPE"], 8 @ 48:0 Decimal Neighbor;
     ConjId ["conj_id"], ["NXM_NX_CONJ_ID"], 32 @ 49:32 Decimal Nothing;
     DpHash ["dp_hash"], ["NXM_NX_DP_HASH"], 32 @ 49:0 Hex Nothing;

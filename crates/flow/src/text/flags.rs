@@ -5,16 +5,15 @@ use crate::Notation;
 const CT_STATE: &[&str] = &["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"];
 const TCP: &[&str] =
     &["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns", "[200]", "[400]", "[800]"];
-const TUNNEL: &[&str] = &["df", "csum", "key", "oam"];
 /// The only flag of a tunnel that a match may have.
-const OAM: u128 = 1 << 3;
+const TUNNEL: &[&str] = &["oam"];
 
-/// The names of the flags of a notation, lowest bit first, and the bits that count where no mask is written.
+/// The names of the flags of a notation, lowest bit first, and the bits of all these flags.
 pub(super) fn names(notation: Notation) -> Option<(&'static [&'static str], u128)> {
     match notation {
-        Notation::CtState => Some((CT_STATE, u128::from(u32::MAX))),
+        Notation::CtState => Some((CT_STATE, 0xff)),
         Notation::TcpFlags => Some((TCP, 0xfff)),
-        Notation::TunnelFlags => Some((TUNNEL, OAM)),
+        Notation::TunnelFlags => Some((TUNNEL, 1)),
         _ => None,
     }
 }
@@ -56,7 +55,8 @@ pub(super) fn parse(names: &[&str], all: u128, text: &str) -> Result<(u128, u128
 /// As `syn|ack` where every bit counts, as `+syn-ack` otherwise.
 pub(super) fn print(names: &[&str], all: u128, value: u128, mask: u128) -> String {
     let set = |wanted: u128| names.iter().enumerate().filter(move |(at, _)| wanted >> at & 1 != 0);
-    if mask == all && all != OAM {
+    // A single flag is printed with its sign.
+    if mask & all == all && names.len() > 1 {
         let words = set(value).map(|(_, name)| *name).collect::<Vec<_>>();
         return if words.is_empty() { "0".to_owned() } else { words.join("|") };
     }

@@ -4,6 +4,7 @@ use super::{ParseError, value};
 use crate::{Field, Match, Needs};
 
 const PRESENT: u128 = 0x1000; // of a tag
+const ID: u128 = 0x1fff; // of a tag, with the bit of presence
 const NO_TAG: u128 = 0xffff; // OpenFlow 1.0's word for no tag
 
 /// Whether a frame with these fields can have this one, and what it must be otherwise. Names in a match are wider
@@ -33,15 +34,18 @@ fn met(wanted: &Match, field: Field) -> Result<(), &'static str> {
 fn special(wanted: &mut Match, name: &str, text: &str) -> Result<bool, ParseError> {
     let all = |field: Field| value::parse(field, text);
     match name {
-        "dl_vlan" | "vlan_vid" => {
-            let number = value::number(text).filter(|number| *number == NO_TAG && name == "dl_vlan");
-            if number.is_some() {
-                wanted.add_masked(Field::VlanTci, 0, 0x1fff);
-                return Ok(true);
-            }
+        "dl_vlan" if value::number(text) == Some(NO_TAG) => wanted.add_masked(Field::VlanTci, 0, ID),
+        "dl_vlan" => {
             let (value, mask) = all(Field::VlanVid)?;
-            let present = if name == "dl_vlan" { PRESENT } else { 0 };
-            wanted.add_masked(Field::VlanTci, value | present, mask | present);
+            if mask != 0 && mask != ID {
+                let accepted = "a number of at most 12 bits, or vlan_vid=NUMBER/MASK";
+                return Err(ParseError::new(format!("dl_vlan={text}"), "the field has no mask", accepted));
+            }
+            wanted.add_masked(Field::VlanTci, value | PRESENT, mask);
+        }
+        "vlan_vid" => {
+            let (value, mask) = all(Field::VlanVid)?;
+            wanted.add_masked(Field::VlanTci, value, mask);
         }
         "dl_vlan_pcp" | "vlan_pcp" => {
             let (value, mask) = all(Field::VlanPcp)?;

@@ -65,19 +65,21 @@ const TUNNEL: &[Field] = &[
     Field::InPortOxm,
 ];
 
-/// The short name of a type and, where it has one, of the protocol in it.
-pub(super) const SHORT_NAMES: [(&str, u16, Option<u8>); 15] = [
+/// The short name of a type and, where it has one, of the protocol in it. The first of several is printed.
+pub(super) const SHORT_NAMES: [(&str, u16, Option<u8>); 17] = [
     ("icmp", protocol::IPV4, Some(protocol::ICMP)),
-    ("igmp", protocol::IPV4, Some(protocol::IGMP)),
     ("tcp", protocol::IPV4, Some(protocol::TCP)),
     ("udp", protocol::IPV4, Some(protocol::UDP)),
     ("sctp", protocol::IPV4, Some(protocol::SCTP)),
     ("ip", protocol::IPV4, None),
+    ("ipv4", protocol::IPV4, None),
+    ("ip4", protocol::IPV4, None),
     ("icmp6", protocol::IPV6, Some(protocol::ICMPV6)),
     ("tcp6", protocol::IPV6, Some(protocol::TCP)),
     ("udp6", protocol::IPV6, Some(protocol::UDP)),
     ("sctp6", protocol::IPV6, Some(protocol::SCTP)),
     ("ipv6", protocol::IPV6, None),
+    ("ip6", protocol::IPV6, None),
     ("arp", protocol::ARP, None),
     ("rarp", protocol::RARP, None),
     ("mpls", 0x8847, None),
@@ -95,7 +97,7 @@ impl Words<'_> {
         if mask != 0 {
             let text = match (field, mask == field.all_bits()) {
                 (Field::Ipv6Label, true) => format!("0x{:05x}", self.of.value().get(field)),
-                (Field::Ipv6Label, false) => format!("0x{:x}/0x{mask:x}", self.of.value().get(field)),
+                (Field::Ipv6Label, false) => format!("0x{:05x}/0x{mask:05x}", self.of.value().get(field)),
                 _ => value::print(field, self.of.value().get(field), mask),
             };
             self.words.push(format!("{name}={text}"));
@@ -126,10 +128,8 @@ impl Words<'_> {
 
     /// The short name of the type and protocol. Whether the protocol is in it.
     fn short_name(&mut self, kind: Option<u128>, protocol: Option<u128>) -> Option<bool> {
-        let (name, _, with) = SHORT_NAMES.iter().find(|(name, of, with)| {
-            // Open vSwitch reads `igmp`, and prints `ip` and the protocol's number.
-            let printed = *name != "igmp";
-            printed && kind == Some((*of).into()) && with.is_none_or(|with| protocol == Some(with.into()))
+        let (name, _, with) = SHORT_NAMES.iter().find(|(_, of, with)| {
+            kind == Some((*of).into()) && with.is_none_or(|with| protocol == Some(with.into()))
         })?;
         self.words.push((*name).to_owned());
         Some(with.is_some())

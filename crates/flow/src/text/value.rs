@@ -21,19 +21,49 @@ const PORTS: [(&str, u16); 9] = [
 const FRAGMENTS: [(&str, u128, u128); 5] =
     [("no", 0, 3), ("yes", 1, 1), ("first", 1, 3), ("later", 3, 3), ("not_later", 0, 2)];
 
-/// A number, decimal or hexadecimal.
+/// Fields that a match has as a whole or not at all. The mask of a fragment is in its name.
+const WHOLE: [Field; 25] = [
+    Field::RecircId,
+    Field::ConjId,
+    Field::InPort,
+    Field::InPortOxm,
+    Field::ActionSetOutput,
+    Field::CtZone,
+    Field::CtNwProto,
+    Field::TunnelTos,
+    Field::TunnelTtl,
+    Field::EthType,
+    Field::VlanPcp,
+    Field::NwProto,
+    Field::ArpOp,
+    Field::NwTos,
+    Field::IpDscp,
+    Field::NwEcn,
+    Field::NwTtl,
+    Field::IpFrag,
+    Field::IcmpType,
+    Field::IcmpCode,
+    Field::Icmpv6Type,
+    Field::Icmpv6Code,
+    Field::NdReserved,
+    Field::NdOptionsType,
+    Field::VlanTpid,
+];
+
+/// A number as C writes it: decimal, `0x` and hexadecimal, or `0` and octal.
 pub(super) fn number(text: &str) -> Option<u128> {
-    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) if !digits.starts_with('+') => u128::from_str_radix(digits, 16).ok(),
-        None if !text.starts_with('+') => text.parse().ok(),
-        _ => None,
-    }
+    let (digits, base) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None if text.starts_with('0') => (text, 8),
+        None => (text, 10),
+    };
+    u128::from_str_radix(digits, base).ok().filter(|_| !digits.starts_with('+'))
 }
 
-/// A port by number or by reserved name.
+/// A port by decimal number or by reserved name.
 pub(super) fn port(text: &str) -> Option<u16> {
     let named = PORTS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, port)| *port);
-    named.or_else(|| u16::try_from(number(text)?).ok())
+    named.or_else(|| text.parse().ok().filter(|_| !text.starts_with('+')))
 }
 
 pub(super) fn print_port(port: u128) -> String {
@@ -62,6 +92,7 @@ fn one(field: Field, text: &str) -> Option<u128> {
         Notation::Ipv4 => text.parse::<Ipv4Addr>().ok().map(|address| u32::from(address).into()),
         Notation::Ipv6 => text.parse::<Ipv6Addr>().ok().map(u128::from),
         Notation::Port => port(text).map(u128::from),
+        Notation::Fragment => None, // by name only
         _ => number(text),
     }
 }
@@ -73,14 +104,17 @@ fn accepted(field: Field) -> String {
         Notation::Ipv6 => "an address as fe80::1, with /PREFIX or /MASK".to_owned(),
         Notation::Port => {
             let names: Vec<_> = PORTS.iter().map(|(name, _)| *name).collect();
-            format!("a number up to 65535, or {}", names.join(", "))
+            format!("a decimal number up to 65535, or {}", names.join(", "))
         }
         Notation::Fragment => "no, yes, first, later, not_later".to_owned(),
         notation => match flags::names(notation) {
             Some((names, _)) => {
                 format!("+NAME and -NAME, NAME|NAME or a number; names: {}", names.join(", "))
             }
-            None => format!("a number of at most {} bits, with /MASK", field.bits()),
+            None => {
+                let mask = if WHOLE.contains(&field) { "" } else { ", with /MASK" };
+                format!("a number of at most {} bits{mask}", field.bits())
+            }
         },
     }
 }
@@ -121,8 +155,12 @@ pub(super) fn parse(field: Field, text: &str) -> Result<(u128, u128), ParseError
         None => flags::names(field.notation()).map_or(all, |(_, all)| all),
         Some(text) => mask(field, text).ok_or_else(|| wrong("no mask of this field"))?,
     };
+    let all = flags::names(field.notation()).map_or(all, |(_, all)| all);
     if value > all || mask > all {
         return Err(wrong("more bits than the field has"));
+    }
+    if mask != 0 && mask != all && WHOLE.contains(&field) {
+        return Err(wrong("the field has no mask"));
     }
     Ok((value & mask, mask))
 }
