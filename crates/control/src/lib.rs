@@ -6,7 +6,7 @@
 //! # Where to change what
 //!
 //! - To change what `tautline ctl` shows or does: `protocol.rs`; `crates/daemon/src/control_socket/` (the switch's
-//!   end: `answer.rs`), `crates/tautline/src/ctl/` (the user's); what a running switch can be asked: `View` in
+//!   end: `answer.rs`), `crates/tautline/src/ctl/` and `crates/tables/src/ctl.rs` (the user's); what a running switch can be asked: `View` in
 //!   `crates/switch/src/control.rs`.
 #![forbid(unsafe_code)]
 

@@ -4,6 +4,7 @@
 //!
 //! - To add a throughput search: a module in `search/`: a `Strategy` for `drive.rs`, with tests against simulated
 //!   devices.
+//! - To change what `tautline rfc2544` measures at each size: `rfc2544/measure.rs`.
 #![forbid(unsafe_code)]
 
 pub mod cache_transfer;
@@ -13,6 +14,7 @@ pub mod frames;
 pub mod path;
 pub mod recorder;
 pub mod results;
+pub mod rfc2544;
 pub mod rig;
 pub mod search;
 pub mod trial;

@@ -2,7 +2,6 @@
 mod apply;
 mod events;
 mod failed;
-mod tables;
 mod watch;
 
 use std::fs::File;
@@ -30,10 +29,10 @@ pub fn run(arguments: &cli::Ctl) -> anyhow::Result<Done> {
         Ok(client)
     };
     match &arguments.command {
-        CtlCommand::Ports(look) => ask(connect, &look.results_to, Request::Ports, tables::ports),
-        CtlCommand::Stats(look) => ask(connect, &look.results_to, Request::Stats, tables::stats),
-        CtlCommand::Drops(look) => ask(connect, &look.results_to, Request::Drops, tables::drops),
-        CtlCommand::Rings(look) => ask(connect, &look.results_to, Request::Rings, tables::rings),
+        CtlCommand::Ports(look) => ask(connect, &look.results_to, Request::Ports, tables::ctl::ports),
+        CtlCommand::Stats(look) => ask(connect, &look.results_to, Request::Stats, tables::ctl::stats),
+        CtlCommand::Drops(look) => ask(connect, &look.results_to, Request::Drops, tables::ctl::drops),
+        CtlCommand::Rings(look) => ask(connect, &look.results_to, Request::Rings, tables::ctl::rings),
         CtlCommand::Watch(watch) => watch::run(connect, watch),
         CtlCommand::Events(arguments) => events::run(connect, arguments),
         CtlCommand::Apply(arguments) => apply::run(connect, arguments),

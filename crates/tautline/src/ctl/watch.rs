@@ -3,7 +3,6 @@ use control::{Client, Request};
 use linux::interrupt;
 
 use super::failed::failed;
-use super::tables;
 use crate::cli;
 use crate::exit::Done;
 use crate::output::{self, Sink};
@@ -19,7 +18,7 @@ pub fn run(connect: impl Fn() -> anyhow::Result<Client>, arguments: &cli::CtlWat
         interrupt::pause(arguments.interval)?;
         let now = client.ask(Request::Stats).map_err(failed)?;
         output::redraw(&sink)?;
-        sink.put(|width, _| tables::rates(&before, &now, width), || Ok(serde_json::to_string(&now)?))?;
+        sink.put(|width, _| tables::ctl::rates(&before, &now, width), || Ok(serde_json::to_string(&now)?))?;
         before = now;
         looks += 1;
     }

@@ -1,7 +1,5 @@
 //! `tautline torture`: hostile front-ends for any back-end.
 
-mod results;
-mod table;
 mod target;
 
 use linux::interrupt::{self, Interrupted};
@@ -11,11 +9,8 @@ use crate::cli::Torture;
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
 use lab::Origin;
-use results::Results;
+use tables::torture::{Results, SCHEMA};
 use target::Target;
-
-/// The schema of this version's files.
-const SCHEMA: &str = "tautline-torture/1";
 
 /// What a neighbour keeps at least of its rate while nobody is hostile, and reaches of that asked for.
 const LEAST_RATIO: f64 = 0.9;
@@ -86,7 +81,7 @@ pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
         families,
         beside: beside?,
     };
-    sink.put(|width, _| table::text(&results, width), || Ok(serde_json::to_string(&results)?))?;
+    sink.put(|width, _| tables::torture::text(&results, width), || Ok(serde_json::to_string(&results)?))?;
     if interrupt::is_set() {
         return Err(anyhow::Error::new(Interrupted).context("what was done until then is shown above"));
     }

@@ -1,19 +1,21 @@
 //! `tautline tti`: numbered ticks at absolute times, and when each is in user space, environment beside environment.
 
-mod mark;
-mod page;
 mod plan;
-mod pv_sched_table;
-mod stage_table;
-mod table;
+
+use std::path::Path;
 
 use lab::Launcher;
 use linux::interrupt::{self, Interrupted};
+use tables::tti;
 
 use crate::cli::Tti;
 use crate::exit::Done;
 use crate::output::{self, Sink};
-pub use page::show;
+
+/// Draws a file again, as text and as a page.
+pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Done> {
+    crate::show::redraw(file, "tti", sink, html, tti::text, tti::page)
+}
 
 /// Runs the command.
 pub fn run(arguments: &Tti) -> anyhow::Result<Done> {
@@ -25,7 +27,7 @@ pub fn run(arguments: &Tti) -> anyhow::Result<Done> {
     let results = lab::tti::run(&plan, &launcher, &progress)?;
     progress.finish();
     drop(launcher);
-    sink.put(|width, _| table::text(&results, width), || Ok(serde_json::to_string(&results)?))?;
+    sink.put(|width, _| tti::text(&results, width), || Ok(serde_json::to_string(&results)?))?;
     if interrupt::is_set() {
         return Err(anyhow::Error::new(Interrupted).context("what was gathered until then is shown above"));
     }

@@ -1,20 +1,20 @@
 //! The search for a rate that was asked for.
 use std::time::Duration;
 
-use traffic::results::SearchResult;
-use traffic::search::{
-    Cut, Finding, Fraction, Load, Measured, Progress as Step, SearchRange, maximum, mlr, rfc2544, run, tst009,
+use crate::results::SearchResult;
+use crate::search::{
+    Fraction, Load, Measured, Progress as Step, SearchRange, maximum, mlr, rfc2544, run, tst009,
 };
 
-use super::bench::{Bench, LEAST_FPS};
+use super::bench::Bench;
 use super::job::MAXIMUM_TRIALS;
-use crate::cli::Search;
+use super::{Method, RunError};
 
 /// {Goal Initial Trial Duration} of RFC 9971.
 const MLR_INITIAL_TRIAL: Duration = Duration::from_secs(1);
 
 /// The answer, with every trial.
-pub fn searched(bench: &mut Bench<'_, '_>, range: SearchRange) -> anyhow::Result<SearchResult> {
+pub fn searched(bench: &mut Bench<'_, '_>, range: SearchRange) -> Result<SearchResult, RunError> {
     let (job, say, recorder) = (bench.job, bench.say, bench.recorder);
     let budget = &Bench::budget();
     let measure = |load: Load, duration: Duration| bench.trial(load, duration);
@@ -28,19 +28,19 @@ pub fn searched(bench: &mut Bench<'_, '_>, range: SearchRange) -> anyhow::Result
         });
     };
     let (trial, width) = (job.trial, job.width);
-    Ok(match job.search {
-        Search::Rfc2544 => {
+    Ok(match job.method {
+        Method::Rfc2544 => {
             let search_trial = (!job.is_quick()).then_some(Duration::from_secs(5));
             let plan = rfc2544::ThroughputPlan { range, width, final_trial: trial, search_trial };
             let found = run(plan, budget, measure, observe)?;
             SearchResult::Rfc2544 { finding: found.finding, trials: found.trials }
         }
-        Search::Tst009 => {
+        Method::Tst009 => {
             let plan = tst009::Plan { range, width, trial, verification: job.verification };
             let found = run(plan, budget, measure, observe)?;
             SearchResult::Tst009 { finding: found.finding, trials: found.trials }
         }
-        Search::Mlr => {
+        Method::Mlr => {
             let loss = Fraction::from_percent(0.5).unwrap_or(Fraction::ZERO);
             // Loads that are far from the answer are told by shorter trials.
             let first = trial.min(MLR_INITIAL_TRIAL);
@@ -50,7 +50,7 @@ pub fn searched(bench: &mut Bench<'_, '_>, range: SearchRange) -> anyhow::Result
             let plan = mlr::Plan { range, goals: vec![goal(Fraction::ZERO)?, goal(loss)?] };
             SearchResult::Mlr { outcome: run(&plan, budget, measure, observe)? }
         }
-        Search::Maximum => {
+        Method::Maximum => {
             let plan = maximum::Plan { load: range.max(), trial, repeats: MAXIMUM_TRIALS };
             SearchResult::Maximum { outcome: run(plan, budget, measure, observe)? }
         }
@@ -75,31 +75,5 @@ pub fn result(measured: &Measured) -> String {
     match measured {
         Measured::Valid(result) => format!("lost {}", result.frames_lost()),
         Measured::Invalid(_) => "disturbed, again".to_owned(),
-    }
-}
-
-/// What cut a search short, for people.
-pub fn why_cut(cut: Cut) -> &'static str {
-    match cut {
-        Cut::Trials => "the number of trials that a search may take was reached",
-        Cut::Traffic => "the time that a search may take was reached",
-        Cut::Invalid => {
-            "the generator was disturbed or too slow in every try at one load; give it a CPU of its own (--cpu), \
-             or offer less (--max-rate)"
-        }
-    }
-}
-
-/// Why a search has no answer, for people.
-pub fn why_undecided(result: &SearchResult) -> Option<String> {
-    let of = |finding: &Finding<Load>| match finding {
-        Finding::Undecided { cut, .. } => Some(format!("undecided: {}", why_cut(*cut))),
-        Finding::BelowMinimum { .. } => Some(format!("frames are lost even at {LEAST_FPS} frames/s")),
-        _ => None,
-    };
-    match result {
-        SearchResult::Rfc2544 { finding, .. } | SearchResult::Tst009 { finding, .. } => of(finding),
-        SearchResult::Mlr { outcome } => outcome.cut.map(|cut| format!("undecided: {}", why_cut(cut))),
-        SearchResult::Maximum { .. } => None,
     }
 }

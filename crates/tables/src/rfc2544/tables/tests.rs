@@ -1,7 +1,8 @@
+use std::error::Error;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use ::measure::Histogram;
+use measure::Histogram;
 
 use traffic::results::{Maximum, MaximumTrial, SCHEMA};
 use traffic::search::rfc2544::{BackToBackPlan, Burst, FrameLossPlan, Step, back_to_back};
@@ -10,13 +11,13 @@ use traffic::search::{Budget, Fraction, Measured, SearchRange, TrialResult, Veri
 use super::*;
 
 /// What a device forwards that buffers 400 frames and drains them at 600,000 frames per second.
-fn device(frames: u64, rate: Load) -> anyhow::Result<Measured> {
+fn device(frames: u64, rate: Load) -> Result<Measured, Box<dyn Error>> {
     let sending = rate.time_for(frames);
     let drained = Load::new(600_000).unwrap().frames_in(sending);
     Ok(Measured::Valid(TrialResult::new(frames, frames.min(400 + drained), sending)?))
 }
 
-fn example_run() -> anyhow::Result<Run> {
+fn example_run() -> Result<Run, Box<dyn Error>> {
     let (load, share) = (|fps| Load::new(fps).unwrap(), |of| Fraction::from_percent(of).unwrap());
     let (budget, trial) = (Budget::default(), Duration::from_secs(60));
     let goal = |loss| mlr::Goal::new(trial, trial * 2, loss, Fraction::HALF, share(1.0));

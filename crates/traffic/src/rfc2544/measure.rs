@@ -1,20 +1,17 @@
 //! One size: generator alone, maximum, search, latency at shares of the throughput, then what else was asked for.
 use std::cell::RefCell;
-use std::time::Duration;
 
-use ::measure::Histogram;
-use anyhow::{anyhow, bail};
-use linux::progress::Progress;
-use traffic::frames::SizeMix;
-use traffic::path::{Path, loopback_frames_per_second};
-use traffic::recorder::Recorder;
-use traffic::results::{Latency, Maximum, MaximumTrial, SizeResult};
-use traffic::search::{Load, SearchRange, kept};
-use traffic::trial::{LaneOutcome, TrialOutcome, is_late};
+use crate::frames::SizeMix;
+use crate::path::{Path, loopback_frames_per_second};
+use crate::recorder::Recorder;
+use crate::results::{Latency, Maximum, MaximumTrial, SizeResult};
+use crate::search::{Load, SearchRange, kept};
+use crate::trial::{LaneOutcome, TrialOutcome, is_late};
+use measure::Histogram;
 
 use super::bench::{ATTEMPTS, Bench, LEAST_FPS, unless_interrupted};
-use super::job::{Job, MAXIMUM_TRIALS};
-use super::{back_to_back, frame_loss, search};
+use super::job::MAXIMUM_TRIALS;
+use super::{Job, RunError, back_to_back, frame_loss, search};
 
 /// Percent of the throughput at which latency is measured. Not at all of it, as RFC 2544 section 26.2 asks: there a
 /// software device's queues are full whenever anybody pauses, and the generator is at its own limit.
@@ -28,22 +25,17 @@ pub fn size(
     path: &mut Path,
     mix: &SizeMix,
     job: &Job,
-    timeout: Duration,
-    progress: &Progress,
+    progress: &dyn Fn(String),
     recorder: &RefCell<Recorder>,
-) -> anyhow::Result<SizeResult> {
-    let say = |what: &str| progress.doing(format!("{mix} bytes: {what}"));
+) -> Result<SizeResult, RunError> {
+    let say = |what: &str| progress(format!("{mix} bytes: {what}"));
     say("the generator alone");
     let loopback_fps = loopback_frames_per_second(job.profile, mix, job.latency_trial() / 4)?;
     let directions = path.directions();
     let mut bench = Bench { loaded: path.load(mix, job.residual)?, job, mix, say: &say, recorder };
     say("waiting for frames to arrive");
-    if !bench.loaded.warm_up(timeout)? {
-        bail!(
-            "no frame of {mix} bytes came back within {} s; see that the switch forwards between the ports \
-             (both must be up, and take frames of this length)",
-            timeout.as_secs()
-        );
+    if !bench.loaded.warm_up(job.timeout)? {
+        return Err(RunError::NothingCameBack { mix: mix.to_string(), waited_s: job.timeout.as_secs() });
     }
     let maximum = maximum(&mut bench)?;
     // Above what the device takes at most nothing can be found. The generator's own limit is no bound of
@@ -59,8 +51,7 @@ pub fn size(
     let most = most.map_or(asked, Load::frames_per_second).max(LEAST_FPS + directions);
     let range = Load::new(LEAST_FPS).zip(Load::new(most));
     let range = range.and_then(|(least, most)| SearchRange::new(least, most));
-    let range =
-        range.ok_or_else(|| anyhow!("no rate between {LEAST_FPS} and {most} frames/s to search in"))?;
+    let range = range.ok_or(RunError::NoRange { most })?;
 
     let search = search::searched(&mut bench, range)?;
     let mut latency = Vec::new();
@@ -93,7 +84,7 @@ pub fn size(
 }
 
 /// Some undisturbed trials, or as many as there may be.
-fn maximum(bench: &mut Bench<'_, '_>) -> anyhow::Result<Maximum> {
+fn maximum(bench: &mut Bench<'_, '_>) -> Result<Maximum, RunError> {
     let mut trials: Vec<MaximumTrial> = Vec::new();
     let undisturbed = |trials: &[MaximumTrial]| trials.iter().filter(|trial| !trial.disturbed).count();
     let [enough, most] = [MAXIMUM_TRIALS, ATTEMPTS].map(|count| count.get() as usize);
@@ -103,7 +94,7 @@ fn maximum(bench: &mut Bench<'_, '_>) -> anyhow::Result<Maximum> {
         trials.push(maximum_of(&bench.loaded.maximum(bench.job.maximum_trial())?));
         bench.recorder.borrow_mut().trial(|so_far| so_far.maximum_trials.clone_from(&trials));
     }
-    Maximum::of(trials).ok_or_else(|| anyhow!("no trial for the maximum"))
+    Maximum::of(trials).ok_or(RunError::NoTrial)
 }
 
 fn maximum_of(outcome: &TrialOutcome) -> MaximumTrial {
@@ -120,8 +111,8 @@ fn latency_at(
     bench: &mut Bench<'_, '_>,
     percent_of_throughput: u8,
     load_fps: u64,
-) -> anyhow::Result<Latency> {
-    let load = Load::new(load_fps).ok_or_else(|| anyhow!("no latency at 0 frames/s"))?;
+) -> Result<Latency, RunError> {
+    let load = Load::new(load_fps).ok_or(RunError::NoLoad)?;
     let mut invalid = 0;
     loop {
         unless_interrupted()?;

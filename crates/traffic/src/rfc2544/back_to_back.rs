@@ -1,11 +1,11 @@
 //! The longest burst without loss.
-use traffic::results::Bursts;
-use traffic::search::rfc2544::{BackToBackPlan, Burst, BurstInput, back_to_back};
-use traffic::search::{Load, Progress};
+use crate::results::Bursts;
+use crate::search::rfc2544::{BackToBackPlan, Burst, BurstInput, back_to_back};
+use crate::search::{Load, Progress};
 
 use super::bench::{Bench, unless_interrupted};
-use super::job::BurstJob;
 use super::search::result;
+use super::{BurstJob, RunError};
 
 /// How much of the rate that the generator reached it is asked to hold.
 const HELD: f64 = 0.8;
@@ -22,7 +22,7 @@ pub fn searched(
     throughput: Option<Load>,
     most: Load,
     loopback_fps: f64,
-) -> anyhow::Result<Bursts> {
+) -> Result<Bursts, RunError> {
     let left_out = |why: &str| Ok(Bursts::LeftOut { why: why.to_owned() });
     if bench.mix.single().is_none() {
         return left_out("only for frames of one length (RFC 9004 section 3)");
@@ -51,10 +51,10 @@ pub fn searched(
         say(&format!("burst of {} frames {}", trial.input.burst.frames(), result(&trial.measured)));
         recorder.borrow_mut().trial(|so_far| so_far.burst_trials.push(trial.clone()));
     };
-    let measure = |burst, rate| -> anyhow::Result<_> {
+    let measure = |burst, rate| -> Result<_, RunError> {
         unless_interrupted()?;
         Ok(bench.loaded.burst(burst, rate)?.0)
     };
-    let budget = traffic::search::Budget { trials: 100_000, ..Bench::budget() };
+    let budget = crate::search::Budget { trials: 100_000, ..Bench::budget() };
     Ok(Bursts::Made { outcome: back_to_back(plan, &budget, measure, observe)? })
 }

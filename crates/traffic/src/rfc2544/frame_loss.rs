@@ -1,12 +1,13 @@
 //! The loss at each load.
-use traffic::search::rfc2544::{FrameLoss, FrameLossPlan, Step};
-use traffic::search::{Load, Progress, run};
+use crate::search::rfc2544::{FrameLoss, FrameLossPlan, Step};
+use crate::search::{Load, Progress, run};
 
+use super::RunError;
 use super::bench::Bench;
 use super::search::described;
 
 /// RFC 2544 section 26.3, from the most that is offered downwards.
-pub fn walked(bench: &mut Bench<'_, '_>, max: Load, step: Step) -> anyhow::Result<FrameLoss> {
+pub fn walked(bench: &mut Bench<'_, '_>, max: Load, step: Step) -> Result<FrameLoss, RunError> {
     let plan = FrameLossPlan { max, step, trial: bench.job.trial };
     let (say, recorder) = (bench.say, bench.recorder);
     let observe = |step: Progress<'_, Load>| {

@@ -28,6 +28,7 @@ const HEADER: [&str; 12] = [
     "max, µs",
 ];
 
+/// A row for each environment and load; below it the stages, and what there is to say of the rows.
 pub fn text(results: &Results, width: usize) -> String {
     let show = |ns: u64| duration::show(Duration::from_nanos(ns)).to_string();
     let way = match results.wait {

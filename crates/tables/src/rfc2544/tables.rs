@@ -1,10 +1,10 @@
 //! What was found, as rows of text: the terminal's tables and the page's are the same.
 use traffic::results::{Bursts, Latency, Run, SearchResult, SizeResult};
+use traffic::rfc2544::SOFTWARE_TAP;
 use traffic::search::rfc2544::BackToBack;
 use traffic::search::{Finding, Load};
 
-use super::job::SOFTWARE_TAP;
-use super::search::{why_cut, why_undecided};
+use super::undecided::{why_cut, why_undecided};
 
 /// A table and what its columns mean.
 pub struct Table {

@@ -3,19 +3,19 @@ use std::cell::RefCell;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use crate::frames::SizeMix;
+use crate::path::Loaded;
+use crate::recorder::Recorder;
+use crate::search::{Budget, Load, Measured};
 use linux::interrupt;
-use traffic::frames::SizeMix;
-use traffic::path::Loaded;
-use traffic::recorder::Recorder;
-use traffic::search::{Budget, Load, Measured};
 
-use super::job::Job;
+use super::{Job, RunError};
 
 /// Trials that are repeated at one load before the search gives up on a disturbed machine.
 pub(super) const ATTEMPTS: NonZeroU32 = NonZeroU32::new(8).unwrap();
 
 /// The lowest rate that is looked for, frames per second.
-pub(super) const LEAST_FPS: u64 = 100;
+pub const LEAST_FPS: u64 = 100;
 
 /// A path with frames on it, and what is to be done with it.
 pub(super) struct Bench<'a, 'p> {
@@ -34,15 +34,12 @@ impl Bench<'_, '_> {
     }
 
     /// One trial, as searches ask for it.
-    pub fn trial(&mut self, load: Load, duration: Duration) -> anyhow::Result<Measured> {
+    pub fn trial(&mut self, load: Load, duration: Duration) -> Result<Measured, RunError> {
         unless_interrupted()?;
         Ok(self.loaded.trial(load, duration)?.0)
     }
 }
 
-pub(super) fn unless_interrupted() -> anyhow::Result<()> {
-    if interrupt::is_set() {
-        return Err(interrupt::Interrupted.into());
-    }
-    Ok(())
+pub(super) fn unless_interrupted() -> Result<(), RunError> {
+    Ok(interrupt::check()?)
 }

@@ -1,5 +1,5 @@
 //! The page of a run: loss and latency against load.
-use ::measure::Unit;
+use measure::Unit;
 use report::html::figures::{Figures, Plot, Table};
 use traffic::results::{Run, SizeResult};
 use traffic::search::Record;

@@ -1,6 +1,5 @@
-//! The page of a run, and redrawing it from its file.
+//! The page of a run.
 
-use std::path::Path;
 use std::time::Duration;
 
 use lab::tti::{Outcome, Results, Row, load_name};
@@ -8,16 +7,12 @@ use report::html::budget::Bar;
 use report::html::ticks::{Load, Stages, Ticks};
 
 use super::mark::marked;
-use super::{stage_table, table};
-use crate::exit::Done;
-use crate::output::Sink;
+use super::stage_table;
 use linux::duration;
 
-/// Draws a file again, as text and as a page.
-pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Done> {
-    crate::show::redraw(file, "tti", sink, html, table::text, |results| {
-        report::html::ticks::render(&drawn(results))
-    })
+/// One self-contained page.
+pub fn page(results: &Results) -> String {
+    report::html::ticks::render(&drawn(results))
 }
 
 fn drawn(results: &Results) -> Ticks {

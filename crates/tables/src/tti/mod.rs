@@ -1,0 +1,10 @@
+//! `tautline tti`: ticks, and when each is in user space.
+
+mod mark;
+mod page;
+mod pv_sched_table;
+mod stage_table;
+mod table;
+
+pub use page::page;
+pub use table::text;

@@ -1,0 +1,126 @@
+//! A run of `tautline rfc2544`: packet rates and latencies of any vhost-user switch, by the searches of
+//! [`search`](crate::search).
+mod back_to_back;
+mod bench;
+mod frame_loss;
+mod job;
+mod measure;
+mod search;
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+
+use linux::interrupt::{self, Interrupted};
+use port::Port;
+
+use crate::path::{Path, Topology};
+use crate::recorder::Recorder;
+use crate::results::{Run, SCHEMA};
+use crate::rig::{RigError, TestRig};
+use crate::search::mlr::GoalError;
+pub use bench::LEAST_FPS;
+pub use job::{BurstJob, FULL_TRIAL, Job, Method, SOFTWARE_TAP};
+
+/// Why a run ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The user interrupted.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// A port failed, or no peer came.
+    #[error(transparent)]
+    Rig(#[from] RigError),
+    /// The trial's length is no goal of a search.
+    #[error(transparent)]
+    Goal(#[from] GoalError),
+    /// The results could not be kept.
+    #[error(transparent)]
+    Save(#[from] ::measure::SaveError),
+    /// Nothing forwards between the ports.
+    #[error(
+        "no frame of {mix} bytes came back within {waited_s} s; see that the switch forwards between the ports \
+         (both must be up, and take frames of this length)"
+    )]
+    NothingCameBack {
+        /// The size or mix.
+        mix: String,
+        /// For how long it was waited.
+        waited_s: u64,
+    },
+    /// The device takes next to nothing.
+    #[error("no rate between {LEAST_FPS} and {most} frames/s to search in")]
+    NoRange {
+        /// The most that may be offered.
+        most: u64,
+    },
+    /// There was no trial to take the maximum of.
+    #[error("no trial for the maximum")]
+    NoTrial,
+    /// A share of the throughput is less than a frame a second.
+    #[error("no latency at 0 frames/s")]
+    NoLoad,
+}
+
+/// What stands in a file beside what is measured.
+pub struct Begun {
+    /// When, UTC, RFC 3339.
+    pub started: String,
+    /// The command that repeats the run, word by word.
+    pub command: Vec<String>,
+}
+
+/// Plugs in the ports, measures all sizes, and keeps what was found in `file` after each trial. `say` is told what is
+/// being done.
+///
+/// # Errors
+/// A port cannot be plugged in, no peer comes, or the file cannot be written at the end. What ended the run early
+/// stands beside what was found until then.
+pub fn run(
+    job: &Job,
+    ports: Vec<(&str, Box<dyn Port>)>,
+    begun: Begun,
+    file: Option<PathBuf>,
+    say: &dyn Fn(String),
+) -> Result<(Run, Result<(), RunError>), RunError> {
+    let mut rig = TestRig::new();
+    rig.stop_when(interrupt::is_set);
+    let topology = if job.to.is_some() { Topology::Through } else { Topology::Loop };
+    let count = ports.len();
+    for (name, port) in ports {
+        rig.attach(name, port)?;
+    }
+    rig.wait_until_up(job.timeout).map_err(or_interrupted)?;
+    let ports = (0..count).map(|number| rig.describe(number)).collect();
+    let mut path = Path::new(rig, topology, job.profile);
+    let run = Run {
+        schema: SCHEMA.to_owned(),
+        tautline: env!("CARGO_PKG_VERSION").to_owned(),
+        started: begun.started,
+        elapsed_s: 0.0,
+        complete: false,
+        host: ::measure::host_facts::HostFacts::gather(),
+        command: begun.command,
+        ports,
+        labels: job.labels(),
+        quick: job.is_quick(),
+        maximum_trial_ns: job.maximum_trial().as_nanos() as u64,
+        latency_trial_ns: job.latency_trial().as_nanos() as u64,
+        sizes: Vec::new(),
+        unfinished: None,
+    };
+    let recorder = RefCell::new(Recorder::new(run, file));
+    let ended = job.mixes.iter().try_for_each(|mix| {
+        recorder.borrow_mut().begin_size(mix.to_string());
+        let size = measure::size(&mut path, mix, job, say, &recorder).map_err(or_interrupted)?;
+        // What was found so far outlives whatever comes.
+        Ok(recorder.borrow_mut().end_size(size)?)
+    });
+    let recorder = recorder.into_inner();
+    let run = if ended.is_ok() { recorder.finish()? } else { recorder.abandon() };
+    Ok((run, ended))
+}
+
+/// The error itself, or that the user wanted to end.
+fn or_interrupted(error: impl Into<RunError>) -> RunError {
+    interrupt::check().map_or_else(Into::into, |()| error.into())
+}
