@@ -5,16 +5,21 @@
 //!
 //! # Where to change what
 //!
+//! - To change what `host verify` measures, or how it judges: `host_verify/`: `sampler.rs` takes a sample, `effects.rs`
+//!   sets states against each other.
 //! - To change which trials count: `runner/`: `verdict.rs` is the rule, `cores.rs` watches SMT siblings.
 #![forbid(unsafe_code)]
 
 pub mod asking;
 pub mod compare;
+pub mod host_verify;
 mod launcher;
 mod origin;
 pub mod runner;
+mod stopped;
 pub mod tracing;
 pub mod tti;
 
 pub use launcher::Launcher;
 pub use origin::{Origin, now};
+pub use stopped::Stopped;

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ctl;
+pub mod host_verify;
 pub mod rfc2544;
 pub mod torture;
 pub mod tti;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use lab::Stopped;
 use linux::interrupt::{self, Interrupted};
 
 /// How a command that ran ended.
@@ -35,6 +36,14 @@ impl std::error::Error for Usage {}
 pub fn unless_interrupted(done: Done) -> anyhow::Result<Done> {
     interrupt::check().context("what was found until then is shown above")?;
     Ok(done)
+}
+
+/// Why an experiment ended early; an interrupt has its own exit code.
+pub fn early(stopped: Stopped) -> anyhow::Error {
+    match stopped {
+        Stopped::Interrupted(interrupted) => interrupted.into(),
+        Stopped::Failed(failure) => failure.into(),
+    }
 }
 
 /// Prints an error and turns the result into the exit code.

@@ -2,8 +2,8 @@
 //!
 //! # Where to change what
 //!
-//! - To change what `host verify` measures, or how it judges: `host_command/verify/`: `sampler.rs` takes a sample,
-//!   `effects.rs` sets states against each other.
+//! - To change what a command takes: `cli.rs` and `cli/`; what it does with it: the module of its name; what it measures
+//!   is in `lab`, what is shown of it in `tables`.
 #![forbid(unsafe_code)]
 
 mod agent;

@@ -29,7 +29,7 @@ impl State {
 }
 
 /// Those to measure. Of a single rule, all but one is as found.
-pub fn all(rules: &[String], ablate: bool) -> Vec<State> {
+pub(super) fn all(rules: &[String], ablate: bool) -> Vec<State> {
     let mut states = vec![State::AsFound, State::Applied];
     if ablate {
         states.extend(rules.iter().cloned().map(State::Without));
@@ -38,7 +38,7 @@ pub fn all(rules: &[String], ablate: bool) -> Vec<State> {
 }
 
 /// The order of a block: there and back in turns, so that what drifts hits all alike.
-pub fn order(states: &[State], block: u32) -> Vec<State> {
+pub(super) fn order(states: &[State], block: u32) -> Vec<State> {
     let mut states = states.to_vec();
     if block % 2 == 1 {
         states.reverse();

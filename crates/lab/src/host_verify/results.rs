@@ -1,13 +1,16 @@
 //! What `host verify` writes: every sample, and what follows from them.
 
 use host::tuning::{Broken, CpuList, Profile, Survey};
+use measure::Failure;
+#[cfg(any(test, feature = "example"))]
 use measure::host_facts::HostFacts;
 use serde::{Deserialize, Serialize};
 
+use super::Plan;
 use super::effects::{Effect, RuleEffect, ablation, effects};
 use super::record::Sample;
 use super::states::State;
-use crate::cli::host::Verify;
+use crate::Origin;
 
 /// The schema of this version's files.
 const SCHEMA: &str = "tautline-host-verify/1";
@@ -15,17 +18,19 @@ const SCHEMA: &str = "tautline-host-verify/1";
 /// The document.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Verification {
-    pub schema: String,
-    pub tautline: String,
-    pub started: String,
-    pub host: HostFacts,
+    /// Where the file comes from.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// Figures of an emulated CPU show that the path works, never how fast it is.
     pub emulated: bool,
+    /// What the host is for.
     pub profile: Profile,
+    /// CPUs that are set aside.
     pub isolated: CpuList,
     /// CPUs that are set aside and not online: nothing is measured on them.
     #[serde(default, skip_serializing_if = "CpuList::is_empty")]
     pub isolated_offline: CpuList,
+    /// CPUs for all else.
     pub housekeeping: CpuList,
     /// Whether the plan was applied before, and stays so.
     pub was_applied: bool,
@@ -35,11 +40,13 @@ pub struct Verification {
     pub rules: Vec<String>,
     /// Rules that the host does not meet and that were not switched, or only in part.
     pub left_out: Vec<LeftOut>,
+    /// How often every state is set up afresh.
     pub blocks: u32,
     /// Length of one sample, as asked for.
     pub sample_ns: u64,
     /// Whether every block was measured.
     pub complete: bool,
+    /// Every sample.
     pub samples: Vec<Sample>,
     /// Applied against as found.
     pub effects: Vec<Effect>,
@@ -50,11 +57,14 @@ pub struct Verification {
 /// A rule that was not switched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
+    /// The rule.
     pub rule: String,
+    /// Why.
     pub reason: String,
 }
 
 impl LeftOut {
+    /// A rule, and why it was not switched.
     pub fn new(rule: &str, reason: String) -> Self {
         LeftOut { rule: rule.to_owned(), reason }
     }
@@ -62,15 +72,14 @@ impl LeftOut {
 
 impl Verification {
     /// Nothing was measured yet.
-    pub fn new(survey: &Survey, arguments: &Verify) -> anyhow::Result<Self> {
-        let host = HostFacts::gather();
+    ///
+    /// # Errors
+    /// The causes of [`Origin::now`].
+    pub fn new(survey: &Survey, plan: &Plan) -> Result<Self, Failure> {
+        let origin = Origin::now(SCHEMA)?;
         Ok(Verification {
-            schema: SCHEMA.into(),
-            tautline: env!("CARGO_PKG_VERSION").into(),
-            started: time::OffsetDateTime::now_utc()
-                .format(&time::format_description::well_known::Rfc3339)?,
-            emulated: host.cpu_model.contains("TCG"),
-            host,
+            emulated: origin.host.cpu_model.contains("TCG"),
+            origin,
             profile: survey.wishes.profile,
             isolated: survey.isolated.clone(),
             isolated_offline: survey.isolated_offline.clone(),
@@ -79,8 +88,8 @@ impl Verification {
             broken: Vec::new(),
             rules: Vec::new(),
             left_out: Vec::new(),
-            blocks: arguments.blocks,
-            sample_ns: (arguments.time / arguments.blocks).as_nanos() as u64,
+            blocks: plan.blocks,
+            sample_ns: plan.sample().as_nanos() as u64,
             complete: false,
             samples: Vec::new(),
             effects: Vec::new(),
@@ -95,13 +104,16 @@ impl Verification {
     }
 }
 
-#[cfg(test)]
+/// A verification of these samples, for tests.
+#[cfg(any(test, feature = "example"))]
 pub fn example(samples: Vec<Sample>) -> Verification {
     let mut verification = Verification {
-        schema: SCHEMA.into(),
-        tautline: String::new(),
-        started: String::new(),
-        host: HostFacts::default(),
+        origin: Origin {
+            schema: SCHEMA.into(),
+            tautline: String::new(),
+            started: String::new(),
+            host: HostFacts::default(),
+        },
         emulated: false,
         profile: Profile::RealtimeHost,
         isolated: "2-3".parse().unwrap(),

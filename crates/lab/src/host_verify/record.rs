@@ -9,24 +9,34 @@ use super::states::State;
 /// One sample.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sample {
+    /// Its block.
     pub block: u32,
+    /// The state of the host.
     pub state: State,
     /// The CPU of the wake-ups.
     pub cpu: usize,
+    /// The wake-ups.
     pub outcome: Outcome,
     /// How long events were counted.
     pub counted_ns: u64,
+    /// Events of the isolated CPUs.
     pub events: Events,
+    /// What disturbed the machine meanwhile.
     pub host_noise: Noise,
 }
 
 /// Counts on the isolated CPUs; null where the kernel does not tell, for a reason in `unknown`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Events {
+    /// Interrupts but those of the CPU's timer.
     pub interrupts: Option<u64>,
+    /// Interrupts of the CPU's timer.
     pub timer: Option<u64>,
+    /// Soft interrupts.
     pub softirqs: Option<u64>,
+    /// Context switches.
     pub switches: Option<u64>,
+    /// Why the kernel does not tell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
 }
@@ -49,8 +59,8 @@ impl From<CpuEvents> for Events {
     }
 }
 
-#[cfg(test)]
-pub mod example {
+#[cfg(any(test, feature = "example"))]
+pub(super) mod example {
     use measure::Histogram;
 
     use super::*;

@@ -1,13 +1,9 @@
 //! What a gate may limit of a verification: `applied.wakeup` and `as-found.wakeup`, distributions in nanoseconds, and
 //! `applied.interrupts` and its like a second.
 
+use lab::host_verify::{Effect, Figure, Sample, State, Verification};
 use measure::{Histogram, Unit};
 use report::gate;
-
-use super::effects::{Effect, Figure};
-use super::record::Sample;
-use super::results::Verification;
-use super::states::State;
 
 /// All of them.
 pub fn figures(verification: &Verification) -> Vec<gate::Figure> {
@@ -59,8 +55,8 @@ fn wakeup(metric: String, samples: &[&Sample]) -> gate::Figure {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::example::samples;
-    use super::super::results::example;
+    use lab::host_verify::{example, samples};
+
     use super::*;
 
     #[test]

@@ -1,88 +1,100 @@
 //! `tautline host verify`: what a plan's changes give here, measured in turns with the host as it was found.
 
 mod effects;
-mod limits;
 mod record;
 mod results;
 mod sampler;
 mod states;
-mod table;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::bail;
 use host::tuning::rules::Takes;
-use host::tuning::{self, Audit, HostTree, Outcome, Picked, Plan, PutBack, Survey, Toggle};
-use linux::interrupt::{self, Interrupted};
+use host::tuning::{self, Audit, HostTree, Outcome, Picked, PutBack, Survey, Toggle};
+use linux::interrupt;
+use linux::progress::Progress;
+use measure::Failure;
 
-use crate::cli::host::Verify;
-use crate::exit::{Done, Usage};
-use crate::gate;
-use crate::output::{self, Sink};
-use results::{LeftOut, Verification};
+use crate::Stopped;
+pub use effects::{Effect, Figure, Finding, RuleEffect};
+#[cfg(any(test, feature = "example"))]
+pub use record::example::samples;
+pub use record::{Events, Sample};
+#[cfg(any(test, feature = "example"))]
+pub use results::example;
+pub use results::{LeftOut, Verification};
 use sampler::Sampler;
-use states::{State, order};
+pub use states::State;
+use states::order;
 
-/// Runs the command.
-pub fn run(arguments: &Verify) -> anyhow::Result<Done> {
-    let sink = Sink::open(&arguments.results_to)?;
-    if arguments.subject.root != Path::new("/") {
-        return Err(Usage("--root: only the host itself can be measured".into()).into());
+/// What is asked for.
+pub struct Plan {
+    /// The rules to verify; none are all that can be changed at run time.
+    pub rules: Vec<String>,
+    /// Rules whose hazard the user accepts.
+    pub accept: Vec<String>,
+    /// Each rule alone as well.
+    pub ablate: bool,
+    /// How long each state is measured, over all blocks.
+    pub time: Duration,
+    /// How often every state is set up afresh.
+    pub blocks: u32,
+    /// Where the values found are kept for undo.
+    pub journal: PathBuf,
+}
+
+impl Plan {
+    /// The length of one sample.
+    fn sample(&self) -> Duration {
+        self.time / self.blocks
     }
-    let gate = gate::load(&arguments.limits)?;
-    output::catch_interrupts()?;
-    let tree = HostTree::live();
-    let wishes = arguments.subject.wishes(Duration::ZERO);
-    let survey = Survey::of(&tree, &wishes)?;
-    if survey.isolated.is_empty() {
-        let offline = &survey.isolated_offline;
-        let found = match offline.is_empty() {
-            true => "no CPU is set aside".to_owned(),
-            false => format!("no CPU that is online is set aside; CPUs {offline} are, and are not online"),
-        };
-        return Err(Usage(format!("{found}: name CPUs with --isolate")).into());
-    }
-    let mut verification = Verification::new(&survey, arguments)?;
-    let journal = arguments.journal.as_path();
-    let broken = tuning::no_longer_holds(&tree, &Audit::of(&survey), journal)?;
+}
+
+/// Applies the plan, unless it is, measures in turns with the host as it was found, and leaves the host so. Of a run
+/// that the user interrupted, what was measured until then is there, not complete.
+///
+/// # Errors
+/// The host's rules cannot be applied, switched or put back, nothing can be measured, or the user interrupted before
+/// the first sample.
+pub fn run(
+    tree: &HostTree,
+    survey: &Survey,
+    plan: &Plan,
+    progress: &Progress,
+) -> Result<Verification, Stopped> {
+    let mut verification = Verification::new(survey, plan)?;
+    let journal = plan.journal.as_path();
+    let broken = tuning::no_longer_holds(tree, &Audit::of(survey), journal)?;
     verification.was_applied = broken.is_some();
     verification.broken = broken.unwrap_or_default();
     if !verification.was_applied {
-        apply(&tree, &survey, arguments, &mut verification)?;
+        apply(tree, survey, plan, &mut verification)?;
     }
-    let measured = measure(&tree, &survey, arguments, &mut verification);
+    let measured = measure(tree, survey, plan, &mut verification, progress);
+    progress.finish();
     // Whatever happened: the host is left as it was found.
-    let left = if verification.was_applied { Ok(()) } else { put_back(&tree, journal) };
-    if let Err(error) = left.and(measured)
-        && (!error.is::<Interrupted>() || verification.samples.is_empty())
+    let left = if verification.was_applied { Ok(()) } else { put_back(tree, journal) };
+    if let Err(error) = left.map_err(Stopped::from).and(measured)
+        && (!matches!(error, Stopped::Interrupted(_)) || verification.samples.is_empty())
     {
         return Err(error);
     }
     verification.conclude();
-    let outcomes =
-        gate.map(|gate| gate.evaluate_figures(&limits::figures(&verification))).unwrap_or_default();
-    sink.put(|width, _| table::render(&verification, width), || Ok(serde_json::to_string(&verification)?))?;
-    output::print_gate(&sink, &outcomes)?;
-    if !verification.complete {
-        return Err(anyhow::Error::new(Interrupted).context("what was measured until then is shown above"));
-    }
-    // A plan that somebody has undone in part is a limit that does not hold.
-    Ok(if verification.broken.is_empty() { gate::done(&outcomes) } else { Done::ThresholdExceeded })
+    Ok(verification)
 }
 
 /// Applies what can be changed at run time and was accepted; the rest is named with its reason.
 fn apply(
     tree: &HostTree,
     survey: &Survey,
-    arguments: &Verify,
+    wanted: &Plan,
     verification: &mut Verification,
-) -> anyhow::Result<()> {
-    let plan = Plan::of(survey);
-    let wanted = |rule: &str| arguments.rules.is_empty() || arguments.rules.iter().any(|name| name == rule);
+) -> Result<(), Stopped> {
+    let plan = tuning::Plan::of(survey);
+    let is_wanted = |rule: &str| wanted.rules.is_empty() || wanted.rules.iter().any(|name| name == rule);
     let mut rules = Vec::new();
-    for rule in plan.rules.iter().filter(|rule| wanted(&rule.rule)) {
-        let hazard = rule.hazard.as_ref().filter(|_| !arguments.accept.contains(&rule.rule));
+    for rule in plan.rules.iter().filter(|rule| is_wanted(&rule.rule)) {
+        let hazard = rule.hazard.as_ref().filter(|_| !wanted.accept.contains(&rule.rule));
         match (rule.at_run_time().next(), hazard) {
             (None, _) => {
                 let takes = tuning::rules::find(&rule.rule).map(|rule| rule.takes);
@@ -97,23 +109,23 @@ fn apply(
             (Some(_), None) => rules.push(rule.rule.clone()),
         }
     }
-    let unknown = plan.unknown.iter().filter(|(rule, _)| wanted(rule));
+    let unknown = plan.unknown.iter().filter(|(rule, _)| is_wanted(rule));
     verification
         .left_out
         .extend(unknown.map(|(rule, reason)| LeftOut::new(rule, format!("unknown: {reason}"))));
     // Names that are none are told by it, before the first write.
-    rules.extend(arguments.rules.iter().filter(|name| tuning::rules::find(name).is_none()).cloned());
-    let picked = Picked { rules: Some(rules.clone()), accepted: arguments.accept.clone() };
-    let applied = tuning::apply(tree, &plan, &picked, &arguments.journal, |outcome| {
+    rules.extend(wanted.rules.iter().filter(|name| tuning::rules::find(name).is_none()).cloned());
+    let picked = Picked { rules: Some(rules.clone()), accepted: wanted.accept.clone() };
+    let applied = tuning::apply(tree, &plan, &picked, &wanted.journal, |outcome| {
         if let Outcome::Refused { rule, failure } = outcome {
             verification.left_out.push(LeftOut::new(rule, format!("in part: {failure}")));
         }
     });
     if applied.is_err() {
-        let _ = put_back(tree, &arguments.journal);
+        let _ = put_back(tree, &wanted.journal);
     }
-    applied.map_err(anyhow::Error::from)?;
-    let switched = Toggle::open(tree, &arguments.journal)?;
+    applied?;
+    let switched = Toggle::open(tree, &wanted.journal)?;
     let switched: Vec<&str> = switched.iter().flat_map(Toggle::rules).collect();
     for rule in &rules {
         let is_told = verification.left_out.iter().any(|left| left.rule == *rule);
@@ -126,7 +138,7 @@ fn apply(
 }
 
 /// Everything that `apply` above has written.
-fn put_back(tree: &HostTree, journal: &Path) -> anyhow::Result<()> {
+fn put_back(tree: &HostTree, journal: &Path) -> Result<(), Failure> {
     let mut reasons = Vec::new();
     tuning::undo(tree, journal, |entry, outcome| {
         if let PutBack::Failed(failure) = outcome {
@@ -134,12 +146,11 @@ fn put_back(tree: &HostTree, journal: &Path) -> anyhow::Result<()> {
         }
     })?;
     if !reasons.is_empty() {
-        bail!(
-            "{} values were not put back: {}; the journal {} is kept for `tautline host undo`",
-            reasons.len(),
+        return Err(Failure::new(
+            format!("{} values were not put back", reasons.len()),
             reasons.join("; "),
-            journal.display()
-        );
+            format!("the journal {} is kept for `tautline host undo`", journal.display()),
+        ));
     }
     Ok(())
 }
@@ -147,15 +158,16 @@ fn put_back(tree: &HostTree, journal: &Path) -> anyhow::Result<()> {
 fn measure(
     tree: &HostTree,
     survey: &Survey,
-    arguments: &Verify,
+    wanted: &Plan,
     verification: &mut Verification,
-) -> anyhow::Result<()> {
-    let mut toggle = Toggle::open(tree, &arguments.journal)?;
+    progress: &Progress,
+) -> Result<(), Stopped> {
+    let mut toggle = Toggle::open(tree, &wanted.journal)?;
     if let Some(toggle) = &mut toggle
-        && !arguments.rules.is_empty()
+        && !wanted.rules.is_empty()
     {
         // Of an applied plan the others stay applied.
-        toggle.only(|rule| arguments.rules.iter().any(|name| name == rule));
+        toggle.only(|rule| wanted.rules.iter().any(|name| name == rule));
     }
     let Some(mut toggle) = toggle.filter(|toggle| toggle.rules().next().is_some()) else {
         // Of an applied plan of which nothing holds any more, that is the result.
@@ -165,18 +177,22 @@ fn measure(
         }
         let reasons = verification.left_out.iter().map(|left| format!("{}: {}", left.rule, left.reason));
         let reasons: Vec<String> = reasons.collect();
-        bail!(
-            "verifying a plan: nothing in it can be switched at run time ({}); see `tautline host plan`",
-            if reasons.is_empty() { "the host is as wanted".into() } else { reasons.join("; ") }
-        );
+        let reasons = if reasons.is_empty() { "the host is as wanted".into() } else { reasons.join("; ") };
+        return Err(Failure::new(
+            "verifying a plan",
+            format!("nothing in it can be switched at run time ({reasons})"),
+            "see `tautline host plan`",
+        )
+        .into());
     };
     verification.rules = toggle.rules().map(str::to_owned).collect();
-    let switched = blocks(tree, survey, arguments, verification, &mut toggle);
+    let switched = blocks(tree, survey, wanted, (&mut *verification, &mut toggle, progress));
     // An applied plan stays applied.
     let restored = if verification.was_applied { toggle.switch(|_| true) } else { Ok(()) };
     switched?;
     if let Err(failed) = restored {
-        bail!("{}: {}", failed.rule, failed.failure);
+        let tried = format!("{}: {}", failed.rule, failed.failure.tried);
+        return Err(Failure { tried, ..failed.failure }.into());
     }
     Ok(())
 }
@@ -184,15 +200,13 @@ fn measure(
 fn blocks(
     tree: &HostTree,
     survey: &Survey,
-    arguments: &Verify,
-    verification: &mut Verification,
-    toggle: &mut Toggle,
-) -> anyhow::Result<()> {
-    let progress = output::progress();
-    let mut sampler = Sampler::new(tree, &survey.isolated, arguments.time / arguments.blocks)?;
-    let mut states = states::all(&verification.rules, arguments.ablate);
-    progress.count(u64::from(arguments.blocks) * states.len() as u64);
-    for block in 0..arguments.blocks {
+    wanted: &Plan,
+    (verification, toggle, progress): (&mut Verification, &mut Toggle, &Progress),
+) -> Result<(), Stopped> {
+    let mut sampler = Sampler::new(tree, &survey.isolated, wanted.sample())?;
+    let mut states = states::all(&verification.rules, wanted.ablate);
+    progress.count(u64::from(wanted.blocks) * states.len() as u64);
+    for block in 0..wanted.blocks {
         for state in order(&states, block) {
             if !states.contains(&state) {
                 continue; // given up within this block
@@ -213,7 +227,6 @@ fn blocks(
             progress.step();
         }
     }
-    progress.finish();
     verification.complete = true;
     Ok(())
 }

@@ -13,17 +13,26 @@ use super::states::State;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
+    /// Half of all wake-ups are not later.
     WakeupMedian,
+    /// 99 % are not later.
     WakeupP99,
+    /// 99.9 % are not later.
     WakeupP999,
+    /// None is later.
     WakeupMax,
+    /// Interrupts but those of the CPU's timer.
     Interrupts,
+    /// Interrupts of the CPU's timer.
     Timer,
+    /// Soft interrupts.
     Softirqs,
+    /// Context switches.
     Switches,
 }
 
 impl Figure {
+    /// In the order of the table.
     pub const ALL: [Figure; 8] = [
         Figure::WakeupMedian,
         Figure::WakeupP99,
@@ -90,27 +99,33 @@ pub enum Finding {
 /// One figure in two states.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
+    /// Which figure.
     pub figure: Figure,
     /// Median over the blocks; of the maximum, the largest.
     pub base: f64,
+    /// The same in the other state.
     pub other: f64,
     /// other / base of a latency, other - base (a second) of a count.
     pub effect: f64,
     /// Covers at least 95 %.
     pub interval: Option<(f64, f64)>,
+    /// Blocks in which both states were measured.
     pub blocks: usize,
+    /// What the interval says.
     pub finding: Finding,
 }
 
 /// What is lost without one rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RuleEffect {
+    /// The rule.
     pub rule: String,
     /// Without the rule against with it.
     pub effects: Vec<Effect>,
 }
 
 impl RuleEffect {
+    /// The effect on one figure, if it was measured.
     pub fn of(&self, figure: Figure) -> Option<&Effect> {
         self.effects.iter().find(|effect| effect.figure == figure)
     }

@@ -3,12 +3,9 @@
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use lab::host_verify::{Effect, Figure, Finding, RuleEffect, State, Verification};
 use measure::Histogram;
 use report::{EMULATED_MARK, EMULATED_MEANING, units};
-
-use super::effects::{Effect, Figure, Finding, RuleEffect};
-use super::results::Verification;
-use super::states::State;
 
 /// What of a rule is shown: the whole is in the file.
 const ABLATION: [Figure; 4] = [Figure::WakeupP99, Figure::WakeupMax, Figure::Interrupts, Figure::Switches];
@@ -231,9 +228,8 @@ fn align(table: &mut Table, columns: std::ops::RangeInclusive<usize>) {
 #[cfg(test)]
 mod tests {
     use host::tuning::Broken;
+    use lab::host_verify::{LeftOut, example, samples};
 
-    use super::super::record::example::samples;
-    use super::super::results::{LeftOut, example};
     use super::*;
 
     #[test]
