@@ -16,7 +16,7 @@
 //! - To add a cause of long latencies: `cause.rs` and `state.rs` in `worst/`, with a planted trace in `planted.rs`;
 //!   planted for real in `crates/tautline/tests/nested/kvm_worst.rs` and `kvm_worst_causes.rs`.
 //! - To change what is recorded of a latency, on either side: `events/selection.rs`; the host's watch:
-//!   `crates/tautline/src/kvm_command/worst/follow.rs`; the guest's: `worst/recorder.rs`, asked by `inside.rs`.
+//!   `crates/lab/src/traced/worst/follow.rs`; the guest's: `worst/recorder.rs`, asked by `inside.rs`.
 //! - To change how it is proved that interrupts reach a guest: `interrupts/judge.rs`.
 
 pub mod costs;

@@ -11,12 +11,14 @@
 #![forbid(unsafe_code)]
 
 pub mod asking;
+pub mod chains;
 pub mod compare;
 pub mod host_verify;
 mod launcher;
 mod origin;
 pub mod runner;
 mod stopped;
+pub mod traced;
 pub mod tracing;
 pub mod tti;
 

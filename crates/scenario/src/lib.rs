@@ -8,7 +8,7 @@
 //! # Where to change what
 //!
 //! - To change where a scenario's members run, or how a guest's clock is set against the host's:
-//!   `crates/tautline/src/scenario_command/chain.rs`, `crates/workload/src/chain/join.rs`; `crates/clocks/`.
+//!   `crates/lab/src/chains/chain.rs`, `crates/workload/src/chain/join.rs`; `crates/clocks/`.
 #![forbid(unsafe_code)]
 
 pub mod chain;

@@ -12,6 +12,8 @@
 
 pub mod ctl;
 pub mod host_verify;
+pub mod kvm;
 pub mod rfc2544;
+pub mod scenario;
 pub mod torture;
 pub mod tti;

@@ -20,10 +20,10 @@ type Redraw = fn(&Path, &Sink, Option<&Path>) -> anyhow::Result<Done>;
 /// Files that a page is drawn of, one at a time, by the schema of each.
 const REDRAWN: [(&str, Redraw); 6] = [
     (kvm::costs::SCHEMA, kvm_command::costs::show),
-    (kvm_command::path::SCHEMA, kvm_command::path::show),
-    (kvm_command::trace::SCHEMA, kvm_command::trace::show),
-    (kvm_command::worst::SCHEMA, kvm_command::worst::show),
-    (scenario_command::SCHEMA, scenario_command::show),
+    (lab::traced::path::SCHEMA, kvm_command::path::show),
+    (lab::traced::exits::SCHEMA, kvm_command::trace::show),
+    (lab::traced::worst::SCHEMA, kvm_command::worst::show),
+    (lab::chains::SCHEMA, scenario_command::show),
     (lab::tti::SCHEMA, tti_command::show),
 ];
 

@@ -1,13 +1,13 @@
 //! `tautline host verify`: what a plan's changes give here, measured in turns with the host as it was found.
 
 mod effects;
+mod plan;
 mod record;
 mod results;
 mod sampler;
 mod states;
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use host::tuning::rules::Takes;
 use host::tuning::{self, Audit, HostTree, Outcome, Picked, PutBack, Survey, Toggle};
@@ -17,6 +17,7 @@ use measure::Failure;
 
 use crate::Stopped;
 pub use effects::{Effect, Figure, Finding, RuleEffect};
+pub use plan::Plan;
 #[cfg(any(test, feature = "example"))]
 pub use record::example::samples;
 pub use record::{Events, Sample};
@@ -26,29 +27,6 @@ pub use results::{LeftOut, Verification};
 use sampler::Sampler;
 pub use states::State;
 use states::order;
-
-/// What is asked for.
-pub struct Plan {
-    /// The rules to verify; none are all that can be changed at run time.
-    pub rules: Vec<String>,
-    /// Rules whose hazard the user accepts.
-    pub accept: Vec<String>,
-    /// Each rule alone as well.
-    pub ablate: bool,
-    /// How long each state is measured, over all blocks.
-    pub time: Duration,
-    /// How often every state is set up afresh.
-    pub blocks: u32,
-    /// Where the values found are kept for undo.
-    pub journal: PathBuf,
-}
-
-impl Plan {
-    /// The length of one sample.
-    fn sample(&self) -> Duration {
-        self.time / self.blocks
-    }
-}
 
 /// Applies the plan, unless it is, measures in turns with the host as it was found, and leaves the host so. Of a run
 /// that the user interrupted, what was measured until then is there, not complete.

@@ -6,8 +6,8 @@ use measure::Failure;
 use measure::host_facts::HostFacts;
 use serde::{Deserialize, Serialize};
 
-use super::Plan;
 use super::effects::{Effect, RuleEffect, ablation, effects};
+use super::plan::Plan;
 use super::record::Sample;
 use super::states::State;
 use crate::Origin;

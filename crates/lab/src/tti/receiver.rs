@@ -12,6 +12,7 @@ use linux::interrupt;
 use measure::Failure;
 use pv_sched::{Daemon, Hints, Vcpu};
 use ticks::doorbell::{Peer, Server};
+use ticks::receiver::Received;
 use ticks::source::{self, Sent};
 use ticks::stages::Host;
 use ticks::{HINTS_AT, PAGE_BYTES, Page};
@@ -22,6 +23,7 @@ use super::job::Job;
 use super::row::Outcome;
 use super::stages::{self, HostTrace};
 use crate::Launcher;
+use crate::asking::{Asking, NoAnswer};
 use crate::tracing::Made;
 
 /// How long a start may take until the agent answers.
@@ -89,10 +91,7 @@ impl<'a> Receiver<'a> {
         } else {
             (place.start(&start)?, FarEnd::Process(socket, server))
         };
-        match hear(&mut running, name, START_LIMIT)? {
-            Reply::Ready { .. } => {}
-            _ => return Err(odd(name)),
-        }
+        running.greeting(&agent_in(name), START_LIMIT)?;
         // A guest has one CPU, by its own number.
         let cpu = if is_guest { 0 } else { cpu };
         Ok(Receiver {
@@ -125,9 +124,8 @@ impl<'a> Receiver<'a> {
                 }
                 // The agent knows why it did not come.
                 Err(silent) => {
-                    let told = hear(&mut self.running, &self.name, Duration::from_secs(1));
-                    return Err(match told {
-                        Ok(Reply::Failed(failure)) => failure,
+                    return Err(match self.hear(Duration::from_secs(1)) {
+                        Err(NoAnswer::Refused(failure)) => failure,
                         _ => silent,
                     });
                 }
@@ -141,11 +139,10 @@ impl<'a> Receiver<'a> {
         let (source, sent) = send(&self.page, peer, job);
         let raised = daemon.and_then(|daemon| daemon.end().pop());
         let trace = trace.map(HostTrace::stop).transpose();
-        let heard = hear(&mut self.running, &self.name, GRACE);
-        let (sent, received) = match (sent, heard) {
-            (Ok(sent), Ok(Reply::Ticks(received))) => (sent, *received),
-            (_, Ok(Reply::Failed(failure))) | (Err(failure), _) | (_, Err(failure)) => return Err(failure),
-            (Ok(_), Ok(_)) => return Err(odd(&self.name)),
+        let (sent, received) = match (sent, self.hear(GRACE)) {
+            (Ok(sent), Ok(received)) => (sent, received),
+            (_, Err(NoAnswer::Refused(failure))) | (Err(failure), _) => return Err(failure),
+            (Ok(_), Err(reason)) => return Err(reason.into()),
         };
         let threads =
             Target::find(self.running.process_id()).map(|target| target.threads).unwrap_or_default();
@@ -190,9 +187,15 @@ impl<'a> Receiver<'a> {
             cpus: vec![self.cpu],
             limit_ms: (length + GRACE).as_millis() as u64,
         });
-        let sent = self.running.channel().send(request.to_line().trim_end(), START_LIMIT);
-        sent.map_err(|error| {
-            self.running.explain(&format!("asking the agent in {}", self.name), &error, "see its last output")
+        Ok(self.running.send(&agent_in(&self.name), &request, START_LIMIT)?)
+    }
+
+    /// Waits for what the agent has received.
+    fn hear(&mut self, limit: Duration) -> Result<Received, NoAnswer> {
+        let doing = format!("waiting for {}", agent_in(&self.name));
+        self.running.hear(&doing, limit, |reply| match reply {
+            Reply::Ticks(received) => Some(*received),
+            _ => None,
         })
     }
 }
@@ -223,17 +226,11 @@ fn vcpu(qemu: u32) -> Result<i32, Failure> {
     id.ok_or_else(|| failed(format!("process {qemu} has no thread `CPU 0/…`")))
 }
 
-fn hear(running: &mut Running, name: &str, limit: Duration) -> Result<Reply, Failure> {
-    let remedy = "see its last output";
-    let doing = format!("waiting for the agent in {name}");
-    let line = running.channel().receive(limit).map_err(|error| running.explain(&doing, &error, remedy))?;
-    Reply::parse(&line).map_err(|error| Failure::new(doing, error, remedy))
+/// What errors call the agent in an environment.
+fn agent_in(name: &str) -> String {
+    format!("the agent in {name}")
 }
 
 fn panicked(doing: &str) -> Failure {
     Failure::new(doing, "its thread panicked", "report it")
-}
-
-fn odd(name: &str) -> Failure {
-    Failure::new(format!("asking the agent in {name}"), "it answered another question", "report it")
 }

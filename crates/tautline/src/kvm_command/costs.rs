@@ -1,14 +1,10 @@
 //! `tautline kvm costs`.
 
-use std::fmt::Write;
 use std::path::Path;
 
-use anyhow::Context;
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
-use kvm::costs::{self, Cost, Costs, SCHEMA, Settings};
-use linux::interrupt;
-use measure::host_facts::HostFacts;
-use report::html::figures::{self, Figures};
+use kvm::costs::Settings;
+use lab::traced::costs;
+use tables::kvm::costs::{page, text};
 
 use crate::cli::KvmCosts;
 use crate::cpu_list;
@@ -19,37 +15,8 @@ use crate::output::{self, Sink};
 pub fn run(arguments: &KvmCosts) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
     let settings = Settings { samples: arguments.samples as usize, cpus: cpus(arguments)? };
-
-    let started = time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?;
-    let progress = output::progress();
-    progress.doing("starting a guest");
-    let accelerator = environment::vm::kvm_name();
     output::catch_interrupts()?;
-    let measured = costs::measure(&settings, |row| {
-        if row.id == costs::ROWS[0].id {
-            progress.count(costs::ROWS.len() as u64);
-        } else {
-            progress.step();
-        }
-        progress.doing(row.title);
-    });
-    progress.finish();
-    if measured.is_err() {
-        interrupt::check()?;
-    }
-    let (prepared, rows) = measured.with_context(|| format!("/dev/kvm ({accelerator})"))?;
-    let costs = Costs {
-        schema: SCHEMA.into(),
-        tautline: env!("CARGO_PKG_VERSION").into(),
-        started,
-        host: HostFacts::gather(),
-        accelerator,
-        emulated: prepared.emulated,
-        settings: costs::kvm_settings(),
-        tsc_khz: prepared.tsc_khz,
-        alignment: prepared.alignment,
-        rows,
-    };
+    let costs = costs::measure(&settings, &output::progress()).map_err(exit::early)?;
     sink.put(|width, _| text(&costs, width), || Ok(serde_json::to_string(&costs)?))?;
     exit::unless_interrupted(Done::Whole)
 }
@@ -63,136 +30,7 @@ fn cpus(arguments: &KvmCosts) -> anyhow::Result<[usize; 2]> {
     }
 }
 
-const HEADER: [&str; 8] = ["ns", "p50", "p99", "max", "ticks", "n", "vmexit", "ARM study"];
-const LEGEND: &str = "ticks: the median in ticks of the TSC. vmexit: the test of kvm-unit-tests that times the same. \
-    ARM study: the closest row of \"ARM Virtualization: Performance and Architectural Implications\". Each row includes \
-    its two time stamps, the first row.";
-
 /// Draws a file again, as text and as a page.
 pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Done> {
-    let page = |costs: &Costs| figures::render(&drawn(costs));
     crate::show::redraw(file, "kvm costs", sink, html, text, page)
-}
-
-/// What a person reads.
-fn text(costs: &Costs, width: usize) -> String {
-    let mut text = String::new();
-    let host = &costs.host;
-    let _ = writeln!(text, "{}, {}; kernel {}", costs.accelerator, host.cpu_model, host.kernel);
-    let _ = writeln!(text, "{}", settings(costs));
-    remarks(costs).iter().for_each(|remark| _ = writeln!(text, "{remark}"));
-    let mut table = Table::new();
-    table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(width.min(usize::from(u16::MAX)) as u16);
-    table.set_header(HEADER);
-    table.add_rows(costs.rows.iter().filter_map(row));
-    for column in table.column_iter_mut().skip(1).take(5) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    let _ = writeln!(text, "\n{table}");
-    failures(costs).for_each(|failure| _ = writeln!(text, "{failure}"));
-    let _ = writeln!(text, "{LEGEND}");
-    text
-}
-
-/// The page.
-fn drawn(costs: &Costs) -> Figures {
-    let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let mut facts = vec![
-        fact("accelerator", &costs.accelerator),
-        fact("CPU", &costs.host.cpu_model),
-        fact("kernel", &costs.host.kernel),
-        fact("settings", &settings(costs)),
-        fact("begun", &costs.started),
-    ];
-    facts.extend(remarks(costs).into_iter().map(|remark| ("note".into(), remark)));
-    Figures {
-        title: "What virtualization costs here: exits, interrupts, faults".into(),
-        facts,
-        tables: vec![figures::Table {
-            title: "Unit costs".into(),
-            headings: HEADER.map(str::to_owned).to_vec(),
-            rows: costs.rows.iter().filter_map(row).map(Vec::from).collect(),
-            notes: failures(costs).chain([LEGEND.into()]).collect(),
-        }],
-        plots: Vec::new(),
-    }
-}
-
-fn settings(costs: &Costs) -> String {
-    let settings = costs.settings.iter().map(|(name, value)| format!("{name}={value}"));
-    settings.collect::<Vec<_>>().join(" ")
-}
-
-/// What the figures are worth.
-fn remarks(costs: &Costs) -> Vec<String> {
-    let emulated = "Emulated CPU: these figures show that each path works, never how fast it is.";
-    let mut remarks = Vec::from_iter(costs.emulated.then(|| emulated.to_owned()));
-    remarks.push(match &costs.alignment {
-        Some(alignment) => format!(
-            "Clocks of host and guest: off by at most {} ns ({} exchanges); no effect preceded its cause, or its row \
-             says so.",
-            costs::results::nanoseconds(alignment.error_bound(), costs.tsc_khz),
-            alignment.exchanges,
-        ),
-        None => "Clocks of host and guest drift against each other; rows across both are missing.".into(),
-    });
-    remarks
-}
-
-/// Rows that could not be measured.
-fn failures(costs: &Costs) -> impl Iterator<Item = String> {
-    costs.rows.iter().filter_map(|cost| Some(format!("{}: {}", cost.id, cost.failure.as_ref()?)))
-}
-
-fn row(cost: &Cost) -> Option<[String; 8]> {
-    let latency = cost.latency.as_ref()?;
-    let quantile = |quantile| latency.quantile_ns(quantile).to_string();
-    let name = |name: &Option<String>| name.clone().unwrap_or_default();
-    Some([
-        cost.id.clone(),
-        quantile(0.5),
-        quantile(0.99),
-        latency.max_ns().to_string(),
-        cost.median_ticks.unwrap_or(0).to_string(),
-        latency.count().to_string(),
-        name(&cost.vmexit),
-        name(&cost.arm),
-    ])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use measure::Failure;
-
-    #[test]
-    fn rows_and_why_others_are_missing_are_in_the_text_and_on_the_page() {
-        let [first, second] = [&costs::ROWS[0], &costs::ROWS[1]];
-        let costs = Costs {
-            schema: SCHEMA.into(),
-            tautline: String::new(),
-            started: String::new(),
-            host: HostFacts::gather(),
-            accelerator: "kvm-svm <nested>".into(),
-            emulated: true,
-            settings: vec![("kvm.halt_poll_ns".into(), "0".into())],
-            tsc_khz: 1_000_000,
-            alignment: None,
-            rows: vec![
-                Cost::new(first, Ok(vec![4711]), 1_000_000),
-                Cost::new(
-                    second,
-                    Err(Failure::new("asking", "the kernel refused", "boot another")),
-                    1_000_000,
-                ),
-            ],
-        };
-        let (text, page) = (text(&costs, 120), figures::render(&drawn(&costs)));
-        for shown in [first.id, "4711", "the kernel refused", "Emulated CPU", "drift", "kvm.halt_poll_ns=0"] {
-            assert!(text.contains(shown) && page.contains(shown), "{shown} in {text} and {page}");
-        }
-        assert!(page.contains("kvm-svm &lt;nested&gt;"));
-    }
 }

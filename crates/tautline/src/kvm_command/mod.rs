@@ -2,7 +2,6 @@
 
 pub mod costs;
 pub mod path;
-mod record;
 pub mod trace;
 pub mod worst;
 

@@ -3,6 +3,7 @@
 use environment::Spec;
 use environment::spec::{SpecError, split_list};
 use environment::vm::Machine;
+use lab::chains::Job;
 use scenario::Description;
 use scenario::description::BUILT_IN;
 
@@ -10,49 +11,29 @@ use crate::cli::Scenario;
 use crate::cpu_list;
 use crate::exit::Usage;
 
-/// What is the same for all trials.
-pub struct Job {
-    pub description: Description,
-    pub environments: Vec<(String, Spec)>,
-    /// One trial with so many; otherwise a search.
-    pub users: Option<u32>,
-    /// Ticks of a trial.
-    pub ticks: u64,
-    pub repeat: u32,
-    pub missed_per_thousand: u32,
-    pub within_percent: u32,
-    /// Where members and switch run.
-    pub cpus: Vec<usize>,
-    /// Whether members bind themselves to these.
-    pub is_bound: bool,
-    pub priority: Option<i32>,
-}
-
-impl Job {
-    /// Reads and checks the arguments; changes nothing.
-    pub fn from_arguments(arguments: &Scenario) -> anyhow::Result<Self> {
-        let mut description = describe(arguments)?;
-        let load = &mut description.load;
-        let set = |field: &mut u32, value: Option<u32>| *field = value.unwrap_or(*field);
-        set(&mut load.cells, arguments.cells);
-        set(&mut load.bytes, arguments.bytes);
-        set(&mut load.workers, arguments.workers);
-        set(&mut load.users, arguments.users);
-        set(&mut description.deadline_us, arguments.deadline.map(|deadline| deadline.as_micros() as u32));
-        description.check().map_err(|error| Usage(error.to_string()))?;
-        Ok(Job {
-            ticks: (arguments.time.as_nanos() / description.interval().as_nanos()).max(1) as u64,
-            environments: environments(&arguments.environments)?,
-            users: arguments.users,
-            repeat: arguments.repeat,
-            missed_per_thousand: arguments.missed_per_thousand,
-            within_percent: arguments.within,
-            cpus: cpu_list::read("--cpus", arguments.cpus.as_deref())?,
-            is_bound: arguments.cpus.is_some(),
-            priority: arguments.priority.map(i32::from),
-            description,
-        })
-    }
+/// Reads and checks the arguments; changes nothing.
+pub fn read(arguments: &Scenario) -> anyhow::Result<Job> {
+    let mut description = describe(arguments)?;
+    let load = &mut description.load;
+    let set = |field: &mut u32, value: Option<u32>| *field = value.unwrap_or(*field);
+    set(&mut load.cells, arguments.cells);
+    set(&mut load.bytes, arguments.bytes);
+    set(&mut load.workers, arguments.workers);
+    set(&mut load.users, arguments.users);
+    set(&mut description.deadline_us, arguments.deadline.map(|deadline| deadline.as_micros() as u32));
+    description.check().map_err(|error| Usage(error.to_string()))?;
+    Ok(Job {
+        ticks: (arguments.time.as_nanos() / description.interval().as_nanos()).max(1) as u64,
+        environments: environments(&arguments.environments)?,
+        users: arguments.users,
+        repeat: arguments.repeat,
+        missed_per_thousand: arguments.missed_per_thousand,
+        within_percent: arguments.within,
+        cpus: cpu_list::read("--cpus", arguments.cpus.as_deref())?,
+        is_bound: arguments.cpus.is_some(),
+        priority: arguments.priority.map(i32::from),
+        description,
+    })
 }
 
 fn describe(arguments: &Scenario) -> anyhow::Result<Description> {

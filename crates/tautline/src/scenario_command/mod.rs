@@ -1,32 +1,18 @@
 //! `tautline scenario`: how many users a chain of programs serves in time, environment beside environment.
 
-mod chain;
 mod job;
-mod page;
-mod results;
-mod rounds;
-mod table;
-mod users;
-mod view;
 
 use std::io::Write;
-use std::sync::Arc;
+use std::path::Path;
 
 use anyhow::Context;
-use environment::{Agent, Janitor};
+use lab::{Launcher, chains};
 use linux::interrupt::{self, Interrupted};
 use scenario::description::BUILT_IN;
 
 use crate::cli::Scenario;
 use crate::exit::Done;
 use crate::output::{self, Sink};
-use job::Job;
-use lab::Origin;
-pub use page::show;
-use results::Results;
-
-/// The schema of this version's files.
-pub const SCHEMA: &str = "tautline-scenario/1";
 
 /// Runs the command.
 pub fn run(arguments: &Scenario) -> anyhow::Result<Done> {
@@ -36,22 +22,13 @@ pub fn run(arguments: &Scenario) -> anyhow::Result<Done> {
         return Ok(Done::Whole);
     }
     let sink = Sink::open(&arguments.results_to)?;
-    let job = Job::from_arguments(arguments)?;
+    let job = job::read(arguments)?;
     output::catch_interrupts()?;
-    let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
-    let janitor = Arc::new(Janitor::start(&binary)?);
-    let agent = Agent { binary, arguments: vec![workload::agent::ARGUMENT.into()], files: Vec::new() };
-    let origin = Origin::now(SCHEMA)?;
-    let environments = rounds::run(&job, &agent, &janitor);
-    let results = Results {
-        origin,
-        description: job.description,
-        ticks: job.ticks,
-        missed_per_thousand: job.missed_per_thousand,
-        is_search: job.users.is_none(),
-        environments,
-    };
-    sink.put(|width, _| table::text(&results, width), || Ok(serde_json::to_string(&results)?))?;
+    let launcher = Launcher::new(Vec::new())?;
+    let progress = output::progress();
+    let results = chains::run(&job, &launcher, &progress, &output::remark)?;
+    progress.finish();
+    sink.put(|width, _| tables::scenario::text(&results, width), || Ok(serde_json::to_string(&results)?))?;
     if interrupt::is_set() {
         return Err(anyhow::Error::new(Interrupted).context("what was gathered until then is shown above"));
     }
@@ -64,4 +41,9 @@ pub fn run(arguments: &Scenario) -> anyhow::Result<Done> {
         .flat_map(|environment| environment.outcome.iter())
         .all(|runs| runs.iter().all(|run| run.trials.iter().all(|trial| trial.is_in_time)));
     Ok(if results.is_search || all_in_time { Done::Whole } else { Done::ThresholdExceeded })
+}
+
+/// Draws a file again, as text and as a page.
+pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Done> {
+    crate::show::redraw(file, "scenario", sink, html, tables::scenario::text, tables::scenario::page)
 }

@@ -4,8 +4,9 @@ use crate::search::rfc2544::{BackToBackPlan, Burst, BurstInput, back_to_back};
 use crate::search::{Load, Progress};
 
 use super::bench::{Bench, unless_interrupted};
+use super::job::BurstJob;
+use super::run_error::RunError;
 use super::search::result;
-use super::{BurstJob, RunError};
 
 /// How much of the rate that the generator reached it is asked to hold.
 const HELD: f64 = 0.8;

@@ -9,13 +9,11 @@ use crate::recorder::Recorder;
 use crate::search::{Budget, Load, Measured};
 use linux::interrupt;
 
-use super::{Job, RunError};
+use super::job::Job;
+use super::run_error::RunError;
 
 /// Trials that are repeated at one load before the search gives up on a disturbed machine.
 pub(super) const ATTEMPTS: NonZeroU32 = NonZeroU32::new(8).unwrap();
-
-/// The lowest rate that is looked for, frames per second.
-pub const LEAST_FPS: u64 = 100;
 
 /// A path with frames on it, and what is to be done with it.
 pub(super) struct Bench<'a, 'p> {

@@ -2,8 +2,8 @@
 use crate::search::rfc2544::{FrameLoss, FrameLossPlan, Step};
 use crate::search::{Load, Progress, run};
 
-use super::RunError;
 use super::bench::Bench;
+use super::run_error::RunError;
 use super::search::described;
 
 /// RFC 2544 section 26.3, from the most that is offered downwards.

@@ -67,6 +67,9 @@ pub const SOFTWARE_TAP: &str = "software: TAP";
 /// RFC 2544 section 24.
 pub const FULL_TRIAL: Duration = Duration::from_secs(60);
 
+/// The lowest rate that is looked for, frames per second.
+pub const LEAST_FPS: u64 = 100;
+
 /// Undisturbed trials for the maximum.
 pub(super) const MAXIMUM_TRIALS: NonZeroU32 = NonZeroU32::new(3).unwrap();
 

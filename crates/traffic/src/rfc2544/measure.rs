@@ -9,9 +9,10 @@ use crate::search::{Load, SearchRange, kept};
 use crate::trial::{LaneOutcome, TrialOutcome, is_late};
 use measure::Histogram;
 
-use super::bench::{ATTEMPTS, Bench, LEAST_FPS, unless_interrupted};
-use super::job::MAXIMUM_TRIALS;
-use super::{Job, RunError, back_to_back, frame_loss, search};
+use super::bench::{ATTEMPTS, Bench, unless_interrupted};
+use super::job::{Job, LEAST_FPS, MAXIMUM_TRIALS};
+use super::run_error::RunError;
+use super::{back_to_back, frame_loss, search};
 
 /// Percent of the throughput at which latency is measured. Not at all of it, as RFC 2544 section 26.2 asks: there a
 /// software device's queues are full whenever anybody pauses, and the generator is at its own limit.

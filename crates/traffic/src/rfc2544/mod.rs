@@ -5,61 +5,21 @@ mod bench;
 mod frame_loss;
 mod job;
 mod measure;
+mod run_error;
 mod search;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
 
-use linux::interrupt::{self, Interrupted};
+use linux::interrupt;
 use port::Port;
 
 use crate::path::{Path, Topology};
 use crate::recorder::Recorder;
 use crate::results::{Run, SCHEMA};
-use crate::rig::{RigError, TestRig};
-use crate::search::mlr::GoalError;
-pub use bench::LEAST_FPS;
-pub use job::{BurstJob, FULL_TRIAL, Job, Method, SOFTWARE_TAP};
-
-/// Why a run ended early.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The user interrupted.
-    #[error(transparent)]
-    Interrupted(#[from] Interrupted),
-    /// A port failed, or no peer came.
-    #[error(transparent)]
-    Rig(#[from] RigError),
-    /// The trial's length is no goal of a search.
-    #[error(transparent)]
-    Goal(#[from] GoalError),
-    /// The results could not be kept.
-    #[error(transparent)]
-    Save(#[from] ::measure::SaveError),
-    /// Nothing forwards between the ports.
-    #[error(
-        "no frame of {mix} bytes came back within {waited_s} s; see that the switch forwards between the ports \
-         (both must be up, and take frames of this length)"
-    )]
-    NothingCameBack {
-        /// The size or mix.
-        mix: String,
-        /// For how long it was waited.
-        waited_s: u64,
-    },
-    /// The device takes next to nothing.
-    #[error("no rate between {LEAST_FPS} and {most} frames/s to search in")]
-    NoRange {
-        /// The most that may be offered.
-        most: u64,
-    },
-    /// There was no trial to take the maximum of.
-    #[error("no trial for the maximum")]
-    NoTrial,
-    /// A share of the throughput is less than a frame a second.
-    #[error("no latency at 0 frames/s")]
-    NoLoad,
-}
+use crate::rig::TestRig;
+pub use job::{BurstJob, FULL_TRIAL, Job, LEAST_FPS, Method, SOFTWARE_TAP};
+pub use run_error::RunError;
 
 /// What stands in a file beside what is measured.
 pub struct Begun {

@@ -8,7 +8,8 @@ use crate::search::{
 
 use super::bench::Bench;
 use super::job::MAXIMUM_TRIALS;
-use super::{Method, RunError};
+use super::job::Method;
+use super::run_error::RunError;
 
 /// {Goal Initial Trial Duration} of RFC 9971.
 const MLR_INITIAL_TRIAL: Duration = Duration::from_secs(1);

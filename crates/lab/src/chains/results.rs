@@ -5,19 +5,23 @@ use scenario::Description;
 use scenario::chain::{Ended, Outcome};
 use serde::{Deserialize, Serialize};
 
-use lab::Origin;
+use crate::Origin;
 
 /// What is written.
 #[derive(Serialize, Deserialize)]
 pub struct Results {
+    /// Where the file comes from.
     #[serde(flatten)]
     pub origin: Origin,
+    /// The scenario, as it ran.
     pub description: Description,
     /// Of each trial.
     pub ticks: u64,
+    /// Ticks of 1000 that may be missed by users that fit.
     pub missed_per_thousand: u32,
     /// Whether it was searched for how many users fit.
     pub is_search: bool,
+    /// In their order.
     pub environments: Vec<Environment>,
 }
 
@@ -41,13 +45,6 @@ pub struct Environment {
     pub is_emulated: bool,
     /// Its searches, or why there is none.
     pub outcome: Result<Vec<Run>, Failure>,
-}
-
-impl Environment {
-    /// Its name, with the mark of an emulated CPU.
-    pub fn marked(&self) -> String {
-        format!("{}{}", self.name, if self.is_emulated { report::EMULATED_MARK } else { "" })
-    }
 }
 
 /// One search, or one trial.

@@ -5,21 +5,19 @@ use kvm::trace::overhead::Overhead;
 use kvm::trace::statistics::Count;
 use serde::{Deserialize, Serialize};
 
+use super::record::Heading;
+
 /// What is written.
 #[derive(Serialize, Deserialize)]
 pub struct Trace {
-    pub schema: String,
-    pub tautline: String,
-    pub started: String,
-    pub host: measure::host_facts::HostFacts,
-    pub accelerator: String,
-    /// Whether the CPU is an emulated one.
-    #[serde(default)]
-    pub emulated: bool,
-    pub pid: u32,
+    /// Where the file comes from, and whose guest was traced.
+    #[serde(flatten)]
+    pub heading: Heading,
     /// How it was counted.
     pub method: String,
+    /// For how long.
     pub seconds: f64,
+    /// Exits by reason, and where the time went.
     #[serde(flatten)]
     pub times: Times,
     /// What tracing itself cost.

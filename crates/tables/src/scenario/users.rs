@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use lab::chains::{Environment, Results, Run, Trial};
 use measure::median_interval;
 use measure::statistics::median;
 use report::html::figures::Table;
 
-use super::results::{Environment, Results, Run, Trial};
+use super::mark::marked;
 
 /// A row for each number of users that was tried anywhere, a column for each environment.
 pub fn table(results: &Results, ran: &[(&Environment, &[Run])]) -> Table {
-    let names = ran.iter().map(|(environment, _)| environment.marked());
+    let names = ran.iter().map(|(environment, _)| marked(environment));
     let mut table = Table {
         title: "Users by environment".into(),
         headings: std::iter::once("users of a cell".into()).chain(names).collect(),

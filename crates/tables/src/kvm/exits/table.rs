@@ -3,10 +3,8 @@
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-
 use kvm::trace::Times;
-
-use super::written::Trace;
+use lab::traced::exits::Trace;
 
 /// All of it.
 pub fn text(trace: &Trace) -> String {
@@ -30,17 +28,17 @@ pub fn text(trace: &Trace) -> String {
 }
 
 /// Of whom, for how long, by what; and what to know of its figures.
-pub fn heading(trace: &Trace) -> Vec<String> {
+pub(super) fn heading(trace: &Trace) -> Vec<String> {
     let headline = format!(
         "Process {}, {}: exits in {:.2} s, counted by {}",
-        trace.pid, trace.accelerator, trace.seconds, trace.method
+        trace.heading.pid, trace.heading.accelerator, trace.seconds, trace.method
     );
     let emulated = "Emulated CPU: counts are real; times show that each path works, never how fast it is.";
-    [Some(headline), trace.emulated.then(|| emulated.into())].into_iter().flatten().collect()
+    [Some(headline), trace.heading.emulated.then(|| emulated.into())].into_iter().flatten().collect()
 }
 
 /// Lines below the tables: what tracing cost, what is missing.
-pub fn notes(trace: &Trace) -> Vec<String> {
+pub(super) fn notes(trace: &Trace) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(overhead) = &trace.overhead {
         let exits = trace.times.reasons.iter().map(|reason| reason.count).sum();

@@ -1,20 +1,17 @@
 //! `tautline kvm worst`.
 
-mod follow;
-mod inside;
-mod report;
+use std::path::Path;
 
 use anyhow::Context;
 use kvm::events::Target;
 use kvm::worst::{Budget, Checked, Watched};
+use lab::traced::Heading;
+use lab::traced::worst::{self, Report, SCHEMA, Watch};
+use tables::kvm::worst::{page, text};
 
-use super::record::Heading;
 use crate::cli::{KvmWorst, WatchedLatency};
 use crate::exit::{self, Done, Usage};
 use crate::output::{self, Sink};
-use follow::Watch;
-use report::Report;
-pub use report::{SCHEMA, show};
 
 /// Runs the command.
 pub fn run(arguments: &KvmWorst) -> anyhow::Result<Done> {
@@ -35,18 +32,30 @@ pub fn run(arguments: &KvmWorst) -> anyhow::Result<Done> {
             Usage(format!("--watch user-space: the guest alone knows its user space; {remedy}")).into()
         );
     }
-    let found = follow::follow(&Watch { target: &target, watched, time: arguments.time, guest })?;
+    let found = worst::follow(&Watch {
+        target: &target,
+        watched,
+        time: arguments.time,
+        guest,
+        progress: &output::progress(),
+        remark: &output::remark,
+    })?;
     let limits: Vec<Checked> = budget.map_or_else(Vec::new, |budget| {
         let check = |stage: &Watched| budget.check(*stage, found.of(*stage).histogram());
         Watched::ALL.iter().flat_map(check).collect()
     });
     let report = Report::new(heading, watched, &found, limits);
-    sink.put(|_, _| report.text(), || Ok(serde_json::to_string(&report)?))?;
+    sink.put(|_, _| text(&report), || Ok(serde_json::to_string(&report)?))?;
     exit::unless_interrupted(if report.holds() { Done::Whole } else { Done::ThresholdExceeded })
 }
 
-fn read(file: &std::path::Path) -> anyhow::Result<Budget> {
+fn read(file: &Path) -> anyhow::Result<Budget> {
     let text =
         std::fs::read_to_string(file).with_context(|| format!("reading the budget {}", file.display()))?;
     toml::from_str(&text).map_err(|error| Usage(format!("{}: {error}", file.display())).into())
+}
+
+/// Draws a file again, as text and as a page.
+pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Done> {
+    crate::show::redraw(file, "kvm worst", sink, html, |report, _| text(report), page)
 }

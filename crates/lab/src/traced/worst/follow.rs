@@ -4,15 +4,15 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use environment::Janitor;
 use kvm::events::{Arrived, FlightRecorder, Pipe, Rate, Selection, Target, Trace};
 use kvm::worst::{Fit, Follower, Frozen, GuestSide, Kept, Latency, Span, Watched, joined};
 use linux::interrupt;
+use linux::progress::Progress;
+use measure::Failure;
 
 use super::inside::Inside;
-use crate::output;
-use lab::tracing::Made;
+use crate::Launcher;
+use crate::tracing::Made;
 
 /// Between two looks at what came. The flight recorder's buffers hold far more.
 const LOOK: Duration = Duration::from_millis(20);
@@ -33,12 +33,18 @@ const HOST_STAGES: [Watched; 2] = [Watched::WakeUp, Watched::Interrupt];
 
 /// What is to be watched.
 pub struct Watch<'a> {
+    /// Its process and threads.
     pub target: &'a Target,
     /// The latency whose longest is looked into.
     pub watched: Watched,
+    /// For how long.
     pub time: Duration,
     /// Where the guest's agent is.
     pub guest: Option<&'a Path>,
+    /// What is being done.
+    pub progress: &'a Progress,
+    /// Is told why the guest's side ended.
+    pub remark: &'a dyn Fn(&str),
 }
 
 /// All stages, whichever is watched: a budget may have limits for each.
@@ -75,10 +81,12 @@ impl Found {
 }
 
 /// Until the time is over, the process has ended, or SIGINT.
-pub fn follow(watch: &Watch<'_>) -> anyhow::Result<Found> {
+///
+/// # Errors
+/// The kernel refuses a trace, or the guest's agent is not there.
+pub fn follow(watch: &Watch<'_>) -> Result<Found, Failure> {
     let tracefs = kvm::trace::tracefs()?;
-    let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
-    let janitor = Janitor::start(&binary)?;
+    let Launcher { janitor, .. } = Launcher::new(Vec::new())?;
     let mut made = Made::by(&janitor);
     let (first, second, third) =
         (made.instance(&tracefs)?, made.instance(&tracefs)?, made.instance(&tracefs)?);
@@ -93,7 +101,7 @@ pub fn follow(watch: &Watch<'_>) -> anyhow::Result<Found> {
     let process = Path::new("/proc").join(target.pid.to_string());
     let mut arrived = Vec::new();
     let start = Instant::now();
-    let progress = output::progress();
+    let progress = watch.progress;
     progress.doing(format!("watching process {}; Ctrl-C ends it", target.pid));
     loop {
         found.elapsed = start.elapsed();
@@ -184,12 +192,16 @@ impl Both {
     }
 
     /// An answer of the guest, if it has one. One that fails ends its side, and what was found so far stays.
-    fn hear<T>(&mut self, question: impl FnOnce(&mut Inside) -> anyhow::Result<T>) -> Option<T> {
+    fn hear<T>(
+        &mut self,
+        watch: &Watch<'_>,
+        question: impl FnOnce(&mut Inside) -> Result<T, Failure>,
+    ) -> Option<T> {
         match question(self.inside.as_mut()?) {
             Ok(answer) => Some(answer),
             Err(error) => {
                 if !interrupt::is_set() {
-                    output::remark(&format!("the guest's side ends here: {error:#}"));
+                    (watch.remark)(&format!("the guest's side ends here: {error}"));
                 }
                 self.inside = None;
                 None
@@ -208,7 +220,7 @@ impl Both {
             return;
         }
         self.asked = Instant::now();
-        let Some((arrivals, lost)) = self.hear(Inside::news) else { return };
+        let Some((arrivals, lost)) = self.hear(watch, Inside::news) else { return };
         self.lost = self.lost.saturating_add(lost);
         // The kernel merges its CPUs' events as they come.
         self.delivered.sort_by_key(|latency| latency.ended);
@@ -234,10 +246,10 @@ impl Both {
     }
 
     /// Freezes the host's trace, asks the guest for its part, and looks into what they hold.
-    fn look(&mut self, kept: &mut Kept, watch: &Watch<'_>) -> anyhow::Result<()> {
+    fn look(&mut self, kept: &mut Kept, watch: &Watch<'_>) -> Result<(), Failure> {
         let host = self.flight.freeze()?;
         let wanted = self.wanted(kept, &host);
-        let guest = self.hear(|inside| inside.around(&wanted, MARGIN_NS));
+        let guest = self.hear(watch, |inside| inside.around(&wanted, MARGIN_NS));
         if guest.is_none() && watch.watched == Watched::UserSpace {
             return Ok(());
         }

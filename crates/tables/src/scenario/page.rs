@@ -1,25 +1,21 @@
-//! `report` of a file that `scenario` wrote.
+//! The page of a run.
 
-use std::path::Path;
-
+use lab::chains::{Environment, Results, Run};
 use measure::Unit;
 use report::html::figures::{self, Figures, Plot};
 
-use super::results::{Environment, Results, Run};
+use super::mark::marked;
+use super::users;
 use super::view::View;
-use super::{table, users};
-use crate::exit::Done;
-use crate::output::Sink;
 
-/// Draws a file again, as text and as a page.
-pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Done> {
-    let page = |results: &Results| figures::render(&drawn(results));
-    crate::show::redraw(file, "scenario", sink, html, table::text, page)
+/// One self-contained page.
+pub fn page(results: &Results) -> String {
+    figures::render(&drawn(results))
 }
 
 fn drawn(results: &Results) -> Figures {
     let View { load, users, stages } = View::of(results);
-    let line = |(environment, runs): (&Environment, &[Run])| (environment.marked(), users::curve(runs));
+    let line = |(environment, runs): (&Environment, &[Run])| (marked(environment), users::curve(runs));
     Figures {
         title: format!("How many users fit? {}", results.description.title),
         facts: vec![

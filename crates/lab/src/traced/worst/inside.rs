@@ -1,13 +1,14 @@
 //! The guest's side: its agent records too, behind a serial port of the guest.
 
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
 use environment::Channel;
 use kvm::events::{Kind, Rate, Trace};
 use kvm::worst::{Arrival, Latency, Offsets, Span};
+use measure::Failure;
 use workload::protocol::{Recording, Reply, Request};
 
 /// An agent that has not answered by then is not there.
@@ -26,14 +27,15 @@ pub struct Inside {
 
 impl Inside {
     /// Starts the recorder of the agent behind a socket.
-    pub fn start(socket: &Path, pid: u32, rate: Rate) -> anyhow::Result<Self> {
+    pub fn start(socket: &Path, pid: u32, rate: Rate) -> Result<Self, Failure> {
         let offsets = Offsets::of(pid)?;
-        let doing = || {
-            format!("connecting to the guest's agent at {}; is it QEMU's -chardev socket?", socket.display())
+        let failed = |error: io::Error| {
+            let tried = format!("connecting to the guest's agent at {}", socket.display());
+            Failure::new(tried, error, "name QEMU's -chardev socket")
         };
-        let stream = UnixStream::connect(socket).with_context(doing)?;
-        let other = stream.try_clone().with_context(doing)?;
-        let channel = Channel::new(stream.into(), other.into()).with_context(doing)?;
+        let stream = UnixStream::connect(socket).map_err(failed)?;
+        let other = stream.try_clone().map_err(failed)?;
+        let channel = Channel::new(stream.into(), other.into()).map_err(failed)?;
         let mut inside = Inside { channel, offsets, rate };
         let has_started = |reply| matches!(reply, Reply::Recorder { runs: true }).then_some(());
         inside.ask(Recording::Start, LIMIT, has_started)?;
@@ -46,13 +48,12 @@ impl Inside {
         recording: Recording,
         limit: Duration,
         answer: impl Fn(Reply) -> Option<T>,
-    ) -> anyhow::Result<T> {
-        let doing = "asking the guest's agent; run `tautline agent` at its serial port, as root";
-        self.channel.send(Request::Record(recording).to_line().trim_end(), limit).context(doing)?;
+    ) -> Result<T, Failure> {
+        self.channel.send(Request::Record(recording).to_line().trim_end(), limit).map_err(unanswered)?;
         for _ in 0..MOST_STRAY {
-            match Reply::parse(&self.channel.receive(limit).context(doing)?).context(doing)? {
-                greeting @ Reply::Ready { .. } => drop(greeting.greeting()?),
-                Reply::Failed(failure) => return Err(failure.into()),
+            match Reply::parse(&self.channel.receive(limit).map_err(unanswered)?).map_err(unanswered)? {
+                greeting @ Reply::Ready { .. } => drop(greeting.greeting().map_err(unanswered)?),
+                Reply::Failed(failure) => return Err(failure),
                 reply => {
                     if let Some(answer) = answer(reply) {
                         return Ok(answer);
@@ -60,11 +61,11 @@ impl Inside {
                 }
             }
         }
-        bail!("the guest's agent does not answer what it was asked")
+        Err(unanswered("it does not answer what it was asked"))
     }
 
     /// The guest's threads that came to user space since, on the host's clock; and how many events were lost.
-    pub fn news(&mut self) -> anyhow::Result<(Vec<Arrival>, u64)> {
+    pub fn news(&mut self) -> Result<(Vec<Arrival>, u64), Failure> {
         let news = self.ask(Recording::News, LIMIT, |reply| match reply {
             Reply::News(news) => Some(news),
             _ => None,
@@ -77,7 +78,7 @@ impl Inside {
     }
 
     /// What the guest did during some latencies and so long before and after them, on the host's clock.
-    pub fn around(&mut self, latencies: &[Latency], margin_ns: u64) -> anyhow::Result<Trace> {
+    pub fn around(&mut self, latencies: &[Latency], margin_ns: u64) -> Result<Trace, Failure> {
         let on_guest = |latency: &Latency| {
             let span = Span::around(latency, margin_ns);
             let tick = |time| self.offsets.of_guest(latency.vcpu, time, self.rate);
@@ -97,6 +98,12 @@ impl Inside {
         }
         Ok(trace)
     }
+}
+
+/// An agent that gives no answer.
+fn unanswered(answer: impl ToString) -> Failure {
+    let remedy = "run `tautline agent` at its serial port, as root";
+    Failure::new("asking the guest's agent", answer, remedy)
 }
 
 /// A guest's names come to a terminal: no control characters, and no more than a kernel's names have.

@@ -1,16 +1,14 @@
 //! Environments in turns, a search or a trial in each.
 
-use std::sync::Arc;
-
-use environment::{Agent, Janitor};
 use linux::interrupt;
+use linux::progress::Progress;
 use measure::Failure;
 use scenario::search::Search;
 
 use super::chain::{self, Chain};
 use super::job::Job;
 use super::results::{Environment, Run, Trial};
-use crate::output;
+use crate::Launcher;
 
 /// Users at which a search begins.
 const FIRST: u32 = 8;
@@ -18,13 +16,13 @@ const FIRST: u32 = 8;
 const MOST: u32 = 50_000;
 
 /// Runs all of it; an environment that fails keeps its reason.
-pub fn run(job: &Job, agent: &Agent, janitor: &Arc<Janitor>) -> Vec<Environment> {
+pub fn run(job: &Job, launcher: &Launcher, progress: &Progress, remark: &dyn Fn(&str)) -> Vec<Environment> {
+    let (agent, janitor) = (&launcher.agent, &launcher.janitor);
     let mut environments: Vec<_> = job
         .environments
         .iter()
         .map(|(name, _)| Environment { name: name.clone(), is_emulated: false, outcome: Ok(Vec::new()) })
         .collect();
-    let progress = output::progress();
     let mut specs = Vec::new();
     for ((name, spec), environment) in job.environments.iter().zip(&mut environments) {
         progress.doing(format!("{name}: how it can be started"));
@@ -53,12 +51,11 @@ pub fn run(job: &Job, agent: &Agent, janitor: &Arc<Janitor>) -> Vec<Environment>
             match started.and_then(|mut chain| one_run(job, &mut chain, &say)) {
                 Ok(run) => runs.push(run),
                 // What came before counts; the reason is said beside it.
-                Err(failure) if !runs.is_empty() => output::remark(&format!("{name}: {failure}")),
+                Err(failure) if !runs.is_empty() => remark(&format!("{name}: {failure}")),
                 Err(failure) => environment.outcome = Err(failure),
             }
         }
     }
-    progress.finish();
     environments
 }
 

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use lab::chains::{Environment, Results, Run};
+use linux::duration;
 use report::html::figures::Table;
 use scenario::chain::Stage;
 
-use super::results::{Environment, Results, Run};
+use super::mark::marked;
 use super::users;
-use linux::duration;
 
 /// All of it, in this order.
 pub struct View {
@@ -64,7 +65,7 @@ fn stage_rows(environment: &Environment, runs: &[Run], remarks: &mut Vec<String>
     // An interrupt can come before the first run.
     let Some(trial) = order.get(order.len() / 2).and_then(|run| run.best()) else { return Vec::new() };
     let Some(ended) = trial.ended() else { return Vec::new() };
-    let mut say = |remark: String| remarks.push(format!("{}: {remark}", environment.marked()));
+    let mut say = |remark: String| remarks.push(format!("{}: {remark}", marked(environment)));
     if trial.missed() > 0 {
         say(format!(
             "{} users: {} of {} ticks missed: {} late, {} with work missing, {} lost, {} skipped by the first member",
@@ -92,7 +93,7 @@ fn stage_rows(environment: &Environment, runs: &[Run], remarks: &mut Vec<String>
     trial.members.iter().flat_map(|member| &member.remarks).for_each(|remark| say(remark.clone()));
     let row = |name: &str, stage: &Stage| {
         let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
-        let mut cells = vec![environment.marked(), trial.users.to_string(), name.to_owned()];
+        let mut cells = vec![marked(environment), trial.users.to_string(), name.to_owned()];
         cells.extend([0.5, 0.99, 0.999].map(|quantile| us(stage.time.quantile_ns(quantile))));
         cells.push(us(stage.time.max_ns()));
         cells.push(stage.budget_ns.map_or_else(String::new, us));

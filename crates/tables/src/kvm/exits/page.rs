@@ -1,18 +1,13 @@
-//! `report` of a file that `kvm trace` wrote.
+//! The page of a trace.
 
-use std::path::Path;
-
+use lab::traced::exits::Trace;
 use report::html::exits::{Exits, Reason, Vcpu};
 
 use super::table;
-use super::written::Trace;
-use crate::exit::Done;
-use crate::output::Sink;
 
-/// Draws a file again, as text and as a page.
-pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Done> {
-    let page = |trace: &Trace| report::html::exits::render(&exits(trace));
-    crate::show::redraw(file, "kvm trace", sink, html, |trace, _| table::text(trace), page)
+/// One self-contained page.
+pub fn page(trace: &Trace) -> String {
+    report::html::exits::render(&exits(trace))
 }
 
 fn exits(trace: &Trace) -> Exits {
@@ -34,7 +29,7 @@ fn exits(trace: &Trace) -> Exits {
         halted_ns: vcpu.halted_ns,
     });
     Exits {
-        title: format!("Exits of process {}", trace.pid),
+        title: format!("Exits of process {}", trace.heading.pid),
         facts: table::heading(trace),
         reasons: reasons.collect(),
         vcpus: vcpus.collect(),

@@ -3,11 +3,12 @@
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use lab::chains::Results;
 use report::html::figures;
 
-use super::results::Results;
 use super::view::View;
 
+/// The users that fit, and the stages.
 pub fn text(results: &Results, width: usize) -> String {
     let View { load, users, stages } = View::of(results);
     let mut text = format!("{}: {load}\n\n", results.description.title);

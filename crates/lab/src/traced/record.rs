@@ -2,27 +2,25 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use environment::Janitor;
 use environment::janitor::Leftover;
 use kvm::events::{Recorder, Selection, Trace};
 use linux::interrupt;
-use measure::host_facts::HostFacts;
+use linux::progress::Progress;
+use measure::Failure;
 use serde::{Deserialize, Serialize};
-use time::format_description::well_known::Rfc3339;
 
-use crate::output;
+use crate::{Launcher, Origin};
 
 /// What a file of a recorded trace begins with.
 #[derive(Serialize, Deserialize)]
 pub struct Heading {
-    schema: String,
-    tautline: String,
-    started: String,
-    host: HostFacts,
+    /// Where the file comes from.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// What runs guests here, by its name in results.
     pub accelerator: String,
     /// Whether times say nothing.
+    #[serde(default)]
     pub emulated: bool,
     /// Whose guest was traced.
     pub pid: u32,
@@ -30,12 +28,12 @@ pub struct Heading {
 
 impl Heading {
     /// Of what begins now.
-    pub fn now(schema: &str, pid: u32) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// The causes of [`Origin::now`].
+    pub fn now(schema: &str, pid: u32) -> Result<Self, Failure> {
         Ok(Heading {
-            schema: schema.into(),
-            tautline: env!("CARGO_PKG_VERSION").into(),
-            started: time::OffsetDateTime::now_utc().format(&Rfc3339)?,
-            host: HostFacts::gather(),
+            origin: Origin::now(schema)?,
             accelerator: environment::vm::kvm_name(),
             emulated: kvm::is_emulated(),
             pid,
@@ -44,18 +42,17 @@ impl Heading {
 }
 
 /// A trace of the whole machine, in an instance that goes again.
-pub fn record(pid: u32, time: Duration) -> anyhow::Result<Trace> {
+pub(super) fn record(pid: u32, time: Duration, progress: &Progress) -> Result<Trace, Failure> {
     let tracefs = kvm::trace::tracefs()?;
-    let binary = std::env::current_exe().context("finding the own binary; is /proc mounted?")?;
-    let janitor = Janitor::start(&binary)?;
+    let Launcher { janitor, .. } = Launcher::new(Vec::new())?;
     let instance = tracefs.join("instances").join(format!("tautline-{}", std::process::id()));
     let leftover = Leftover::TracingInstance(instance.clone());
     janitor.made(&leftover);
-    std::fs::create_dir(&instance)
-        .with_context(|| format!("making the tracing instance {}; run as root", instance.display()))?;
+    std::fs::create_dir(&instance).map_err(|error| {
+        Failure::new(format!("making the tracing instance {}", instance.display()), error, "run as root")
+    })?;
     let traced = Recorder::start(&instance, &Selection::PATHS).and_then(|recorder| {
         let start = Instant::now();
-        let progress = output::progress();
         progress.doing(format!("tracing process {}; Ctrl-C ends it", pid));
         while start.elapsed() < time && !interrupt::is_set() {
             let left = time.saturating_sub(start.elapsed());
@@ -65,5 +62,5 @@ pub fn record(pid: u32, time: Duration) -> anyhow::Result<Trace> {
         recorder.stop()
     });
     janitor.remove(&leftover);
-    Ok(traced?)
+    traced
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::asking::{Asking, NoAnswer};
 use clocks::{Answering, Exchange};
 use environment::vm::{Accelerator, Nic, Settings, SharedMemory, Vm};
 use environment::{Agent, Environment, Folder, Janitor, Running, Spec, Start};
@@ -79,10 +80,7 @@ impl Chain {
         }
         // All have begun: guests boot beside one another.
         for member in &mut members {
-            match member.hear(START_LIMIT)? {
-                Reply::Ready { .. } => {}
-                _ => return Err(odd(&member.name)),
-            }
+            member.running.greeting(&member.name, START_LIMIT)?;
         }
         Ok(Chain { members, _switch: switch, _folder: folder })
     }
@@ -109,38 +107,28 @@ impl Chain {
                 },
                 limit_ms: limit.as_millis() as u64,
             }));
-            let sent = member.running.channel().send(request.to_line().trim_end(), START_LIMIT);
-            sent.map_err(|error| {
-                member.running.explain(&format!("asking {}", member.name), &error, "see its last output")
-            })?;
+            member.running.send(&member.name, &request, START_LIMIT)?;
         }
         // All are heard, so that each question has its answer; the first that failed says most.
-        let replies: Vec<_> = self.members.iter_mut().map(|member| member.hear(limit + GRACE)).collect();
-        let outcome = |(reply, member): (Result<Reply, Failure>, &Member)| match reply? {
-            Reply::Chain(outcome) => Ok(outcome),
-            Reply::Failed(failure) => Err(Failure::new(
-                format!("{}: {}", member.name, failure.tried),
-                failure.answer,
-                failure.remedy,
-            )),
-            _ => Err(odd(&member.name)),
-        };
-        replies.into_iter().zip(&self.members).map(outcome).collect()
+        let heard: Vec<_> = self.members.iter_mut().map(|member| member.hear(limit + GRACE)).collect();
+        heard.into_iter().collect()
     }
 }
 
 impl Member {
-    fn hear(&mut self, limit: Duration) -> Result<Reply, Failure> {
+    fn hear(&mut self, limit: Duration) -> Result<Outcome, Failure> {
         let doing = format!("waiting for {}", self.name);
-        let remedy = "see its last output";
-        let line = self.running.channel().receive(limit);
-        let line = line.map_err(|error| self.running.explain(&doing, &error, remedy))?;
-        Reply::parse(&line).map_err(|error| Failure::new(doing, error, remedy))
+        let heard = self.running.hear(&doing, limit, |reply| match reply {
+            Reply::Chain(outcome) => Some(outcome),
+            _ => None,
+        });
+        heard.map_err(|reason| match reason {
+            NoAnswer::Refused(failure) => {
+                Failure { tried: format!("{}: {}", self.name, failure.tried), ..failure }
+            }
+            other => other.into(),
+        })
     }
-}
-
-fn odd(name: &str) -> Failure {
-    Failure::new(format!("asking {name}"), "it answered another question", "report it")
 }
 
 /// Which accelerator a guest has, for the whole run: found out by booting one where the user leaves it open.

@@ -1,0 +1,10 @@
+//! `tautline kvm`: what a running guest costs, by the host's traces.
+
+pub mod costs;
+pub mod exits;
+pub mod path;
+mod record;
+pub mod worst;
+mod written;
+
+pub use record::Heading;

@@ -1,0 +1,8 @@
+//! Names of environments, as a person sees them.
+
+use lab::chains::Environment;
+
+/// The name of an environment, with the mark of an emulated CPU.
+pub fn marked(environment: &Environment) -> String {
+    format!("{}{}", environment.name, if environment.is_emulated { report::EMULATED_MARK } else { "" })
+}
