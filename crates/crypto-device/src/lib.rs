@@ -8,16 +8,18 @@
 //!
 //! - To add an algorithm: `algorithm.rs`, which makes a key of a session's set-up; `execute.rs` if it has lengths that
 //!   no other has.
-//! - To change how rings are served, or what is offered: `device.rs`.
+//! - To change how rings are served, or what is offered: `device.rs`; several devices on one thread: `service.rs`.
 //! - To change what a connection may hold: [`Limits`] in `sessions.rs`.
 #![deny(unsafe_code)]
 
 mod algorithm;
 mod device;
 mod execute;
+mod service;
 mod sessions;
 
 pub use algorithm::Rejected;
 pub use device::CryptoDevice;
 pub use execute::{Buffers, Executor};
+pub use service::{Port, run};
 pub use sessions::{Limits, Sessions};

@@ -11,6 +11,8 @@ use linux::duration;
 
 #[path = "cli/agent.rs"]
 mod agent;
+#[path = "cli/crypto.rs"]
+mod crypto;
 #[path = "cli/ctl.rs"]
 pub mod ctl;
 #[path = "cli/host.rs"]
@@ -29,6 +31,7 @@ mod tti;
 pub mod vm;
 
 pub use agent::{Agent, AgentCommand, AgentKeys};
+pub use crypto::Crypto;
 pub use ctl::{
     Add as CtlAdd, Apply as CtlApply, Capture as CtlCapture, Ctl, CtlCommand, Events as CtlEvents,
     Mirror as CtlMirror, Watch as CtlWatch,
@@ -82,6 +85,8 @@ pub enum Command {
     Compare(Compare),
     /// Plug guests, containers and the kernel's network stack into each other.
     Switch(Switch),
+    /// Encipher, decipher and hash for guests: crypto devices behind vhost-user sockets.
+    Crypto(Crypto),
     /// Look at a running switch, and change it.
     Ctl(Ctl),
     /// Find the packet rate of a vhost-user switch, with and without loss, and its latency under load.

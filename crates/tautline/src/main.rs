@@ -11,6 +11,7 @@ mod agent_command;
 mod cli;
 mod compare_command;
 mod cpu_list;
+mod crypto_command;
 mod ctl;
 mod doctor;
 mod exit;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         cli::Command::Doctor(arguments) => doctor::run(&arguments),
         cli::Command::Compare(arguments) => compare_command::run(&arguments),
         cli::Command::Switch(arguments) => switch_command::run(&arguments),
+        cli::Command::Crypto(arguments) => crypto_command::run(&arguments),
         cli::Command::Ctl(arguments) => ctl::run(&arguments),
         cli::Command::Rfc2544(arguments) => rfc2544::run(&arguments),
         cli::Command::Kvm(arguments) => kvm_command::run(&arguments),

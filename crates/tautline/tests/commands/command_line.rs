@@ -46,7 +46,8 @@ const PRINT_RESULTS: &[&str] = &[
     "vm task",
 ];
 /// Commands that print none: what they write is for a shell, for packagers or for other tools, or tells what they do.
-const PRINT_NONE: &[&str] = &["agent keys", "completions", "man", "ctl capture", "ctl events", "host export"];
+const PRINT_NONE: &[&str] =
+    &["agent keys", "completions", "crypto", "man", "ctl capture", "ctl events", "host export"];
 
 /// All commands by name, with what they have from the program itself.
 fn commands() -> BTreeMap<String, Command> {
@@ -351,6 +352,7 @@ fn long_commands(folder: &Path, switch: &Path, control: &Path) -> Vec<Long> {
     vec![
         long("agent", &["agent", "--listen", "127.0.0.1:0", "--key", &path("keys/far.pem")], None, 0),
         long("compare", &["compare", "--quick", "--blocks", "500", "--only", "os.syscall"], None, 130),
+        long("crypto", &["crypto", "--port", &format!("c=vhost-user:{}", path("c"))], Some("c"), 0),
         long("ctl capture", &["ctl", &control, "capture", "a", "--output", &path("a.pcapng")], None, 130),
         long("ctl events", &["ctl", &control, "events"], None, 130),
         long("ctl watch", &["ctl", &control, "watch"], None, 130),

@@ -1,0 +1,25 @@
+//! `tautline crypto`: crypto devices behind vhost-user sockets, until told to end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use linux::interrupt::{self, Interrupted};
+use signal_hook::consts::SIGTERM;
+use signal_hook::flag;
+
+use crate::exit::Done;
+use crate::{cli, output};
+
+/// Serves the devices until it is told to end.
+pub fn run(arguments: &cli::Crypto) -> anyhow::Result<Done> {
+    output::catch_interrupts()?;
+    let terminated = Arc::new(AtomicBool::new(false));
+    flag::register(SIGTERM, terminated.clone()).context("catching signals")?;
+    crypto_device::run(&arguments.port, |line| output::remark(&line.to_string()), || !interrupt::is_set())?;
+    // As `switch` does: SIGTERM is how a service is told to end.
+    if !terminated.load(Ordering::Relaxed) {
+        return Err(anyhow::Error::new(Interrupted).context("stopped serving"));
+    }
+    Ok(Done::Whole)
+}
