@@ -149,14 +149,18 @@ fn verdict(view: &View, found: &[&Comparison], room: usize) -> String {
     if none == all {
         return format!("no difference shown in {all} of {all} metrics");
     }
-    let mut words = format!("{slower} of {all} metrics slower");
-    if faster > 0 {
-        words.push_str(&format!(", {faster} faster"));
-    }
-    // The worst first; where none is slower, those that are faster.
+    let mut words = match (slower, faster) {
+        (0, _) => format!("{faster} of {all} metrics faster"),
+        (_, 0) => format!("{slower} of {all} metrics slower"),
+        _ => format!("{slower} of {all} metrics slower, {faster} faster"),
+    };
+    // What differs most comes first; where none is slower, those that are faster.
     let kind = if slower > 0 { Finding::Slower } else { Finding::Faster };
     let mut worst: Vec<&&Comparison> = found.iter().filter(|c| c.finding == kind).collect();
     worst.sort_by(|one, other| other.slowdown.total_cmp(&one.slowdown));
+    if slower == 0 {
+        worst.reverse();
+    }
     let mut separator = ": ";
     for comparison in worst.into_iter().take(WORST) {
         let Some(spec) = view.results.metric(&comparison.metric) else { continue };
