@@ -1,14 +1,10 @@
 //! The device behind a vhost-user socket: its rings, and the messages that make sessions.
-use std::sync::Arc;
-
-use vhost_device::{
-    Context, Device, EventFd, Notifiers, ParkedQueue, RingQueue, RingSet, StoppedAt, Turn, not_offered,
-};
+use vhost_device::{BurstQueue, Context, Device, EventFd, Notifiers, RingSet, Turn, not_offered};
 use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::crypto::CryptoSetup;
 use vhost_user::session::{Outcome, Refusal};
 use virtio::Features;
-use virtqueue::{Burst, ChainRef, DeviceQueue, PopError, RingError};
+use virtqueue::{ChainRef, DeviceQueue, PopError, RingError};
 
 use crate::{Buffers, Executor, Limits, Sessions};
 
@@ -38,47 +34,6 @@ impl Clone for CryptoDevice {
     }
 }
 
-/// A data queue. Requests are served though the ring is not enabled: QEMU's front-end agrees on
-/// VHOST_USER_F_PROTOCOL_FEATURES and never sends SET_VRING_ENABLE to a crypto device.
-pub struct CryptoQueue {
-    queue: Box<dyn DeviceQueue>,
-    burst: Burst,
-    notifiers: Notifiers,
-}
-
-impl RingQueue for CryptoQueue {
-    fn queue(&mut self) -> &mut dyn DeviceQueue {
-        &mut *self.queue
-    }
-
-    fn renew(&mut self, queue: Box<dyn DeviceQueue>) {
-        self.queue = queue;
-        self.burst.release();
-    }
-
-    fn set_enabled(&mut self, enabled: bool) {
-        self.notifiers.enabled = enabled;
-    }
-
-    fn set_kick(&mut self, kick: Option<EventFd>) {
-        self.notifiers.kick = kick;
-    }
-
-    fn set_call(&mut self, call: Option<EventFd>) {
-        self.notifiers.call = call;
-    }
-
-    fn stopped_at(&self) -> Arc<StoppedAt> {
-        Arc::default()
-    }
-}
-
-impl ParkedQueue for CryptoQueue {
-    fn ring_queue(&mut self) -> &mut dyn RingQueue {
-        self
-    }
-}
-
 impl Buffers for ChainRef<'_> {
     fn readable_bytes(&self) -> usize {
         ChainRef::readable_bytes(self) as usize
@@ -99,7 +54,7 @@ impl Buffers for ChainRef<'_> {
 
 impl Device for CryptoDevice {
     type Kind = usize;
-    type Queue = CryptoQueue;
+    type Queue = BurstQueue;
     type Context<'a> = dyn Context + 'a;
 
     fn features(&self) -> Features {
@@ -137,8 +92,8 @@ impl Device for CryptoDevice {
         _: usize,
         queue: Box<dyn DeviceQueue>,
         notifiers: Notifiers,
-    ) -> Result<CryptoQueue, Refusal> {
-        Ok(CryptoQueue { queue, burst: Burst::new(BURST), notifiers })
+    ) -> Result<BurstQueue, Refusal> {
+        Ok(BurstQueue::new(queue, notifiers, BURST))
     }
 
     fn set_features(&mut self, _: Features) {}
@@ -147,9 +102,11 @@ impl Device for CryptoDevice {
         self.sessions.close_all();
     }
 
+    /// Serves a ring that is not enabled, too: QEMU's front-end agrees on VHOST_USER_F_PROTOCOL_FEATURES and never sends
+    /// SET_VRING_ENABLE to a crypto device.
     fn serve(
         &mut self,
-        CryptoQueue { queue, burst, notifiers }: &mut CryptoQueue,
+        BurstQueue { queue, burst, notifiers }: &mut BurstQueue,
         _: &mut dyn RingSet<Self>,
         _: &mut Self::Context<'_>,
     ) -> Result<bool, RingError> {

@@ -48,7 +48,7 @@ impl Key {
         }
     }
 
-    /// The same with all bits of a field set: for masks.
+    /// This key with all bits of a field set, as a mask needs them.
     pub fn with_all(mut self, field: Field) -> Self {
         self.set(field, u128::MAX);
         self

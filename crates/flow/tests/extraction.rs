@@ -1,23 +1,15 @@
 //! Fields of generated frames: the same as Open vSwitch's own (`ovs-ofctl parse-pcap`), and no panic.
+mod common;
+
 use std::process::Command;
 
+use common::Random;
 use flow::{Field, Key, Layers, Match, extract, protocol};
 use proptest::prelude::*;
 
 const FRAMES: usize = 6000;
 
-/// Pseudo-random numbers (splitmix64), the same on each run.
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
     fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }

@@ -10,6 +10,7 @@
 //! 1. A type for what a ring is for ([`Device::Kind`]); `()` if there is one ring.
 //! 2. A queue: [`RingQueue`] for it, which the engine moves to other memory, enables, and gives its eventfds, and
 //!    [`ParkedQueue`] for the type that has it while it is not with a thread of the program ([`Device::Queue`]).
+//!    [`BurstQueue`] is both for a device that the control thread serves.
 //! 3. [`Device`] for a type that is cloned for each connection.
 //!
 //! `tests/echo.rs` is a whole one, with one queue that the control thread serves.
@@ -62,6 +63,7 @@
 #![deny(unsafe_code)]
 
 mod backend;
+mod burst_queue;
 mod context;
 pub mod descriptors;
 mod device;
@@ -90,6 +92,7 @@ mod watches;
 
 pub use ::vhost_user::SharedFd;
 pub use backend::{Backend, BackendOptions, watch_memory};
+pub use burst_queue::BurstQueue;
 pub use context::{Context, Interest, Token};
 pub use device::{Device, DeviceMessage, Notifiers, ParkedQueue, RingQueue, RingSet, not_offered};
 pub use error::DeviceError;

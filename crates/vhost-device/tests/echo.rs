@@ -11,8 +11,7 @@ use vhost_device::testing::guest_memory::{
     DATA, DATA_BYTES, GuestMemory, RINGS, RINGS_BYTES, event_fd, ring_addresses, ring_at,
 };
 use vhost_device::{
-    Backend, BackendOptions, Context, Device, EventFd, Log, Notifiers, ParkedQueue, PlainContext, RingQueue,
-    RingSet, StoppedAt,
+    Backend, BackendOptions, BurstQueue, Context, Device, EventFd, Log, Notifiers, PlainContext, RingSet,
 };
 use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
@@ -23,55 +22,16 @@ use vhost_user::socket::Connection;
 use vhost_user::vring::VringBase;
 use virtio::Features;
 use virtqueue::{
-    Burst, DeviceQueue, DriverQueue, Piece, PopError, Position, QueueConfig, Request as Chain, RingError,
+    DeviceQueue, DriverQueue, Piece, PopError, Position, QueueConfig, Request as Chain, RingError,
     RingFeatures,
 };
 
 #[derive(Clone)]
 struct Echo;
 
-struct EchoQueue {
-    queue: Box<dyn DeviceQueue>,
-    burst: Burst,
-    notifiers: Notifiers,
-}
-
-impl RingQueue for EchoQueue {
-    fn queue(&mut self) -> &mut dyn DeviceQueue {
-        &mut *self.queue
-    }
-
-    fn renew(&mut self, queue: Box<dyn DeviceQueue>) {
-        self.queue = queue;
-        self.burst.release();
-    }
-
-    fn set_enabled(&mut self, enabled: bool) {
-        self.notifiers.enabled = enabled;
-    }
-
-    fn set_kick(&mut self, kick: Option<EventFd>) {
-        self.notifiers.kick = kick;
-    }
-
-    fn set_call(&mut self, call: Option<EventFd>) {
-        self.notifiers.call = call;
-    }
-
-    fn stopped_at(&self) -> Arc<StoppedAt> {
-        Arc::default()
-    }
-}
-
-impl ParkedQueue for EchoQueue {
-    fn ring_queue(&mut self) -> &mut dyn RingQueue {
-        self
-    }
-}
-
 impl Device for Echo {
     type Kind = ();
-    type Queue = EchoQueue;
+    type Queue = BurstQueue;
     type Context<'a> = dyn Context + 'a;
 
     fn features(&self) -> Features {
@@ -96,15 +56,20 @@ impl Device for Echo {
         true
     }
 
-    fn queue(&self, (): (), queue: Box<dyn DeviceQueue>, notifiers: Notifiers) -> Result<EchoQueue, Refusal> {
-        Ok(EchoQueue { queue, burst: Burst::new(1), notifiers })
+    fn queue(
+        &self,
+        (): (),
+        queue: Box<dyn DeviceQueue>,
+        notifiers: Notifiers,
+    ) -> Result<BurstQueue, Refusal> {
+        Ok(BurstQueue::new(queue, notifiers, 1))
     }
 
     fn set_features(&mut self, _: Features) {}
 
     fn serve(
         &mut self,
-        EchoQueue { queue, burst, notifiers }: &mut EchoQueue,
+        BurstQueue { queue, burst, notifiers }: &mut BurstQueue,
         _: &mut dyn RingSet<Self>,
         _: &mut Self::Context<'_>,
     ) -> Result<bool, RingError> {

@@ -103,7 +103,7 @@ pub struct Effect {
     pub figure: Figure,
     /// Median over the blocks; of the maximum, the largest.
     pub base: f64,
-    /// The same in the other state.
+    /// The figure of the other state.
     pub other: f64,
     /// other / base of a latency, other - base (a second) of a count.
     pub effect: f64,

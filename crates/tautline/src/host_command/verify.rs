@@ -50,6 +50,6 @@ pub fn run(arguments: &Verify) -> anyhow::Result<Done> {
     if !verification.complete {
         return Err(anyhow::Error::new(Interrupted).context("what was measured until then is shown above"));
     }
-    // A plan that somebody has undone in part is a limit that does not hold.
+    // A plan of which a part is no longer in force counts as a limit that does not hold.
     Ok(if verification.broken.is_empty() { gate::done(&outcomes) } else { Done::ThresholdExceeded })
 }

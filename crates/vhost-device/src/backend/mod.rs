@@ -379,8 +379,8 @@ impl<D: Device> Backend<D> {
     }
 }
 
-/// The next front-end that is there still. Those that have gone are let go without a word, and without a pause
-/// for each: a flood of them must not keep others waiting.
+/// The next front-end whose connection is open. A closed connection is dropped without a log line and without a pause:
+/// a flood of them must not delay other front-ends.
 fn accept(listener: &Listener) -> Result<Option<Connection>, SocketError> {
     for _ in 0..ACCEPTED_AT_ONCE {
         match listener.try_accept()? {

@@ -40,12 +40,12 @@ pub struct Report {
     pub fit: Option<Fit>,
     /// Who had the time of the worst, and of the median.
     pub worst_parts: Vec<Blame>,
-    /// The same of the median.
+    /// The parts of the median.
     pub median_parts: Vec<Blame>,
-    /// The same in the order of time; of many stretches the longest.
+    /// The stretches of the worst in the order of time; of many the longest.
     #[serde(default)]
     pub worst_path: Vec<Blame>,
-    /// The same of the median.
+    /// The stretches of the median in the order of time; of many the longest.
     #[serde(default)]
     pub median_path: Vec<Blame>,
     /// What was longer in the worst, the largest first.
