@@ -132,8 +132,8 @@ const PACKET_PATH: [&str; 11] = [
     "crates/memory/src",
     "crates/virtqueue/src",
     "crates/vhost-device/src/stopped_at.rs",
-    "crates/port/src/device",
-    "crates/port/src/deliver",
+    "crates/net-queues/src/device",
+    "crates/net-queues/src/deliver",
     "crates/frame/src/frame_batch",
     "crates/frame/src/frame_batch.rs",
     "crates/pipeline/src",
@@ -143,7 +143,9 @@ const PACKET_PATH: [&str; 11] = [
 ];
 
 /// Where other files of it lay at the newest run.
-const FORMER: [&str; 7] = [
+const FORMER: [&str; 9] = [
+    "crates/port/src/deliver",
+    "crates/port/src/device",
     "crates/port/src/frame_batch",
     "crates/port/src/frame_batch.rs",
     "crates/switch/src/flow.rs",

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use frame::{ETHERNET_HEADER_BYTES, LARGEST_FRAME_BYTES};
-use port::testing::deliver::{Bench, Delivered};
+use net_queues::testing::{Bench, Delivered};
 use virtio::net::{Accepts, HeaderLayout, NetHeader};
 
 use crate::script::Script;

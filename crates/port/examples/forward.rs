@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use deliveries::DeliveryFile;
 use frame::{QueueCounters, Sink, Source};
+use net_queues::device::{FromGuest, ToGuest, ToGuestOptions};
 use peers::callgrind::{Runs, gate as gate_of};
-use port::device::{FromGuest, ToGuest, ToGuestOptions};
 use virtio::net::{Accepts, HeaderLayout};
 use virtqueue::mock::{Arena, DATA};
 use virtqueue::{Buffer, Direction, DriverQueue, RingFeatures, RingLayout, Used};

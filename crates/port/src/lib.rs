@@ -31,17 +31,12 @@
 //! - To offer more or less to vhost-user front-ends: `vhost_user/net/offer.rs`, which says of each feature why.
 //! - To add a kind of port: a module with a `Port`, its sources and sinks; an arm in `spec/kinds.rs`;
 //!   `--help` in `crates/tautline/src/cli.rs`; the tables of `docs/plug-in-a-guest.md`.
-//! - To change what is done to caches: `cache_policy/`: stores of copies, lines demoted, how both are tuned; the
-//!   instructions in `crates/memory/src/non_temporal.rs` and `lines.rs`.
+//! - To change how frames leave and enter rings, the copy, or what is done to caches: the crate `net-queues`.
 //! - To change how long a port may keep the control thread: `crates/vhost-device/src/turn.rs`; for how long it rests then
 //!   `crates/switch/src/resting.rs`.
 #![deny(unsafe_code)]
 
 pub mod af_xdp;
-mod cache_policy;
-mod deliver;
-pub mod device;
-mod driver;
 pub mod in_memory;
 pub mod pcap;
 mod port;
@@ -53,7 +48,7 @@ pub mod vhost_user;
 pub mod virtio_user;
 
 pub use ::vhost_user::SharedFd;
-pub use cache_policy::{CachePolicy, UnknownCachePolicy};
+pub use net_queues::cache_policy::{CachePolicy, UnknownCachePolicy};
 pub use port::{Port, PortContext, Queue, SinkChange};
 pub use vhost_device::{
     Context, DeviceError as PortError, HandOverState as PortState, Interest, TURN, Token, Watches,

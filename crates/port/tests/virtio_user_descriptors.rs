@@ -120,7 +120,7 @@ fn answers_at_random() {
 #[test]
 fn no_descriptor_stays_open() {
     // The first eventfd of a process opens what all are notified by.
-    drop(port::device::EventFd::new().unwrap());
+    drop(net_queues::device::EventFd::new().unwrap());
     let before = open_descriptors();
     // Threads of the port close them, soon.
     let are_closed = |after: &str| {

@@ -3,7 +3,7 @@
 //! # Where to change what
 //!
 //! - To add an offload: `net/` (what it means, who accepts it, how a frame is finished without it), then
-//!   `GsoOutput` in `crates/port/src/deliver/`; offered by `vhost_user/net/offer.rs`, asked for by
+//!   `GsoOutput` in `crates/net-queues/src/deliver/`; offered by `vhost_user/net/offer.rs`, asked for by
 //!   `virtio_user/options.rs`, set by `tap/offloads.rs`.
 //! - To add a code or a field of the crypto device: `crypto/`.
 #![deny(unsafe_code)]

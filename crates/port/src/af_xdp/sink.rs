@@ -7,8 +7,8 @@ use virtio::net::{Accepts, HeaderLayout};
 
 use super::ring::{ADDRESS_WORDS, Consumer, DESCRIPTOR_WORDS, Producer, length_word};
 use super::socket::{Sizes, Socket};
-use crate::cache_policy::Temporal;
-use crate::deliver::{GsoOutput, Scratch, write_plain};
+use net_queues::cache_policy::Temporal;
+use net_queues::deliver::{GsoOutput, Scratch, write_plain};
 
 /// Copies begin with a net header, which stays behind: the descriptor names what follows it.
 const LAYOUT: HeaderLayout = HeaderLayout::Full;

@@ -7,8 +7,8 @@ use frame::{DropReason, Frame, FrameBatch, QueueCounters, QueueError, Sink, Sour
 use virtio::net::Accepts;
 
 use super::ring::{Consumer, LAYOUT, Producer, ring};
-use crate::cache_policy::Temporal;
-use crate::deliver::{GsoOutput, Scratch, write_plain};
+use net_queues::cache_policy::Temporal;
+use net_queues::deliver::{GsoOutput, Scratch, write_plain};
 
 /// What a queue is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

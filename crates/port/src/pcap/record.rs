@@ -9,7 +9,7 @@ use memory::SharedSlice;
 use virtio::net::Accepts;
 
 use super::header::LAYOUT;
-use crate::deliver::{GsoOutput, Scratch};
+use net_queues::deliver::{GsoOutput, Scratch};
 
 /// Little-endian, time stamps in nanoseconds (pcap-savefile(5)).
 const MAGIC: u32 = 0xa1b2_3c4d;

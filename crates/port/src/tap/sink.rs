@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use virtio::net::{Accepts, HeaderLayout, NetHeader};
 
 use super::sys;
-use crate::deliver::{GsoOutput, Scratch};
+use net_queues::deliver::{GsoOutput, Scratch};
 
 /// How frames begin on a TAP descriptor.
 pub(super) const LAYOUT: HeaderLayout = HeaderLayout::Full;

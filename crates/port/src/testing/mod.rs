@@ -1,6 +1,5 @@
 //! For tests of ports, and of whoever runs them.
 mod context;
-pub mod deliver;
 pub mod guest_memory;
 
 pub use context::{BURST, TestContext};

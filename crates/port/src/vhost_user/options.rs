@@ -5,7 +5,7 @@ use memory::Backing;
 use vhost_device::{BackendOptions, DEFAULT_LIMIT_BYTES, Role};
 use virtio::net::MacAddress;
 
-use crate::cache_policy::CachePolicy;
+use net_queues::cache_policy::CachePolicy;
 
 /// Most queue pairs: the protocol names 256 queues, and one is for control.
 pub const MAX_QUEUE_PAIRS: u16 = 127;

@@ -32,7 +32,7 @@ use virtio::net::Accepts;
 use virtqueue::{ActivateError, DriverQueue, RingFeatures, RingLayout};
 
 use super::options::{VirtioUserOptions, agree};
-use crate::driver::{DriverMemory, LentPages, Receive, Transmit};
+use net_queues::driver::{DriverMemory, LentPages, Receive, Transmit};
 
 /// Device status (VIRTIO 1.3 §2.1).
 mod status {

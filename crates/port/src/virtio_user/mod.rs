@@ -33,14 +33,14 @@ use vhost_user::session::SessionError;
 use vhost_user::socket::{Connection, Listener, SocketError};
 use virtio::Features;
 
-pub use crate::driver::Pages;
+pub use net_queues::driver::Pages;
 pub use options::VirtioUserOptions;
 
 use frame::{PairCounters, QueueCounters, QueueError, Side};
 
-use crate::driver::LentPages;
 use crate::{Interest, Port, PortContext, PortError, Token};
 use handshake::{Agreement, Handshake, HandshakeError};
+use net_queues::driver::LentPages;
 
 const CONNECTION: Token = Token(0);
 const LISTENER: Token = Token(1);

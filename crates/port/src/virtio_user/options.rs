@@ -6,7 +6,7 @@ use virtio::net::{GUEST_SEGMENTATION, HOST_SEGMENTATION};
 use virtqueue::RingLayout;
 
 use crate::PortError;
-use crate::driver::{LONGEST_BYTES, MAX_BUFFERS_PER_FRAME, Pages, QueueShape};
+use net_queues::driver::{LONGEST_BYTES, MAX_BUFFERS_PER_FRAME, Pages, QueueShape};
 
 /// Ethernet header, one VLAN tag and net header: what a buffer holds beside the payload.
 const OVERHEAD_BYTES: u32 = 14 + 4 + 12;

@@ -22,7 +22,7 @@ use In::{All, Folders, Rust};
 const RETIRED: &[(&str, In, &str)] = &[
     // Copies and cache lines.
     (r"\bManner\b|\bmanner\.rs\b|\b(this|that|other|which|either|a) manner\b", All, "CopyPolicy, CopyTuner"),
-    (r"\bStream\b", Folders(&["crates/port/src/deliver"]), "NonTemporal"),
+    (r"\bStream\b", Folders(&["crates/net-queues/src/deliver"]), "NonTemporal"),
     (
         r"\b(FlushChoice|FlushWay)\b|\b(enum|struct) (Flush|Way|Choice)\b",
         Folders(&["crates/memory", "crates/virtqueue", "crates/frame", "crates/port"]),

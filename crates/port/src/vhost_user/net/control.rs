@@ -3,7 +3,7 @@ use vhost_device::Turn;
 use virtio::net::control::{Ack, MAX_COMMAND_BYTES};
 use virtqueue::{Burst, DeviceQueue, PopError, RingError};
 
-use crate::device::EventFd;
+use net_queues::device::EventFd;
 
 /// A running control queue.
 pub(crate) struct ControlQueue {

@@ -17,8 +17,8 @@ use virtio::net::{Accepts, HeaderLayout, NetConfig};
 use virtqueue::{DeviceQueue, IndirectFlags, RingError};
 
 use crate::PortContext;
-use crate::device::{FromGuest, ToGuest, ToGuestOptions};
 use control::ControlQueue;
+use net_queues::device::{FromGuest, ToGuest, ToGuestOptions};
 use port::NetShared;
 use queue::{Kind, NetQueue, as_sink, direction, own_sink};
 

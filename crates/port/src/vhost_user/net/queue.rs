@@ -3,13 +3,13 @@ use std::any::Any;
 use std::sync::Arc;
 
 use frame::{Side, Sink};
+use net_queues::device::{EventFd, FromGuest, StoppedAt, ToGuest};
 use vhost_device::{ParkedQueue, RingQueue};
 use virtio::Features;
 use virtqueue::DeviceQueue;
 
 use super::control::ControlQueue;
 use crate::Queue;
-use crate::device::{EventFd, FromGuest, StoppedAt, ToGuest};
 
 /// What a ring is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,57 +85,6 @@ pub(super) fn own_sink(sink: &mut dyn Sink) -> Option<&mut ToGuest> {
 /// The queue of a receiveq.
 pub(super) fn as_sink(queue: &mut dyn RingQueue) -> Option<&mut ToGuest> {
     (queue as &mut dyn Any).downcast_mut()
-}
-
-impl RingQueue for FromGuest {
-    fn queue(&mut self) -> &mut dyn DeviceQueue {
-        self.queue()
-    }
-
-    fn renew(&mut self, queue: Box<dyn DeviceQueue>) {
-        self.renew(queue);
-    }
-
-    fn set_enabled(&mut self, enabled: bool) {
-        self.set_enabled(enabled);
-    }
-
-    fn set_kick(&mut self, kick: Option<EventFd>) {
-        self.set_kick(kick);
-    }
-
-    fn set_call(&mut self, call: Option<EventFd>) {
-        self.set_call(call);
-    }
-
-    fn stopped_at(&self) -> Arc<StoppedAt> {
-        Arc::clone(&self.stopped_at)
-    }
-}
-
-impl RingQueue for ToGuest {
-    fn queue(&mut self) -> &mut dyn DeviceQueue {
-        self.queue()
-    }
-
-    fn renew(&mut self, queue: Box<dyn DeviceQueue>) {
-        self.renew(queue);
-    }
-
-    fn set_enabled(&mut self, enabled: bool) {
-        self.set_enabled(enabled);
-    }
-
-    /// Kicks of a receiveq are not listened to: no thread waits for its buffers.
-    fn set_kick(&mut self, _: Option<EventFd>) {}
-
-    fn set_call(&mut self, call: Option<EventFd>) {
-        self.set_call(call);
-    }
-
-    fn stopped_at(&self) -> Arc<StoppedAt> {
-        Arc::clone(&self.stopped_at)
-    }
 }
 
 impl RingQueue for ControlQueue {

@@ -14,7 +14,8 @@ use virtio::net::{
 };
 
 use frame::{DropReason, Frame, SNAPSHOT_BYTES};
-pub(crate) use plain::{write_front, write_plain};
+pub(crate) use plain::write_front;
+pub use plain::write_plain;
 
 /// The sender's slices times segments, of a frame that is segmented: each segment's start is searched among the
 /// slices from the first on. A frame of 64 KiB in 18 pages may have all the segments that
@@ -23,7 +24,7 @@ const MAX_SEGMENT_STEPS: usize = 1 << 16;
 
 /// Room for the headers of a frame that is changed on its way; to be used again for the next.
 #[derive(Debug)]
-pub(crate) struct Scratch([u8; MAX_HEAD_BYTES]);
+pub struct Scratch([u8; MAX_HEAD_BYTES]);
 
 impl Default for Scratch {
     fn default() -> Self {
@@ -33,13 +34,27 @@ impl Default for Scratch {
 
 /// What a frame becomes on its way to one receiver.
 #[derive(Debug)]
-pub(crate) enum GsoOutput<'a> {
+pub enum GsoOutput<'a> {
     /// Itself, with this net header.
     AsIs(Frame<'a>, NetHeader),
     /// Itself, with its checksum finished.
-    Checksum { frame: Frame<'a>, headers: &'a [u8], finish: FinishChecksum },
+    Checksum {
+        /// As it was sent.
+        frame: Frame<'a>,
+        /// Its headers, changed.
+        headers: &'a [u8],
+        /// Where the sum goes and what it covers.
+        finish: FinishChecksum,
+    },
     /// Several frames.
-    Segments { frame: Frame<'a>, plan: Plan<'a>, partial: bool },
+    Segments {
+        /// As it was sent.
+        frame: Frame<'a>,
+        /// The segments' headers and payload.
+        plan: Plan<'a>,
+        /// The receiver finishes the checksums.
+        partial: bool,
+    },
 }
 
 impl<'a> GsoOutput<'a> {

@@ -8,7 +8,7 @@ use crate::cache_policy::Stores;
 /// The usual case: a frame that has nothing left to be done, to one buffer. Returns the bytes written, net
 /// header included; `None`, and nothing is written, where it is another case.
 #[inline(always)]
-pub(crate) fn write_plain(
+pub fn write_plain(
     stores: impl Stores,
     frame: &Frame<'_>,
     to: SharedSlice<'_>,

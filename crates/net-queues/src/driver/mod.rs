@@ -5,14 +5,14 @@ mod shared;
 mod tests;
 mod transmit;
 
-pub(crate) use receive::Receive;
+pub use receive::Receive;
 pub use shared::Pages;
-pub(crate) use shared::{Buffers, DriverMemory, LentPages, QueueShape};
-pub(crate) use transmit::Transmit;
+pub use shared::{Buffers, DriverMemory, LentPages, QueueShape};
+pub use transmit::Transmit;
 
 /// Bytes of the longest frame with its net header: 64 KiB of payload behind an Ethernet header, as
 /// segmentation leaves it (VIRTIO 1.3 §5.1.6.3.1).
-pub(crate) const LONGEST_BYTES: u32 = 65550 + 12;
+pub const LONGEST_BYTES: u32 = 65550 + 12;
 
 /// Most buffers of one frame.
-pub(crate) const MAX_BUFFERS_PER_FRAME: usize = 64;
+pub const MAX_BUFFERS_PER_FRAME: usize = 64;

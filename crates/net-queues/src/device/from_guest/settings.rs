@@ -4,7 +4,7 @@ use virtqueue::{Burst, DeviceQueue};
 
 use super::FromGuest;
 use super::state::State;
-use crate::CachePolicy;
+use crate::cache_policy::CachePolicy;
 use crate::device::EventFd;
 
 impl FromGuest {

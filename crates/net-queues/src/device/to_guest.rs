@@ -43,7 +43,7 @@ pub struct ToGuest {
     dry: Option<DropReason>,
     broken: Option<RingError>,
     /// Where to read later where the queue has stopped by itself.
-    pub(crate) stopped_at: Arc<StoppedAt>,
+    pub(super) stopped_at: Arc<StoppedAt>,
     enabled: bool,
     filter: Option<Box<ReceiveFilter>>,
     /// What is noted of this queue.

@@ -15,7 +15,7 @@ const NUM_BUFFERS_AT: usize = 10;
 
 /// Buffers of our own that the device fills. They are passed on where they lie, and posted again when they are
 /// released.
-pub(crate) struct Receive {
+pub struct Receive {
     queue: Box<dyn DriverQueue>,
     kick: EventFd,
     call: EventFd,

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use frame::{DropReason, LARGEST_FRAME_BYTES, QueueCounters, Source};
-use port::device::FromGuest;
+use net_queues::device::FromGuest;
 use virtio::net::HeaderLayout;
 use virtqueue::mock::{Arena, DATA};
 use virtqueue::{Buffer, Direction, Piece, Request, RingFeatures, RingLayout};

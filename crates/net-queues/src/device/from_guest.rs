@@ -35,7 +35,7 @@ pub struct FromGuest {
     enabled: bool,
     state: State,
     /// Where to read later where the queue has stopped by itself.
-    pub(crate) stopped_at: Arc<StoppedAt>,
+    pub(super) stopped_at: Arc<StoppedAt>,
     /// A kick may have come since polling last went on.
     armed: bool,
     kick: Option<EventFd>,

@@ -7,7 +7,7 @@ use virtio::net::control::ReceiveFilter;
 use virtqueue::DeviceQueue;
 
 use super::{Tally, ToGuest};
-use crate::CachePolicy;
+use crate::cache_policy::CachePolicy;
 #[cfg(test)]
 use crate::cache_policy::CopyTuner;
 use crate::device::EventFd;

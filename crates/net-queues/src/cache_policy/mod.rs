@@ -13,7 +13,8 @@ use virtqueue::DeviceQueue;
 pub(crate) use copy_tuner::CopyTuner;
 use demotion_tuner::DemotionPolicy;
 pub(crate) use demotion_tuner::DemotionTuner;
-pub(crate) use stores::{CopyPolicy, Stores, Temporal};
+pub(crate) use stores::CopyPolicy;
+pub use stores::{Stores, Temporal};
 
 /// What is done to caches. All but `Auto` pin it for all queues: nothing is measured then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

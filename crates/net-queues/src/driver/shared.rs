@@ -54,10 +54,12 @@ impl Pages {
 
 /// What one queue needs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct QueueShape {
+pub struct QueueShape {
+    /// Split or packed.
     pub layout: RingLayout,
     /// Descriptors.
     pub size: u16,
+    /// Buffers that are posted or sent at a time.
     pub buffers: u16,
     /// Bytes of each buffer.
     pub buffer_bytes: u32,
@@ -117,7 +119,7 @@ impl QueueShape {
 /// Returns the pages of the file to the system when it is dropped: a peer that keeps the file keeps none of them.
 /// Pages that the peer touches afterwards are charged to the peer.
 #[derive(Debug)]
-pub(crate) struct LentPages(File);
+pub struct LentPages(File);
 
 impl Drop for LentPages {
     fn drop(&mut self) {
@@ -131,7 +133,7 @@ impl Drop for LentPages {
 ///
 /// Each connection has memory of its own: a former peer cannot write to it.
 #[derive(Debug)]
-pub(crate) struct DriverMemory {
+pub struct DriverMemory {
     file: File,
     /// The account of the memory. The device can take pages away: it may punch holes, and huge pages that it frees
     /// go back to the system's pool.
@@ -187,6 +189,7 @@ impl DriverMemory {
         Ok(LentPages(self.file.try_clone()?))
     }
 
+    /// The memory, as a device translates its addresses.
     pub fn space(&self) -> &Arc<AddressSpace> {
         &self.space
     }
@@ -255,7 +258,7 @@ fn touch(mapping: &Mapping) {
 
 /// The buffers of one queue, all of one size, by number.
 #[derive(Debug)]
-pub(crate) struct Buffers {
+pub struct Buffers {
     mapping: Arc<Mapping>,
     base: u64,
     stride: u64,
@@ -264,6 +267,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
+    /// How many there are.
     pub fn count(&self) -> u16 {
         self.count
     }

@@ -2,6 +2,7 @@
 
 mod from_guest;
 mod notify;
+mod ring_queue;
 mod to_guest;
 
 pub use from_guest::FromGuest;

@@ -18,7 +18,7 @@ impl CopyPolicy {
 }
 
 /// A [`CopyPolicy`] as a type: a loop over frames is compiled for each.
-pub(crate) trait Stores: Copy {
+pub trait Stores: Copy {
     /// As [`SharedSlice::copy_to`].
     fn copy(self, from: SharedSlice<'_>, to: SharedSlice<'_>) -> usize;
 
@@ -31,7 +31,7 @@ pub(crate) trait Stores: Copy {
 
 /// Stores through the caches.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Temporal;
+pub struct Temporal;
 
 impl Stores for Temporal {
     #[inline(always)]

@@ -18,7 +18,7 @@ const AHEAD: usize = 6;
 const LAST: u16 = u16::MAX;
 
 /// Frames are copied to buffers of our own, and the device reads them from there.
-pub(crate) struct Transmit {
+pub struct Transmit {
     queue: Box<dyn DriverQueue>,
     kick: EventFd,
     buffers: Buffers,
