@@ -16,6 +16,10 @@ use crate::protocol::{Add, Answer, Applied, Call, Event, Outcome, Request, VERSI
 /// A switch that answers at all does so within this.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Bytes of ports in one [`Request::Change`], about. A request has at most 64 KiB, and the switch serves nothing else
+/// while it carries one out.
+const CHANGE_BYTES: usize = 8 << 10;
+
 /// Between two looks for an interrupt.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -126,6 +130,33 @@ impl Client {
     pub fn apply(&mut self, ports: BTreeMap<String, PortDescription>) -> Result<Applied, ClientError> {
         let answer = self.ask(Request::Apply { ports })?;
         serde_json::from_value(answer).map_err(ClientError::NotUnderstood)
+    }
+
+    /// Changes ports of one owner, in as many requests as they take. `None` removes a port; ports that are not named
+    /// stay.
+    ///
+    /// # Errors
+    /// As [`Client::ask`]; what could not be done to single ports is in the answer.
+    pub fn change(
+        &mut self,
+        owner: &str,
+        ports: BTreeMap<String, Option<PortDescription>>,
+    ) -> Result<Applied, ClientError> {
+        let mut all = Applied { changes: Vec::new() };
+        let mut ports = ports.into_iter().peekable();
+        while ports.peek().is_some() {
+            let (mut part, mut bytes) = (BTreeMap::new(), 0);
+            while bytes < CHANGE_BYTES
+                && let Some((name, port)) = ports.next()
+            {
+                bytes += name.len() + serde_json::to_vec(&port).unwrap_or_default().len();
+                part.insert(name, port);
+            }
+            let answer = self.ask(Request::Change { owner: owner.to_owned(), ports: part })?;
+            let Applied { changes } = serde_json::from_value(answer).map_err(ClientError::NotUnderstood)?;
+            all.changes.extend(changes);
+        }
+        Ok(all)
     }
 
     /// Follows what happens to the ports from now on.

@@ -65,6 +65,14 @@ pub enum Request {
         /// The ports, by name.
         ports: BTreeMap<String, PortDescription>,
     },
+    /// Ports of one owner, such as a database: a description adds the port or makes it be as described, `null` removes
+    /// it. Ports that are not named, and ports of others, stay as they are. Answered with an [`Applied`].
+    Change {
+        /// Whose ports they are. Only requests with the same owner change or remove them.
+        owner: String,
+        /// The ports, by name.
+        ports: BTreeMap<String, Option<PortDescription>>,
+    },
     /// An [`Event`] comes for all that happens to ports from now on, until the connection ends.
     Subscribe,
     /// Another switch goes on with everything.

@@ -13,6 +13,7 @@
 //!   `crates/control/src/port_description.rs`.
 #![forbid(unsafe_code)]
 
+mod companion;
 mod configuration_file;
 mod configured;
 mod control_socket;
@@ -34,6 +35,7 @@ mod take_over;
 mod wanted_ports;
 mod watch;
 
+pub use companion::Companion;
 pub use configured::read_settings;
 pub use error::{Error, Invalid};
 pub use frame_filter::check as check_filter;

@@ -15,6 +15,7 @@ const WRITE_BYTES: usize = 4096;
 const READER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Texts on their way to a descriptor, by a thread of their own. What does not fit is dropped and counted.
+#[derive(Clone)]
 pub struct NonBlockingWriter {
     shared: Arc<Shared>,
 }

@@ -79,6 +79,12 @@ impl Management {
         self.signals.log(&format!("tautline: {line}"));
     }
 
+    /// What logs a line for people, from any thread.
+    pub fn logger(&self) -> impl Fn(&str) + Send + 'static {
+        let log = self.signals.logger();
+        move |line| log(&format!("tautline: {line}"))
+    }
+
     pub fn is_interrupted(&self) -> bool {
         self.signals.is_interrupted()
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use port::PortError;
 use switch::{Options, SetupError, Switch, TableOptions, WorkerOptions};
 
+use crate::companion::Companion;
 use crate::configured::{self, Configured};
 use crate::control_socket::{ControlSocket, KnownPorts};
 use crate::error::{Error, Invalid};
@@ -44,11 +45,11 @@ impl Service {
     }
 }
 
-/// Runs a switch until a signal, or a process that takes over, ends it.
+/// Runs a switch until a signal, or a process that takes over, ends it; the companion, if any, beside it.
 ///
 /// # Errors
 /// The settings are wrong, the system refused something at the start, or the switch could not go on.
-pub fn run(service: &Service) -> Result<(), Error> {
+pub fn run(service: &Service, companion: Option<Companion>) -> Result<(), Error> {
     // Every setting is parsed before anything on the host is changed.
     let settings = &service.settings;
     let take_over = service.take_over.clone();
@@ -92,6 +93,9 @@ pub fn run(service: &Service) -> Result<(), Error> {
     if let Some(missing) = sandbox::prepare() {
         operator.log_line(&missing);
     }
+    let companion = companion.map(|companion| companion.start(operator.logger())).transpose();
+    let _ending =
+        companion.map_err(Error::system("starting a thread", "raise the limit of threads (ulimit -u)"))?;
     let ended = switch.run(&mut operator);
     let shown = operator.finish(&ended.snapshot);
     ended.result?;

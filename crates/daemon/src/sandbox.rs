@@ -139,6 +139,13 @@ pub fn confine_writer() {
     let _ = confine();
 }
 
+/// Confines a thread that only connects to sockets of the file system, also to those of other users.
+pub fn confine_companion() {
+    let walls: [Wall; 2] =
+        [("capabilities", || keep(CapabilitySet::DAC_OVERRIDE)), ("the file system (Landlock)", no_files)];
+    let _ = put_up(&walls);
+}
+
 /// The name of a restriction, and the function that applies it to the calling thread.
 type Wall = (&'static str, fn() -> Result<(), String>);
 

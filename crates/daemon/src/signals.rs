@@ -148,6 +148,12 @@ impl Signals {
         }
     }
 
+    /// What logs a line for people, from any thread.
+    pub fn logger(&self) -> impl Fn(&str) + Send + 'static {
+        let (prefix, log) = (self.prefix, self.log.clone());
+        move |line| log.line(&format!("{prefix}{line}"))
+    }
+
     /// A line for people.
     pub fn log(&self, line: &str) {
         self.log.line(&format!("{}{line}", self.prefix));

@@ -45,6 +45,11 @@ impl WantedPorts {
         self.in_force.remove(name);
     }
 
+    /// Whether it is a port of this source.
+    pub fn has(&self, name: &str) -> bool {
+        self.in_force.contains_key(name)
+    }
+
     /// Makes a port and adds it to the switch.
     ///
     /// # Errors
@@ -78,6 +83,33 @@ impl WantedPorts {
             Ok(Wanted { name, made, described: InForce { description, options } })
         };
         ports.into_iter().map(prepare).collect()
+    }
+
+    /// As [`WantedPorts::apply`] for the ports of these names; all others stay as they are. A port that cannot be made
+    /// is as it was.
+    pub fn change(
+        &mut self,
+        names: &[String],
+        ports: Vec<NamedSpec>,
+        defaults: PortDefaults,
+        switch: &mut View<'_>,
+    ) -> Vec<Change> {
+        let mut some = WantedPorts::default();
+        some.in_force.extend(names.iter().filter_map(|name| self.in_force.remove_entry(name)));
+        let (mut wanted, mut changes) = (Vec::new(), Vec::new());
+        for port in ports {
+            let name = port.name.clone();
+            match some.prepare(vec![port], |_, why| Invalid(why.to_string())) {
+                Ok(made) => wanted.extend(made),
+                Err(Invalid(why)) => {
+                    self.in_force.extend(some.in_force.remove_entry(&name));
+                    changes.push(Change { port: name, change: "added".to_owned(), error: Some(why) });
+                }
+            }
+        }
+        changes.extend(some.apply(wanted, defaults, switch));
+        self.in_force.append(&mut some.in_force);
+        changes
     }
 
     /// Removes, adds and changes ports until they are as wanted. A change that failed is tried again at the next

@@ -248,6 +248,11 @@ pub struct Switch {
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
 
+    /// Have the ports that `ovs-vsctl` adds: follow this database of Open vSwitch in the place of ovs-vswitchd, as in
+    /// unix:/var/run/openvswitch/db.sock. It needs --control.
+    #[arg(long, value_name = "unix:SOCKET")]
+    pub ovsdb: Option<String>,
+
     /// Serve what is counted to Prometheus: GET /metrics at this address and port, as 127.0.0.1:9750. Whoever reaches it
     /// may read.
     #[arg(long, value_name = "ADDRESS:PORT")]

@@ -1,7 +1,9 @@
 //! `tautline switch`: its flags as the settings of the service.
+use std::path::{Path, PathBuf};
+
 use control::PortDescription;
 use daemon::settings::no_such_port;
-use daemon::{CounterFile, Counters, Error, Invalid, Service, Settings};
+use daemon::{Companion, CounterFile, Counters, Error, Invalid, Service, Settings};
 
 use crate::cli;
 use crate::cpu_list;
@@ -24,12 +26,30 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
         take_over: arguments.take_over.clone(),
         counters: Counters { print_json: sink.is_json_printed(), file },
     };
-    match daemon::run(&service) {
+    let companion = arguments.ovsdb.as_deref().map(|database| follower(database, &service)).transpose()?;
+    match daemon::run(&service, companion) {
         Ok(()) => Ok(Done::Whole),
         Err(Error::Invalid(Invalid(why))) => Err(Usage(why).into()),
         Err(Error::Interrupted(interrupted)) => Err(interrupted.into()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// What follows a database of Open vSwitch beside the switch.
+fn follower(database: &str, service: &Service) -> Result<Companion, Usage> {
+    let wrong = |why: &str| Usage(format!("--ovsdb {database}: {why}"));
+    let path = database.strip_prefix("unix:").filter(|path| path.starts_with('/'));
+    let path = path.ok_or_else(|| wrong("write unix:PATH, as in unix:/var/run/openvswitch/db.sock"))?;
+    let control = [&service.control, &service.settings.control, &service.take_over];
+    let control: Option<&PathBuf> = control.into_iter().flatten().next();
+    let control = control.ok_or_else(|| wrong("give --control too: the ports are added by that socket"))?;
+    let settings = ovs::Settings {
+        database: path.into(),
+        control: control.clone(),
+        folder: Path::new(path).parent().unwrap_or(Path::new("/")).to_owned(),
+    };
+    let work = move |log: &dyn Fn(&str), goes_on: &dyn Fn() -> bool| ovs::run(&settings, log, goes_on);
+    Ok(Companion { name: "ovsdb".to_owned(), work: Box::new(work) })
 }
 
 /// What the flags say.

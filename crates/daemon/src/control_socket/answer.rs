@@ -22,6 +22,10 @@ pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -
             Ok(changes) => Outcome::Ok(with_schema(json!(Applied { changes }))),
             Err(why) => Outcome::Error(why),
         },
+        Request::Change { owner, ports: changes } => {
+            let changes = ports.change(owner, changes, switch);
+            Outcome::Ok(with_schema(json!(Applied { changes })))
+        }
         Request::Mirror { from, to } => done(switch.mirror(&from, &to)),
         Request::Remove { .. }
         | Request::Capture { .. }

@@ -1,4 +1,5 @@
-//! The ports that came by the command line or by requests: all but those of a configuration file.
+//! The ports that came by the command line or by requests: all but those of a configuration file. Some belong to an
+//! owner, such as a database.
 use std::collections::BTreeMap;
 
 use control::PortDescription;
@@ -12,15 +13,22 @@ use crate::wanted_ports::WantedPorts;
 pub struct KnownPorts {
     defaults: PortDefaults,
     ports: WantedPorts,
+    /// Those of owners, by owner.
+    owned: BTreeMap<String, WantedPorts>,
 }
 
 impl KnownPorts {
     pub fn new(defaults: PortDefaults, there: Vec<NamedSpec>) -> Self {
-        KnownPorts { defaults, ports: WantedPorts::new(there) }
+        KnownPorts { defaults, ports: WantedPorts::new(there), owned: BTreeMap::new() }
     }
 
     pub fn forget(&mut self, name: &str) {
         self.ports.forget(name);
+    }
+
+    /// Whose port it is, if it has an owner.
+    pub fn owner(&self, name: &str) -> Option<&str> {
+        self.owned.iter().find(|(_, ports)| ports.has(name)).map(|(owner, _)| owner.as_str())
     }
 
     /// Adds a port to the switch.
@@ -47,6 +55,33 @@ impl KnownPorts {
         let wrong = |name: &str, why: &dyn std::fmt::Display| Invalid(format!("port {name}: {why}"));
         let wanted = self.ports.prepare(read, wrong).map_err(|Invalid(why)| why)?;
         Ok(self.ports.apply(wanted, self.defaults, switch))
+    }
+
+    /// Changes ports of an owner: those with a description are added or made to be as described, the others removed.
+    /// Returns each change with its own error, if any.
+    pub fn change(
+        &mut self,
+        owner: String,
+        changes: BTreeMap<String, Option<PortDescription>>,
+        switch: &mut View<'_>,
+    ) -> Vec<Change> {
+        let (mut wanted, mut failed) = (Vec::new(), Vec::new());
+        let mut names: Vec<String> = Vec::new();
+        for (name, port) in changes {
+            let read = match port {
+                None => Ok(()),
+                Some(port) => ports::read(&name, port, self.defaults).map(|port| wanted.push(port)),
+            };
+            match read {
+                Ok(()) => names.push(name),
+                Err(Invalid(why)) => {
+                    failed.push(Change { port: name, change: "added".to_owned(), error: Some(why) });
+                }
+            }
+        }
+        let ports = self.owned.entry(owner).or_default();
+        failed.extend(ports.change(&names, wanted, self.defaults, switch));
+        failed
     }
 
     fn read(&self, name: &str, port: PortDescription) -> Result<NamedSpec, String> {

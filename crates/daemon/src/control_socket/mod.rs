@@ -290,6 +290,10 @@ impl ControlSocket {
                 }
             }
             Request::Remove { port } => {
+                if let Some(owner) = self.ports.owner(&port) {
+                    let why = format!("port '{port}' belongs to {owner}: remove it there");
+                    return Some(Outcome::Error(why));
+                }
                 let outcome = answer::done(switch.remove_port(&port));
                 if matches!(outcome, Outcome::Ok(_)) {
                     self.ports.forget(&port);

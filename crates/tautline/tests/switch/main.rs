@@ -9,6 +9,7 @@ mod dpdk;
 mod guests;
 mod hostile;
 mod namespaces;
+mod ovsdb;
 mod plug_in_a_guest;
 mod recovery;
 mod recovery_drivers;

@@ -1,0 +1,50 @@
+//! A thread beside those of the switch, which asks it by its control socket as any other client.
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{io, thread};
+
+use crate::sandbox;
+
+/// What a companion does: it is given what logs a line, and what says whether it is to go on.
+type Work = Box<dyn FnOnce(&dyn Fn(&str), &dyn Fn() -> bool) + Send>;
+
+/// A thread to run beside the switch. It cannot open files and has no capability but to reach sockets.
+pub struct Companion {
+    /// The name of the thread, of at most 15 bytes.
+    pub name: String,
+    /// What it does.
+    pub work: Work,
+}
+
+impl Companion {
+    /// Starts it. It is not waited for when the switch ends. A panic in it ends it alone and is logged.
+    ///
+    /// # Errors
+    /// The kernel refuses a thread.
+    pub(crate) fn start(self, log: impl Fn(&str) + Send + 'static) -> io::Result<Ending> {
+        let Companion { name, work } = self;
+        let ends = Arc::new(AtomicBool::new(false));
+        let ending = Ending(Arc::clone(&ends));
+        let what = name.clone();
+        thread::Builder::new().name(name).spawn(move || {
+            sandbox::confine_companion();
+            let goes_on = || !ends.load(Ordering::Relaxed);
+            if catch_unwind(AssertUnwindSafe(|| work(&log, &goes_on))).is_err() {
+                log(&format!(
+                    "{what} has panicked and is over; frames pass on, and a new start brings it back"
+                ));
+            }
+        })?;
+        Ok(ending)
+    }
+}
+
+/// Tells a companion to end when it is dropped.
+pub(crate) struct Ending(Arc<AtomicBool>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,28 @@
+//! Plays ovs-vswitchd: gives a switch the ports that a database of Open vSwitch wants, and writes the result back into
+//! the database.
+//!
+//! ```text
+//!   ovsdb-server ◄──► Session (ovsdb) ──► Cache ──► wanted: ports, and why others cannot be
+//!                                                       │
+//!                        columns: ofport, error, … ◄────┴────► control::Client ◄──► tautline switch
+//! ```
+//!
+//! # Where to change what
+//!
+//! - To take another type of interface or another column: `wanted.rs`.
+//! - To write another column back: `columns.rs`.
+//! - To change how the database and the switch are reached: `runner.rs`.
+#![forbid(unsafe_code)]
+
+mod columns;
+mod numbers;
+mod runner;
+mod wanted;
+
+pub use columns::report;
+pub use numbers::Numbers;
+pub use runner::{RunError, Settings, follow, run};
+pub use wanted::{Interface, Place, Wanted, wanted};
+
+/// The lock that ovs-vswitchd takes: of two, one works.
+pub const LOCK: &str = "ovs_vswitchd";

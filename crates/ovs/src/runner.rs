@@ -1,0 +1,225 @@
+//! A database and a switch, and what goes between them, on the thread that calls.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use control::{Client, ClientError, PortDescription};
+use ovsdb::{Cache, Event, Follow, Limits, Session, SessionError, TransactionId};
+
+use crate::{LOCK, Numbers, report, wanted};
+
+/// Whose ports they are, for the switch.
+const OWNER: &str = "the database of Open vSwitch";
+/// After so much silence the database server is asked whether it is there.
+const PROBE: Duration = Duration::from_secs(5);
+/// Between two attempts to reach the database server or the switch, and between two looks whether to go on.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What to join.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The socket of the database server.
+    pub database: PathBuf,
+    /// The control socket of the switch.
+    pub control: PathBuf,
+    /// Where sockets are made.
+    pub folder: PathBuf,
+}
+
+/// Why a connection ended. A new one is made.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The socket of the database server.
+    #[error("{action} the database at {path}: {source}")]
+    Socket {
+        /// What was tried.
+        action: &'static str,
+        /// The socket.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// What the server sent.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The switch was not asked.
+    #[error(transparent)]
+    Switch(#[from] ClientError),
+}
+
+/// The columns that are followed.
+pub fn follow() -> Follow {
+    let columns: [(&str, &[&str]); 4] = [
+        ("Open_vSwitch", &["bridges", "next_cfg", "cur_cfg"]),
+        ("Bridge", &["name", "ports", "datapath_type"]),
+        ("Port", &["name", "interfaces", "tag", "trunks", "vlan_mode", "qos"]),
+        (
+            "Interface",
+            &[
+                "name",
+                "type",
+                "options",
+                "mtu_request",
+                "ingress_policing_rate",
+                "ingress_policing_kpkts_rate",
+                "ofport_request",
+                "ofport",
+                "error",
+            ],
+        ),
+    ];
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Follow {
+        database: "Open_vSwitch".to_owned(),
+        tables: columns.into_iter().map(|(table, all)| (table.to_owned(), names(all))).collect(),
+        lock: Some(LOCK.to_owned()),
+        steals: false,
+        probe_interval: PROBE,
+    }
+}
+
+/// Joins them for as long as `goes_on` says. A database that goes away changes nothing in the switch; `log` gets a line
+/// for each connection that ended.
+pub fn run(settings: &Settings, log: impl Fn(&str), goes_on: impl Fn() -> bool) {
+    let mut state =
+        State { settings, numbers: Numbers::default(), cache: Cache::default(), applied: BTreeMap::new() };
+    let mut last = String::new();
+    while goes_on() {
+        if let Err(error) = state.connection(&goes_on) {
+            let line = error.to_string();
+            // A server that is away for long is one line.
+            if line != last {
+                log(&line);
+                last = line;
+            }
+        }
+        std::thread::sleep(TICK);
+    }
+}
+
+fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> RunError {
+    move |source| RunError::Socket { action, path: path.to_owned(), source }
+}
+
+/// What outlives a connection.
+struct State<'a> {
+    settings: &'a Settings,
+    numbers: Numbers,
+    cache: Cache,
+    /// The ports of the database that the switch has.
+    applied: BTreeMap<String, PortDescription>,
+}
+
+/// What one connection knows.
+struct Connection {
+    socket: UnixStream,
+    session: Session,
+    is_owner: bool,
+    /// The transaction that was sent and not answered.
+    sent: Option<TransactionId>,
+}
+
+impl State<'_> {
+    /// One connection to the database, until it ends.
+    fn connection(&mut self, goes_on: &impl Fn() -> bool) -> Result<(), RunError> {
+        let path = &self.settings.database;
+        let socket = UnixStream::connect(path).map_err(failed(path, "connecting to"))?;
+        socket.set_read_timeout(Some(TICK)).map_err(failed(path, "waiting for"))?;
+        socket.set_write_timeout(Some(PROBE)).map_err(failed(path, "waiting for"))?;
+        let began = Instant::now();
+        let session =
+            Session::new(follow(), Limits::default(), std::mem::take(&mut self.cache), began.elapsed());
+        let mut connection = Connection { socket, session, is_owner: false, sent: None };
+        let ended = self.serve(&mut connection, began, goes_on);
+        self.cache = connection.session.into_cache();
+        ended
+    }
+
+    fn serve(
+        &mut self,
+        connection: &mut Connection,
+        began: Instant,
+        goes_on: &impl Fn() -> bool,
+    ) -> Result<(), RunError> {
+        let path = self.settings.database.clone();
+        let mut bytes = [0; 64 << 10];
+        let (mut is_followed, mut is_due) = (false, false);
+        while goes_on() {
+            let mut is_new = false;
+            while let Some(event) = connection.session.next_event() {
+                match event {
+                    Event::Followed(_) => (is_followed, is_new) = (true, true),
+                    Event::Changed(_) => is_new = true,
+                    Event::LockGained => (connection.is_owner, is_new) = (true, true),
+                    Event::LockLost => connection.is_owner = false,
+                    Event::Answered(id, _) if connection.sent == Some(id) => {
+                        (connection.sent, is_new) = (None, true);
+                    }
+                    Event::Answered(..) => {}
+                }
+            }
+            is_due |= is_new;
+            if is_due && is_followed && connection.is_owner && connection.sent.is_none() {
+                self.apply(connection)?;
+                is_due = false;
+            }
+            let out = std::mem::take(connection.session.to_send());
+            connection.socket.write_all(&out).map_err(failed(&path, "writing to"))?;
+            let count = match connection.socket.read(&mut bytes) {
+                Ok(0) => return Err(failed(&path, "reading from")(ErrorKind::UnexpectedEof.into())),
+                Ok(count) => count,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
+                Err(error) => return Err(failed(&path, "reading from")(error)),
+            };
+            connection.session.receive(&bytes[..count], began.elapsed())?;
+            connection.session.tick(began.elapsed())?;
+        }
+        Ok(())
+    }
+
+    /// Gives the switch what the database wants, and the database what became of it.
+    fn apply(&mut self, connection: &mut Connection) -> Result<(), RunError> {
+        let wanted = wanted(connection.session.cache(), &self.settings.folder);
+        let failed = self.change(&wanted.ports)?;
+        self.numbers.give(&wanted.interfaces);
+        let transaction = report(connection.session.cache(), &wanted, &failed, &self.numbers);
+        if !transaction.is_empty() {
+            connection.sent = Some(connection.session.transact(transaction));
+        }
+        Ok(())
+    }
+
+    /// Changes the ports that are not as they are wanted. Returns why which of them could not be.
+    fn change(
+        &mut self,
+        wanted: &BTreeMap<String, PortDescription>,
+    ) -> Result<BTreeMap<String, String>, RunError> {
+        let gone = self.applied.keys().filter(|name| !wanted.contains_key(*name));
+        let mut changes: BTreeMap<String, Option<PortDescription>> =
+            gone.map(|name| (name.clone(), None)).collect();
+        let new = wanted.iter().filter(|(name, port)| self.applied.get(*name) != Some(*port));
+        changes.extend(new.map(|(name, port)| (name.clone(), Some(port.clone()))));
+        let mut failed = BTreeMap::new();
+        if changes.is_empty() {
+            return Ok(failed);
+        }
+        let done = Client::connect(&self.settings.control)?.change(OWNER, changes.clone())?;
+        for change in done.changes {
+            if let Some(why) = change.error {
+                failed.insert(change.port, why);
+            }
+        }
+        for (name, port) in changes {
+            match port {
+                // What could not be done is tried again with the next change of the database.
+                _ if failed.contains_key(&name) => {}
+                None => drop(self.applied.remove(&name)),
+                Some(port) => drop(self.applied.insert(name, port)),
+            }
+        }
+        Ok(failed)
+    }
+}

@@ -1,0 +1,207 @@
+//! From the rows of the database to the ports of a switch.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use control::{OptionValue, PortDescription};
+use ovsdb::{Cache, Datum, Row, Uuid};
+
+/// What the database wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The row of the switch itself and the number of its configuration; `None` while the database has none.
+    pub root: Option<(Uuid, i64)>,
+    /// The ports, by name.
+    pub ports: BTreeMap<String, PortDescription>,
+    /// Every interface that a bridge has.
+    pub interfaces: Vec<Interface>,
+}
+
+/// An interface, and what becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its row.
+    pub row: Uuid,
+    /// Its name.
+    pub name: String,
+    /// The number that it asks for (`ofport_request`).
+    pub asked: Option<u16>,
+    /// What becomes of it.
+    pub place: Place,
+}
+
+/// What becomes of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It is the port of its name.
+    Port,
+    /// It stands for the bridge, and is no port.
+    Local,
+    /// It cannot be, for this reason.
+    Refused(String),
+}
+
+/// Bytes of Ethernet header and one tag, which an MTU does not count.
+const HEADER_BYTES: i64 = 18;
+/// The MTU that an interface may have (VIRTIO 1.3, section 5.1.4.1).
+const MTU: RangeInclusive<i64> = 68..=65535;
+/// Bytes of the longest path of a socket (unix(7)).
+const PATH_BYTES: usize = 107;
+/// Bytes of the longest name of an interface.
+const NAME_BYTES: usize = 64;
+
+/// Reads what the database wants. Sockets of `dpdkvhostuser` are made in `folder`.
+pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
+    let mut wanted = Wanted::default();
+    let Some((root, switch)) = cache.rows("Open_vSwitch").next() else { return wanted };
+    wanted.root = Some((root, integer(switch, "next_cfg").unwrap_or(0)));
+    let mut bridges: Vec<&Row> = rows(cache, switch, "bridges", "Bridge").map(|(_, row)| row).collect();
+    bridges.sort_by_key(|row| text(row, "name").to_owned());
+    // The switch is one network: the first bridge by name that it can serve is that network.
+    let served =
+        bridges.iter().find(|row| text(row, "datapath_type") == "netdev").map(|row| text(row, "name"));
+    for bridge in bridges {
+        let name = text(bridge, "name");
+        let refused = match served {
+            _ if text(bridge, "datapath_type") != "netdev" => Some(format!(
+                "bridge {name} is of the kernel's datapath: ovs-vsctl set bridge {name} datapath_type=netdev"
+            )),
+            Some(served) if served != name => {
+                Some(format!("the switch has one network, which is bridge {served}"))
+            }
+            _ => None,
+        };
+        for (_, port) in rows(cache, bridge, "ports", "Port") {
+            let refused = refused.clone().or_else(|| refused_port(port));
+            for (row, interface) in rows(cache, port, "interfaces", "Interface") {
+                let place = match &refused {
+                    Some(why) => Place::Refused(why.clone()),
+                    None => place(interface, name, folder, &mut wanted.ports),
+                };
+                // A switch that was started again gives the number that the one before it gave.
+                let asked = integer(interface, "ofport_request").or_else(|| integer(interface, "ofport"));
+                let asked = asked.and_then(|number| number.try_into().ok());
+                let name = text(interface, "name").to_owned();
+                wanted.interfaces.push(Interface { row, name, asked, place });
+            }
+        }
+    }
+    wanted
+}
+
+/// Why none of a port's interfaces can be.
+fn refused_port(port: &Row) -> Option<String> {
+    let name = text(port, "name");
+    if port.get("interfaces").is_some_and(|interfaces| interfaces.uuids().count() > 1) {
+        return Some(format!("port {name} is a bond: give it one interface"));
+    }
+    let asks = ["tag", "trunks", "vlan_mode", "qos"].into_iter().find(|column| !is_empty(port, column))?;
+    Some(format!(
+        "port {name} asks for {asks}, which the switch does not have: ovs-vsctl clear port {name} {asks}"
+    ))
+}
+
+/// What becomes of an interface; a port is put among the others.
+fn place(
+    interface: &Row,
+    bridge: &str,
+    folder: &Path,
+    ports: &mut BTreeMap<String, PortDescription>,
+) -> Place {
+    let name = text(interface, "name");
+    if name.len() > NAME_BYTES {
+        return Place::Refused(format!(
+            "its name has {} bytes: give it one of at most {NAME_BYTES}",
+            name.len()
+        ));
+    }
+    let socket = |path: &str, listens: bool| {
+        if path.len() > PATH_BYTES {
+            let (bytes, most) = (path.len(), PATH_BYTES);
+            return Err(format!("the path of its socket has {bytes} bytes: give it one of at most {most}"));
+        }
+        let mut port = described("vhost-user", path);
+        port.options.insert("server".to_owned(), OptionValue::Switch(listens));
+        Ok(port)
+    };
+    let made = match text(interface, "type") {
+        "internal" if name == bridge => return Place::Local,
+        "dpdkvhostuser" if name.contains('/') => {
+            Err("its name is that of a socket, and has no '/'".to_owned())
+        }
+        "dpdkvhostuser" => socket(&folder.join(name).display().to_string(), true),
+        "dpdkvhostuserclient" => match option(interface, "vhost-server-path") {
+            Some(path) => socket(path, false),
+            None => Err(format!(
+                "give the path of QEMU's socket: ovs-vsctl set interface {name} \
+                                 options:vhost-server-path=PATH"
+            )),
+        },
+        "tap" => Ok(described("tap", name)),
+        "afxdp" | "afxdp-nonpmd" => Ok(described("af-xdp", name)),
+        other => Err(format!(
+            "the switch has no interfaces of type {}; it has dpdkvhostuser, dpdkvhostuserclient, tap and afxdp",
+            if other.is_empty() { "system" } else { other }
+        )),
+    };
+    let port = match made.and_then(|port| limited(interface, port)) {
+        Ok(port) => port,
+        Err(why) => return Place::Refused(why),
+    };
+    if ports.contains_key(name) {
+        return Place::Refused(format!("another interface has the name {name}"));
+    }
+    ports.insert(name.to_owned(), port);
+    Place::Port
+}
+
+/// The limits that an interface's columns say.
+fn limited(interface: &Row, mut port: PortDescription) -> Result<PortDescription, String> {
+    if let Some(mtu) = integer(interface, "mtu_request") {
+        let bytes =
+            Some(mtu).filter(|mtu| MTU.contains(mtu)).and_then(|mtu| u32::try_from(mtu + HEADER_BYTES).ok());
+        let (least, most) = (MTU.start(), MTU.end());
+        let bytes = bytes.ok_or_else(|| format!("mtu_request is {mtu}: write {least} to {most} bytes"))?;
+        port.max_frame = Some(bytes);
+    }
+    for (column, unit) in [("ingress_policing_rate", "kbit"), ("ingress_policing_kpkts_rate", "kpps")] {
+        match integer(interface, column) {
+            None | Some(0) => {}
+            Some(rate) if rate > 0 => port.police.push(format!("{rate}{unit}")),
+            Some(rate) => return Err(format!("{column} is {rate}: no rate")),
+        }
+    }
+    Ok(port)
+}
+
+fn described(kind: &str, target: &str) -> PortDescription {
+    PortDescription { kind: kind.to_owned(), target: target.to_owned(), ..PortDescription::default() }
+}
+
+/// The rows of `table` that a column names, each with its identity.
+fn rows<'a>(
+    cache: &'a Cache,
+    row: &'a Row,
+    column: &str,
+    table: &'static str,
+) -> impl Iterator<Item = (Uuid, &'a Row)> {
+    let ids = row.get(column).into_iter().flat_map(Datum::uuids);
+    ids.filter_map(move |id| Some((id, cache.row(table, id)?)))
+}
+
+fn text<'a>(row: &'a Row, column: &str) -> &'a str {
+    row.get(column).and_then(Datum::text).unwrap_or_default()
+}
+
+fn integer(row: &Row, column: &str) -> Option<i64> {
+    row.get(column).and_then(Datum::integer)
+}
+
+fn option<'a>(row: &'a Row, key: &str) -> Option<&'a str> {
+    row.get("options").and_then(|options| options.get(key))
+}
+
+fn is_empty(row: &Row, column: &str) -> bool {
+    row.get(column).is_none_or(Datum::is_empty)
+}

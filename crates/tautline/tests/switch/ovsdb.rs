@@ -1,0 +1,81 @@
+//! `ovs-vsctl` and a real `ovsdb-server` drive the switch, in the place of ovs-vswitchd.
+mod first;
+
+use std::path::PathBuf;
+
+use peers::OvsDatabase;
+
+use crate::switch_process::wires::{Ends, Shape};
+use crate::switch_process::{Sockets, SwitchProcess};
+
+/// The bridge of most tests.
+const BRIDGE: &str = "br0";
+
+/// A database, and a switch that follows it.
+struct Scene {
+    database: OvsDatabase,
+    sockets: Sockets,
+    switch: SwitchProcess,
+}
+
+impl Scene {
+    /// With a bridge in user space.
+    fn new() -> Self {
+        let scene = Self::without_bridge();
+        let netdev = format!("-- set Bridge {BRIDGE} datapath_type=netdev");
+        scene.vsctl(&format!("add-br {BRIDGE} {netdev}"));
+        scene
+    }
+
+    fn without_bridge() -> Self {
+        let (database, sockets) = (OvsDatabase::new().unwrap(), Sockets::new());
+        let switch = start(&database, &sockets);
+        Scene { database, sockets, switch }
+    }
+
+    /// Runs `ovs-vsctl` with these words, which waits for the switch.
+    #[track_caller]
+    fn vsctl(&self, words: &str) -> String {
+        self.database.vsctl(&words.split(' ').collect::<Vec<_>>()).unwrap()
+    }
+
+    /// Adds a port on whose socket the switch listens. Returns the socket.
+    fn add_server(&self, name: &str) -> PathBuf {
+        self.vsctl(&format!("add-port {BRIDGE} {name} -- set Interface {name} type=dpdkvhostuser"));
+        self.database.socket().with_file_name(name)
+    }
+
+    /// Adds a port on whose socket the front-end listens. Returns the socket.
+    fn add_client(&self, name: &str) -> PathBuf {
+        let path = self.sockets.path(name);
+        let options = format!("options:vhost-server-path={}", path.display());
+        let interface = format!("set Interface {name} type=dpdkvhostuserclient {options}");
+        self.vsctl(&format!("add-port {BRIDGE} {name} -- {interface}"));
+        path
+    }
+
+    /// Adds `one`, where the switch listens, and `two`, where it connects, and plugs a driver into each.
+    fn add_ends(&self) -> Ends {
+        let (one, two) = (self.add_server("one"), self.add_client("two"));
+        let mut ends = Ends::new([(&one, false), (&two, true)], &Shape::default());
+        ends.wait_until_up();
+        ends.introduce();
+        ends
+    }
+
+    /// What `ovs-vsctl get` prints of an interface, a line for each column.
+    #[track_caller]
+    fn columns(&self, interface: &str, columns: &str) -> String {
+        self.vsctl(&format!("--no-wait get Interface {interface} {columns}"))
+    }
+}
+
+fn start(database: &OvsDatabase, sockets: &Sockets) -> SwitchProcess {
+    SwitchProcess::start(&arguments(database, sockets))
+}
+
+fn arguments(database: &OvsDatabase, sockets: &Sockets) -> Vec<String> {
+    let control = sockets.path("control").display().to_string();
+    let database = format!("unix:{}", database.socket().display());
+    ["--control".to_owned(), control, "--ovsdb".to_owned(), database].into()
+}

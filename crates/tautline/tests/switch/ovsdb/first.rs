@@ -1,0 +1,90 @@
+//! Bridges and ports of `ovs-vsctl`, and what it is told of them.
+use std::time::Duration;
+
+use super::{BRIDGE, Scene};
+use crate::switch_process::guest::{Guest, layouts};
+use crate::switch_process::{dropped, listens};
+
+#[test]
+fn ovs_vsctl_adds_ports_that_pass_frames_and_removes_them() {
+    let scene = Scene::new();
+    let mut ends = scene.add_ends();
+    ends.exchange(2000.0, Duration::from_millis(300));
+    let hellos = ends.hellos();
+    let lost = ends.account(|| dropped(&scene.switch.snapshot()) - hellos);
+    assert_eq!(lost, 0);
+    assert_eq!(scene.columns(BRIDGE, "ofport"), "65534\n");
+    assert_eq!(scene.columns("one", "ofport error"), "1\n[]\n");
+    assert_eq!(scene.columns("two", "ofport error"), "2\n[]\n");
+
+    scene.vsctl("del-port one");
+    let one = scene.database.socket().with_file_name("one");
+    assert!(!listens(&one) && !one.exists());
+    // The other port is as it was; a port of the same name is another port.
+    assert_eq!(scene.columns("two", "ofport"), "2\n");
+    scene.add_server("three");
+    assert_eq!(scene.columns("three", "ofport"), "1\n");
+    scene.vsctl(&format!("del-br {BRIDGE}"));
+    let ports = scene.switch.snapshot()["ports"].as_array().unwrap().len();
+    assert_eq!(ports, 0);
+    scene.switch.end();
+}
+
+/// What cannot be has no number and an error in words; the others are as if it were not there.
+#[test]
+fn what_cannot_be_is_said_in_the_row() {
+    let scene = Scene::new();
+    let one = scene.add_server("one");
+    let add = |port: &str, interface: &str, error: &str| {
+        scene.vsctl(&format!("add-port {BRIDGE} {port} -- {interface}"));
+        let columns = scene.columns(port, "ofport error");
+        assert!(columns.starts_with("-1\n") && columns.contains(error), "{port}: {columns}");
+    };
+    let set = |port: &str, columns: &str| format!("set Interface {port} {columns}");
+    add("g0", &set("g0", "type=geneve options:remote_ip=192.0.2.1"), "no interfaces of type geneve");
+    add("x0", &set("x0", "type=vxlan options:remote_ip=192.0.2.1"), "no interfaces of type vxlan");
+    add("d0", &set("d0", "type=dpdk options:dpdk-devargs=0000:00:01.0"), "no interfaces of type dpdk");
+    add("c0", &set("c0", "type=dpdkvhostuserclient"), "options:vhost-server-path=PATH");
+    let missing = "type=dpdkvhostuserclient options:vhost-server-path=/";
+    add("c1", &set("c1", &format!("{missing}{}", "x".repeat(108))), "109 bytes");
+    add("d1", "set Interface d1 type=dpdkvhostuser -- set Port d1 tag=5", "ovs-vsctl clear port d1 tag");
+    add("m0", &set("m0", "type=dpdkvhostuser mtu_request=70000"), "mtu_request");
+    scene.vsctl("add-br br1 -- set Bridge br1 datapath_type=netdev");
+    scene.vsctl("add-port br1 b1 -- set Interface b1 type=dpdkvhostuser");
+    assert!(scene.columns("b1", "error").contains("one network, which is bridge br0"));
+    scene.vsctl("add-br br2");
+    assert!(scene.columns("br2", "error").contains("ovs-vsctl set bridge br2 datapath_type=netdev"));
+
+    // What is put right is there.
+    scene.vsctl("clear Port d1 tag");
+    assert_eq!(scene.columns("d1", "ofport error"), "2\n[]\n");
+    Guest::running(&one, layouts()[0]);
+    scene.switch.end();
+}
+
+/// Ports of the command line and of `tautline ctl` are not those of the database, and the other way round.
+#[test]
+fn ports_of_others_are_left_alone() {
+    let scene = Scene::new();
+    let one = scene.add_server("one");
+    let control = scene.sockets.path("control");
+    let ctl = |words: &[&str]| crate::common::Run::new(&["ctl"]).arg(&control).args(words).finish();
+    let own = scene.sockets.path("own");
+    let added = ctl(&["add", &format!("own=vhost-user:{}", own.display())]);
+    assert_eq!(added.code, Some(0), "{added}");
+    scene.vsctl(&format!("add-port {BRIDGE} own -- set Interface own type=dpdkvhostuser"));
+    assert!(scene.columns("own", "ofport error").contains("'own'"), "{}", scene.columns("own", "error"));
+    scene.vsctl("del-port own");
+    assert!(listens(&own));
+
+    let removed = ctl(&["remove", "one"]);
+    assert!(removed.code == Some(1) && removed.stderr.contains("belongs to the database"), "{removed}");
+    let file = scene.sockets.path("switch.toml");
+    let kept = scene.sockets.path("kept");
+    let text = format!("[ports.kept]\nkind = \"vhost-user\"\ntarget = \"{}\"\n", kept.display());
+    std::fs::write(&file, text).unwrap();
+    let applied = ctl(&["apply", &file.display().to_string()]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    assert!(listens(&kept) && !listens(&own) && listens(&one));
+    scene.switch.end();
+}
