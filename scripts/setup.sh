@@ -10,6 +10,7 @@ set -eu
 purpose=${1:-compare}
 oldest_rust=91 # 1.91, as rust-version in Cargo.toml
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel
+cards_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel-cards
 realtime_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/realtime
 nested_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/nested/kernel
 ovs_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch
@@ -143,6 +144,15 @@ has_kernel() { # has_kernel FOLDER [PART]: an image; the newest has modules, whe
     if [ -z "${2:-}" ] && [ ! -d "$newest" ]; then return 0; fi
     ls -R "$newest" 2>/dev/null | grep -q '\.ko' && grep -qs "${2:-}" "$newest/parts"
 }
+# Cloud kernels have no driver for the cards that QEMU emulates; generic ones have.
+look_for_cards() {
+    [ -n "${generic_packages:-}" ] && [ -z "${no_cards:-}" ] || return 0
+    has_driver "$cards_cache" e1000 || has_driver "$cache" e1000 || cards=missing
+}
+has_driver() { # has_driver FOLDER MODULE: the newest kernel has modules, and this one among them
+    newest=$(ls "$1"/vmlinuz-* 2>/dev/null | sort | tail -n 1)
+    ls -R "$1/modules/${newest##*/vmlinuz-}" 2>/dev/null | grep -q "^$2\.ko"
+}
 look() { # finds out what is missing; once more at the end, whether each step made what it was to make
     packages=
     need cc gcc
@@ -154,6 +164,10 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         # Debian's modules from 12 on are packed by the first, Ubuntu's by the second.
         need xz xz-utils
         need zstd zstd
+        # The network paths with a firewall; the namespaces of all of them.
+        need nft nftables
+        need ip iproute2
+        need nsenter util-linux
     fi
     foreign_rust=
     if [ "$purpose" != compare ]; then
@@ -189,13 +203,11 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         # Starts domains for `tautline vm attach`, as an ordinary user: no service of the system.
         need libvirtd 'libvirt-daemon libvirt-daemon-driver-qemu'
         need prlimit util-linux
-        need ip iproute2
         # What the peers' guest brings along.
         need busybox busybox-static
         need ping iputils-ping
         need iperf3 iperf3
         need sockperf sockperf
-        need nft nftables
         need tcpdump tcpdump
         need ethtool ethtool
         ovs= mlr= tuned= irqbalance= flavor= crate_tools=
@@ -209,10 +221,14 @@ look() { # finds out what is missing; once more at the end, whether each step ma
     fi
     rust=
     rust_is_recent || rust=missing
-    kernel= generic= realtime=
+    kernel= cards= generic= realtime=
     case $purpose in
-    compare) has_kernel "$cache" || kernel=missing ;;
+    compare)
+        has_kernel "$cache" || kernel=missing
+        look_for_cards
+        ;;
     test)
+        look_for_cards
         # A guest with network ports loads virtio's, one with a doorbell VFIO's. A cache made by an older set-up lacks some.
         has_kernel "$cache" drivers/vfio || kernel=missing
         # The nested machine, in which KVM is real, runs a generic kernel on an emulated x86 CPU.
@@ -224,14 +240,39 @@ look() { # finds out what is missing; once more at the end, whether each step ma
     esac
 }
 nothing_is_missing() {
-    [ -z "$packages$rust$foreign_rust$kernel$generic$realtime$root_tar${dpdk:-}${ovs:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
+    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$root_tar${dpdk:-}${ovs:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
 }
 look
 ! nothing_is_missing || exit 0
 
 # --- how it can be installed ----------------------------------------------------------------------------
+depends() { # depends PACKAGE PATTERN: those of its dependencies
+    apt-cache depends --no-recommends --no-suggests "$1" 2>/dev/null | sed -n "s/^ *Depends: \($2\)\$/\1/p"
+}
+# Ubuntu has the modules, and Debian from 7.x on modules and image, in packages of their own.
+kernel_parts() { # kernel_parts METAPACKAGE: the packages of the kernel that it stands for
+    kernel_image=$(depends "$1" 'linux-image-[^ ]*' | head -n 1)
+    [ -z "$kernel_image" ] || echo "$kernel_image" $(depends "$kernel_image" 'linux-modules-[^ ]*') $(depends "$kernel_image" 'linux-binary-[^ ]*')
+}
+# Sums a column of bytes; prints ", N MB to fetch", or nothing where apt knows no size.
+to_fetch() {
+    total=0
+    while read -r bytes; do total=$((total + bytes)); done
+    [ "$total" = 0 ] || printf ', %s MB to fetch' $(((total + 999999) / 1000000))
+}
+size_of_packages() { # size_of_packages PACKAGES: with all that they need and this system lacks
+    apt-get --print-uris -qq -y --no-install-recommends install $1 2>/dev/null | sed -n "s/^'[^']*' [^ ]* \([0-9]*\) .*/\1/p" | to_fetch
+}
+size_of_kernel() { # size_of_kernel METAPACKAGES: of the first that apt knows
+    for meta in $1; do
+        parts=$(kernel_parts "$meta")
+        [ -n "$parts" ] || continue
+        apt-cache show --no-all-versions $parts 2>/dev/null | sed -n 's/^Size: //p' | to_fetch
+        return
+    done
+}
 plan() { # what is missing
-    [ -z "$packages" ] || say "  $packages (Debian's names)"
+    [ -z "$packages" ] || say "  $packages (Debian's names)$(size_of_packages "$packages")"
     [ -z "${dpdk:-}" ] || say '  DPDK with testpmd and the poll mode drivers virtio and vhost'
     [ -z "${ovs:-}" ] || say "  Open vSwitch with DPDK, unpacked as in Debian's packages, in $ovs_cache/"
     [ -z "${mlr:-}" ] || say '  FD.io'"'"'s MLRsearch from the Python package index, in a virtual environment of its own (Python 3 with venv)'
@@ -242,9 +283,10 @@ plan() { # what is missing
     [ -z "$rust" ] || say "  Rust 1.$oldest_rust or later, with cargo"
     [ -z "$foreign_rust" ] || say "  Rust's standard library for $foreign (rustup target add $foreign-unknown-linux-gnu, or the distribution's)"
     [ -z "$root_tar" ] || say "  a clean Debian root, in which packages are tried (mmdebstrap), as $clean_root"
-    [ -z "$kernel" ] || say "  a stock kernel for the guest, never booted by this machine: a vmlinuz-* in $cache/"
-    [ -z "$realtime" ] || say "  a real-time kernel for a guest, never booted by this machine: a vmlinuz-* in $realtime_cache/"
-    [ -z "$generic" ] || say "  a generic kernel with KVM for the nested machine, never booted by this one: a vmlinuz-* in $nested_cache/, its modules in $nested_cache/modules/VERSION"
+    [ -z "$kernel" ] || say "  a stock kernel for the guest, never booted by this machine: a vmlinuz-* in $cache/$(size_of_kernel "$kernel_packages")"
+    [ -z "$cards" ] || say "  a generic kernel with a driver for emulated cards, for guests, never booted by this machine: a vmlinuz-* in $cards_cache/$(size_of_kernel "$generic_packages")"
+    [ -z "$realtime" ] || say "  a real-time kernel for a guest, never booted by this machine: a vmlinuz-* in $realtime_cache/$(size_of_kernel "$realtime_packages")"
+    [ -z "$generic" ] || say "  a generic kernel with KVM for the nested machine, never booted by this one: a vmlinuz-* in $nested_cache/, its modules in $nested_cache/modules/VERSION$(size_of_kernel "$generic_packages")"
 }
 if ! has apt-get; then
     say 'this distribution has no apt-get; please install, by its own names:'
@@ -341,7 +383,7 @@ if [ -n "$packages" ]; then
         missing=yes
     else
         refresh
-        say "installing$packages"
+        say "installing$packages$(size_of_packages "$packages")"
         if ! $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null; then
             say "apt-get could not install them; see its words above, then call this again"
             exit 1
@@ -416,9 +458,6 @@ if [ -n "$root_tar" ]; then
 fi
 
 # --- kernels: stock ones, unpacked, never installed ---------------------------------------------------------
-depends() { # depends PACKAGE PATTERN: those of its dependencies
-    apt-cache depends --no-recommends --no-suggests "$1" 2>/dev/null | sed -n "s/^ *Depends: \($2\)\$/\1/p"
-}
 # Where a package has images: Debian to 6.x and Ubuntu in /boot, Debian from 7.x on beside the modules.
 images() { # images UNPACKED: lines of a version and its image's file
     for file in "$1"/boot/vmlinuz-* "$1"/lib/modules/*/vmlinuz "$1"/usr/lib/modules/*/vmlinuz; do
@@ -459,12 +498,11 @@ fetch_kernel() { # fetch_kernel FOLDER METAPACKAGES MODULES: those below kernel/
     chmod 755 "$folder"
     kept=
     for meta in $2; do
-        image=$(depends "$meta" 'linux-image-[^ ]*' | head -n 1)
-        [ -n "$image" ] || continue
-        say "fetching $image into $1 (it is not installed)"
-        # Ubuntu has the modules, and Debian from 7.x on modules and image, in packages of their own.
-        if ! (cd "$folder" && apt-get download -qq "$image" $(depends "$image" 'linux-modules-[^ ]*') \
-            $(depends "$image" 'linux-binary-[^ ]*') 2>answer && for package in ./*.deb; do dpkg -x "$package" unpacked || exit 1; done); then
+        parts=$(kernel_parts "$meta")
+        [ -n "$parts" ] || continue
+        image=${parts%% *}
+        say "fetching $image into $1 (it is not installed)$(size_of_kernel "$meta")"
+        if ! (cd "$folder" && apt-get download -qq $parts 2>answer && for package in ./*.deb; do dpkg -x "$package" unpacked || exit 1; done); then
             say "it could not be fetched or unpacked: $(tail -n 1 "$folder/answer")"
             continue
         fi
@@ -485,6 +523,15 @@ if [ -n "$kernel" ]; then
     refresh
     fetch_kernel "$cache" "$kernel_packages" 'drivers/char drivers/net drivers/vfio drivers/virtio net/802 net/8021q
         net/core net/llc net/packet virt/lib' || missing=yes
+fi
+# The first kernel may have the driver, as Ubuntu's has: then there is nothing more to fetch.
+if [ -n "$cards" ] && ! has_driver "$cache" e1000; then
+    refresh
+    if ! fetch_kernel "$cards_cache" "$generic_packages" 'drivers/net net/core net/packet' || ! has_driver "$cards_cache" e1000; then
+        say "no kernel with a driver for Intel's e1000 could be fetched; compare leaves out the network path guest_e1000_tap,"
+        say '  and goes on with all others'
+        no_cards=yes
+    fi
 fi
 if [ -n "$realtime" ]; then
     refresh

@@ -117,12 +117,15 @@ impl Vm {
         Ok(vm)
     }
 
-    /// A machine with a network interface, on the board with PCI Express. A named accelerator is not proven here.
+    /// A machine with a network interface, on the board with PCI Express. Without a named kernel it boots one that has
+    /// the card's driver. A named accelerator is not proven here.
     ///
     /// # Errors
     /// The causes of [`Vm::prove`], or a kernel without readable modules for the card.
     pub fn with_nic(settings: &Settings, nic: Nic, start: &Start<'_>) -> Result<Self, Failure> {
-        let settings = Settings { machine: Machine::Q35, profile: None, ..settings.clone() };
+        let kernel = settings.kernel.clone().map_or_else(|| kernel_image::find_for(&nic.drivers), Ok)?;
+        let settings =
+            Settings { machine: Machine::Q35, profile: None, kernel: Some(kernel), ..settings.clone() };
         let mut vm = Self::trusted(settings, start)?;
         vm.boot.nic = Some(nic::FittedNic::new(nic, &vm.boot.kernel)?);
         Ok(vm)

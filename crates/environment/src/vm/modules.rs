@@ -65,6 +65,11 @@ impl Modules {
         Ok(Self { files })
     }
 
+    /// Whether the module is a file: one that is built into the kernel is none.
+    pub fn has(&self, name: &str) -> bool {
+        self.files.contains_key(&name.replace('-', "_"))
+    }
+
     /// The named modules and all they depend on, in the order to load them in. Names that are no file are built into
     /// the kernel: a guest that lacks one says so when it is used.
     ///

@@ -15,7 +15,10 @@ const TOOLS: [&str; 17] = [
     "mkdir", "cp", "mv",
 ];
 /// What the stand-in for `apt-get install` brings.
-const INSTALLED: &str = "cc qemu-system-x86_64 qemu-system-aarch64 crun runc xz zstd";
+const INSTALLED: &str = "cc qemu-system-x86_64 qemu-system-aarch64 crun runc xz zstd nft ip nsenter";
+
+/// The driver of the card that the default run measures in a guest.
+const CARD: &str = "kernel/drivers/net/ethernet/intel/e1000/e1000.ko.xz";
 
 /// A machine that lacks all but a recent Rust and a kernel.
 struct Machine {
@@ -49,6 +52,10 @@ impl Machine {
         let kernel = machine.kernels();
         fs::create_dir_all(&kernel).unwrap();
         fs::write(kernel.join("vmlinuz-1"), "an image").unwrap();
+        let card = kernel.join("modules/1").join(CARD.strip_prefix("kernel/").unwrap());
+        fs::create_dir_all(card.parent().unwrap()).unwrap();
+        fs::write(card, "a module").unwrap();
+        fs::write(kernel.join("modules/1/parts"), "drivers/net").unwrap();
         machine
     }
 
@@ -237,17 +244,18 @@ const DRIVER: &str = "kernel/drivers/net/virtio_net.ko.xz";
 #[test]
 fn a_kernel_comes_with_its_modules_however_its_packages_are_split() {
     let boot = "boot/vmlinuz-1";
+    let (card, merged_card) = (&*format!("lib/modules/1/{CARD}"), &*format!("usr/lib/modules/1/{CARD}"));
     let (modules, merged) = (&*format!("lib/modules/1/{DRIVER}"), &*format!("usr/lib/modules/1/{DRIVER}"));
     let image = format!("{META} linux-image-1\n");
     let split = format!("{image}linux-image-1 linux-modules-1\n");
     let split_in_three = format!("{split}linux-image-1 linux-base-1\nlinux-image-1 linux-binary-1\n");
-    let debian_12: &[(&str, &[&str])] = &[("linux-image-1", &[boot, modules])];
-    let debian_13: &[(&str, &[&str])] = &[("linux-image-1", &[boot, merged])];
-    let ubuntu: &[(&str, &[&str])] = &[("linux-image-1", &[boot]), ("linux-modules-1", &[modules])];
+    let debian_12: &[(&str, &[&str])] = &[("linux-image-1", &[boot, modules, card])];
+    let debian_13: &[(&str, &[&str])] = &[("linux-image-1", &[boot, merged, merged_card])];
+    let ubuntu: &[(&str, &[&str])] = &[("linux-image-1", &[boot]), ("linux-modules-1", &[modules, card])];
     let debian_14: &[(&str, &[&str])] = &[
         ("linux-image-1", &["usr/share/doc/linux-image-1/copyright"]),
         ("linux-binary-1", &["usr/lib/modules/1/vmlinuz"]),
-        ("linux-modules-1", &[merged]),
+        ("linux-modules-1", &[merged, merged_card]),
     ];
     for (depends, packages) in
         [(&image, debian_12), (&image, debian_13), (&split, ubuntu), (&split_in_three, debian_14)]
@@ -282,4 +290,48 @@ fn packages_without_an_image_or_without_modules_are_no_kernel() {
         assert_eq!(code, Some(1), "{text}");
         assert!(!machine.kernels().join("vmlinuz-1").exists(), "{text}");
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_generic_kernel_comes_too_where_the_cloud_one_lacks_the_card_s_driver() {
+    let depends = format!("{META} linux-image-1-cloud\nlinux-image-amd64 linux-image-1\n");
+    let module = |version: &str, module: &str| format!("lib/modules/{version}/{module}");
+    let (driver, card) = (module("1-cloud", DRIVER), module("1", CARD));
+    let cloud: (&str, &[&str]) = ("linux-image-1-cloud", &["boot/vmlinuz-1-cloud", &driver]);
+    let generic: (&str, &[&str]) = ("linux-image-1", &["boot/vmlinuz-1", &card]);
+    let machine = without_kernel(&depends, &[cloud, generic]);
+    let (text, code) = machine.set_up(None);
+    assert_eq!(code, Some(0), "{text}");
+    assert_in_order(&text, &["fetching linux-image-1-cloud", "fetching linux-image-1 "]);
+    let cards = machine.kernels().with_file_name("kernel-cards");
+    assert!(cards.join("vmlinuz-1").is_file(), "{text}");
+    assert!(cards.join("modules/1").join(CARD.strip_prefix("kernel/").unwrap()).is_file(), "{text}");
+    let (text, code) = machine.set_up(None);
+    assert_eq!((&*text, code), ("", Some(0)), "the second call has nothing to do");
+
+    // A distribution without such a kernel goes without that path, and is told which.
+    let (text, code) = without_kernel(&depends, &[cloud]).set_up(None);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("compare leaves out the network path guest_e1000_tap"), "{text}");
+}
+
+#[test]
+fn it_says_how_much_it_will_fetch() {
+    let machine = Machine::new(0);
+    fs::remove_dir_all(machine.kernels()).unwrap();
+    machine.stand_in("apt-cache", &format!(
+        "for package in \"$@\"; do :; done\ncase \"$1 $package\" in\n'depends {META}') echo '  Depends: linux-image-1' ;;\n\
+         'show linux-image-1') printf 'Package: linux-image-1\\nSize: 26713492\\n' ;;\nesac"
+    ));
+    machine.stand_in(
+        "apt-get",
+        "[ \"$1\" != --print-uris ] || printf \"'http://a/%s' %s 1500000 SHA256:0\\n\" gcc.deb gcc.deb nft.deb nft.deb",
+    );
+    let (text, _) = machine.set_up(None);
+    let line = |words: &str| {
+        text.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{words}: {text}"))
+    };
+    assert!(line("(Debian's names)").ends_with(", 3 MB to fetch"), "{text}");
+    assert!(line("a stock kernel for the guest").ends_with(", 27 MB to fetch"), "{text}");
 }
