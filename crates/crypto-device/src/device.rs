@@ -58,13 +58,14 @@ impl Device for CryptoDevice {
     type Context<'a> = dyn Context + 'a;
 
     fn features(&self) -> Features {
-        Features::VERSION_1.union(unsaid())
+        Features::VERSION_1.union(Features::RING_PACKED).union(unsaid())
     }
 
     /// QEMU agrees on neither with the back-end, and the guest uses what it has agreed on with QEMU. A ring that has
     /// both serves a driver that uses none: tables are followed where there are any, and the driver is called each time.
+    /// A front-end that has agreed on packed rings says what its driver uses.
     fn ring_features(&self, agreed: Features) -> Features {
-        agreed.union(unsaid())
+        if agreed.contains(Features::RING_PACKED) { agreed } else { agreed.union(unsaid()) }
     }
 
     fn protocol_features(&self) -> ProtocolFeatures {

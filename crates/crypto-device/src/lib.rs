@@ -15,11 +15,13 @@
 mod algorithm;
 mod device;
 mod execute;
+mod library;
 mod service;
 mod sessions;
 
 pub use algorithm::Rejected;
 pub use device::CryptoDevice;
 pub use execute::{Buffers, Executor};
+pub use library::Library;
 pub use service::{Port, run};
 pub use sessions::{Limits, Sessions};

@@ -10,6 +10,7 @@
 //! - To change a table or page of a command: the module of its name.
 #![forbid(unsafe_code)]
 
+pub mod crypto;
 pub mod ctl;
 pub mod host_verify;
 pub mod kvm;

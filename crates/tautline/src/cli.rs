@@ -31,7 +31,7 @@ mod tti;
 pub mod vm;
 
 pub use agent::{Agent, AgentCommand, AgentKeys};
-pub use crypto::Crypto;
+pub use crypto::{Crypto, CryptoBench, CryptoCommand};
 pub use ctl::{
     Add as CtlAdd, Apply as CtlApply, Capture as CtlCapture, Ctl, CtlCommand, Events as CtlEvents,
     Mirror as CtlMirror, Watch as CtlWatch,

@@ -1,18 +1,87 @@
 //! What the user may write after `crypto`.
 
-use clap::Args;
-use crypto_device::{Limits, Port};
+use std::path::PathBuf;
+use std::time::Duration;
 
-use super::EXIT_CODES;
+use clap::{Args, Subcommand};
+use crypto_device::{Limits, Port};
+use crypto_driver::bench::{Algorithm, MOST_SLOTS};
+use linux::duration;
+
+use super::{EXIT_CODES, ResultsTo};
 
 /// Arguments of `crypto`.
 #[derive(Args, Debug)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = EXIT_CODES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Crypto {
     /// A device: its name, the socket where it listens, and how many sessions a front-end may have there
     /// [default: 1024]. May be repeated.
     #[arg(long, required = true, value_name = "NAME=vhost-user:PATH[,sessions=N]", value_parser = port)]
     pub port: Vec<Port>,
+
+    /// What else to do.
+    #[command(subcommand)]
+    pub command: Option<CryptoCommand>,
+}
+
+/// What else `crypto` does.
+#[derive(Debug, Subcommand)]
+pub enum CryptoCommand {
+    /// Operations a second and latencies of a device, by algorithm and size, beside the library called directly.
+    Bench(CryptoBench),
+}
+
+/// Arguments of `crypto bench`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct CryptoBench {
+    /// The device: the vhost-user socket where it listens. Nobody else may be connected.
+    #[arg(long, value_name = "virtio-user:PATH", value_parser = target)]
+    pub to: PathBuf,
+
+    /// Only these algorithms, of aes-128-cbc, aes-128-cbc-decrypt, aes-128-ctr, aes-256-xts, aes-128-gcm,
+    /// chacha20-poly1305, sha-256, sha-512, hmac-sha-256, aes-128-cmac.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub algorithms: Vec<Algorithm>,
+
+    /// Bytes of a request's data, multiples of 16.
+    #[arg(long, value_name = "BYTES,…", value_delimiter = ',', default_value = "64,256,1024,4096,16384,65536", value_parser = size)]
+    pub sizes: Vec<u32>,
+
+    /// Requests under way at once; one alone is always measured too.
+    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST_SLOTS)))]
+    pub depth: u16,
+
+    /// Use a packed ring.
+    #[arg(long)]
+    pub packed: bool,
+
+    /// How often device and library are measured in turns, for each algorithm and size; from 6 on there are intervals.
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub blocks: u32,
+
+    /// Time for each trial; a block has three.
+    #[arg(long, value_name = "DURATION", default_value = "20ms", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(10)))]
+    pub trial: Duration,
+
+    /// How long the device may take for an answer.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::between(Duration::from_millis(10)..=Duration::from_secs(600)))]
+    pub timeout: Duration,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
+}
+
+fn target(text: &str) -> Result<PathBuf, String> {
+    let path = text.strip_prefix("virtio-user:").filter(|path| !path.is_empty());
+    path.map(PathBuf::from).ok_or("name a device as virtio-user:PATH".to_owned())
+}
+
+/// The longest request that a device takes is 1 MiB with all that belongs to it.
+fn size(text: &str) -> Result<u32, String> {
+    let size = text.parse().ok().filter(|size| (16..=1 << 19).contains(size) && size % 16 == 0);
+    size.ok_or("a multiple of 16 from 16 to 524288 is needed".to_owned())
 }
 
 fn port(text: &str) -> Result<Port, String> {

@@ -34,6 +34,7 @@ const PRINT_RESULTS: &[&str] = &[
     "kvm trace",
     "kvm path",
     "kvm worst",
+    "crypto bench",
     "host audit",
     "host plan",
     "host apply",
@@ -46,8 +47,7 @@ const PRINT_RESULTS: &[&str] = &[
     "vm task",
 ];
 /// Commands that print none: what they write is for a shell, for packagers or for other tools, or tells what they do.
-const PRINT_NONE: &[&str] =
-    &["agent keys", "completions", "crypto", "man", "ctl capture", "ctl events", "host export"];
+const PRINT_NONE: &[&str] = &["agent keys", "completions", "man", "ctl capture", "ctl events", "host export"];
 
 /// All commands by name, with what they have from the program itself.
 fn commands() -> BTreeMap<String, Command> {
@@ -338,7 +338,7 @@ struct Long {
     terminated: i32,
 }
 
-fn long_commands(folder: &Path, switch: &Path, control: &Path) -> Vec<Long> {
+fn long_commands(folder: &Path, switch: &Path, control: &Path, crypto: &Path) -> Vec<Long> {
     let path = |name: &str| folder.join(name).display().to_string();
     let control = control.display().to_string();
     let (port, nobody) = (switch.display(), path("nobody"));
@@ -353,6 +353,12 @@ fn long_commands(folder: &Path, switch: &Path, control: &Path) -> Vec<Long> {
         long("agent", &["agent", "--listen", "127.0.0.1:0", "--key", &path("keys/far.pem")], None, 0),
         long("compare", &["compare", "--quick", "--blocks", "500", "--only", "os.syscall"], None, 130),
         long("crypto", &["crypto", "--port", &format!("c=vhost-user:{}", path("c"))], Some("c"), 0),
+        long(
+            "crypto bench",
+            &["crypto", "bench", "--to", &format!("virtio-user:{}", crypto.display()), "--blocks", "1000"],
+            None,
+            130,
+        ),
         long("ctl capture", &["ctl", &control, "capture", "a", "--output", &path("a.pcapng")], None, 130),
         long("ctl events", &["ctl", &control, "events"], None, 130),
         long("ctl watch", &["ctl", &control, "watch"], None, 130),
@@ -395,14 +401,15 @@ fn long_commands(folder: &Path, switch: &Path, control: &Path) -> Vec<Long> {
 #[test]
 fn a_signal_ends_every_command_with_the_code_that_is_told_and_leaves_nothing() {
     let (folder, of_switch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let [port, control] = ["a", "control"].map(|name| of_switch.path().join(name));
+    let [port, control, crypto] = ["a", "control", "c"].map(|name| of_switch.path().join(name));
     let mut switch = Run::new(&["switch", "--port", &format!("a=vhost-user:{}", port.display())])
         .args(&["--control", &control.display().to_string()])
         .spawn();
-    assert!(wait_until(|| control.exists()));
+    let mut device = Run::new(&["crypto", "--port", &format!("c=vhost-user:{}", crypto.display())]).spawn();
+    assert!(wait_until(|| control.exists() && crypto.exists()));
     let keys = folder.path().join("keys").display().to_string();
     assert_eq!(Run::new(&["agent", "keys", "--folder", &keys]).finish().code, Some(0));
-    let long = long_commands(folder.path(), &port, &control);
+    let long = long_commands(folder.path(), &port, &control, &crypto);
     for name in commands().keys() {
         let lists = [
             long.iter().any(|one| one.name == name),
@@ -425,9 +432,11 @@ fn a_signal_ends_every_command_with_the_code_that_is_told_and_leaves_nothing() {
             ready.iter().for_each(|path| _ = fs::remove_file(path));
         }
     }
-    crate::common::signal(switch.pid(), Signal::TERM);
-    let switch = switch.finish();
-    assert_eq!(switch.code, Some(0), "{switch}");
+    for service in [&mut switch, &mut device] {
+        crate::common::signal(service.pid(), Signal::TERM);
+        let ended = service.finish();
+        assert_eq!(ended.code, Some(0), "{ended}");
+    }
     assert_eq!(fs::read_dir(of_switch.path()).unwrap().count(), 0, "sockets are left");
 }
 

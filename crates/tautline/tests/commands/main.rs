@@ -8,6 +8,7 @@ mod command_line;
 mod common;
 mod compare;
 mod compare_network;
+mod crypto;
 mod host_command;
 mod network_honest;
 mod network_paths;

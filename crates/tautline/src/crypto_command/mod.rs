@@ -1,5 +1,7 @@
 //! `tautline crypto`: crypto devices behind vhost-user sockets, until told to end.
 
+mod bench;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,8 +13,11 @@ use signal_hook::flag;
 use crate::exit::Done;
 use crate::{cli, output};
 
-/// Serves the devices until it is told to end.
+/// Serves the devices until it is told to end, or measures one.
 pub fn run(arguments: &cli::Crypto) -> anyhow::Result<Done> {
+    if let Some(cli::CryptoCommand::Bench(arguments)) = &arguments.command {
+        return bench::run(arguments);
+    }
     output::catch_interrupts()?;
     let terminated = Arc::new(AtomicBool::new(false));
     flag::register(SIGTERM, terminated.clone()).context("catching signals")?;

@@ -1,0 +1,93 @@
+//! Sessions' set-ups and requests, as a driver makes them.
+use vhost_user::codec::crypto::{CryptoSetup, SecretKey};
+use virtio::crypto::{Aead, Cipher, DataRequest, Hash, Mac, Opcode, Operation};
+
+/// A set-up with nothing but an operation.
+fn empty(opcode: Opcode) -> CryptoSetup {
+    CryptoSetup {
+        opcode: opcode.code().into(),
+        cipher: 0,
+        key: SecretKey::new(&[]),
+        hash: 0,
+        hash_result_bytes: 0,
+        auth_key: SecretKey::new(&[]),
+        aad_bytes: 0,
+        operation_type: 1,
+        direction: 1,
+        hash_mode: 0,
+        chain_order: 0,
+    }
+}
+
+/// A session of a cipher.
+pub fn cipher_session(cipher: Cipher, key: &[u8]) -> CryptoSetup {
+    CryptoSetup { cipher: cipher.code(), key: SecretKey::new(key), ..empty(Opcode::CipherCreateSession) }
+}
+
+/// A session of an AEAD algorithm with tags of 16 bytes.
+pub fn aead_session(aead: Aead, key: &[u8]) -> CryptoSetup {
+    let key = SecretKey::new(key);
+    CryptoSetup { cipher: aead.code(), key, hash_result_bytes: 16, ..empty(Opcode::AeadCreateSession) }
+}
+
+/// A session of a hash of so many bytes.
+pub fn hash_session(hash: Hash, result_bytes: u32) -> CryptoSetup {
+    CryptoSetup { hash: hash.code(), hash_result_bytes: result_bytes, ..empty(Opcode::HashCreateSession) }
+}
+
+/// A session of a MAC of so many bytes.
+pub fn mac_session(mac: Mac, key: &[u8], result_bytes: u32) -> CryptoSetup {
+    let auth_key = SecretKey::new(key);
+    CryptoSetup {
+        hash: mac.code(),
+        auth_key,
+        hash_result_bytes: result_bytes,
+        ..empty(Opcode::MacCreateSession)
+    }
+}
+
+/// A request whose fixed fields say what is in `parts`.
+fn bytes(session_id: u64, operation: Operation, parts: &[&[u8]]) -> Vec<u8> {
+    let request = DataRequest { session_id, algorithm: 0, flag: 1, operation };
+    [&request.to_bytes()[..], &parts.concat()].concat()
+}
+
+/// A request of a cipher. Its result is as long as `data`.
+pub fn cipher(session: u64, encrypt: bool, iv: &[u8], data: &[u8]) -> Vec<u8> {
+    let (iv_len, len) = (iv.len() as u32, data.len() as u32);
+    bytes(session, Operation::Cipher { encrypt, iv_len, src_data_len: len, dst_data_len: len }, &[iv, data])
+}
+
+/// A request of an AEAD algorithm. Its result has so many bytes: those of `data`, with the tag or without.
+pub fn aead(
+    session: u64,
+    encrypt: bool,
+    nonce: &[u8],
+    aad: &[u8],
+    data: &[u8],
+    result_bytes: usize,
+) -> Vec<u8> {
+    let operation = Operation::Aead {
+        encrypt,
+        iv_len: nonce.len() as u32,
+        aad_len: aad.len() as u32,
+        src_data_len: data.len() as u32,
+        dst_data_len: result_bytes as u32,
+        tag_len: 16,
+    };
+    bytes(session, operation, &[nonce, data, aad])
+}
+
+/// A request of a hash.
+pub fn hash(session: u64, data: &[u8], result_bytes: u32) -> Vec<u8> {
+    bytes(
+        session,
+        Operation::Hash { src_data_len: data.len() as u32, hash_result_len: result_bytes },
+        &[data],
+    )
+}
+
+/// A request of a MAC.
+pub fn mac(session: u64, data: &[u8], result_bytes: u32) -> Vec<u8> {
+    bytes(session, Operation::Mac { src_data_len: data.len() as u32, hash_result_len: result_bytes }, &[data])
+}
