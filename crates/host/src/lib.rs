@@ -1,18 +1,63 @@
-//! Host rules: probe, plan, apply, verify, undo; exporters to libvirt, Nova, KubeVirt, systemd.
+//! A host made ready for real-time guests: what is amiss, what to change, changing it, and changing it back; exporters
+//! to libvirt, Nova, KubeVirt, systemd.
 //!
-//! [`capability`] is what this machine can do, every line proved by doing it; [`tuning`] makes it ready for
-//! real-time guests.
+//! [`rules`] say what a host should be like. [`Audit`] is what they say of one; [`Plan`] is what would make it so;
+//! [`apply`] does the part of a plan that can be done at run time, behind a [`journal`] from which [`undo`] puts
+//! everything back. Everything is read through a [`HostTree`], so that recorded hosts can be judged too.
 //!
 //! # Where to change what
 //!
-//! - To add a host rule: its group in `tuning/rules/`; a new kind of thing to set in `knob.rs`; what it says of the
-//!   hosts in `crates/host/tests/tuning/`.
-//! - To add a form to `host export`: a module in `tuning/export/`, and an arm in
+//! - To add a host rule: its group in `rules/`; a new kind of thing to set in `knob.rs`; what it says of the
+//!   hosts in `crates/host/tests/host/`.
+//! - To add a form to `host export`: a module in `export/`, and an arm in
 //!   `crates/tautline/src/host_command/`.
-//! - To add a line to doctor: `capability/`.
 #![deny(unsafe_code)]
 
-pub mod capability;
-#[expect(unsafe_code, reason = "system calls that no library wraps")]
-mod sys;
-pub mod tuning;
+mod apply;
+mod audit;
+pub mod boot_line;
+mod cgroups;
+mod command_line;
+mod counters;
+mod cpu_events;
+mod cpu_list;
+mod drift;
+mod edit;
+pub mod export;
+mod grub;
+mod inside;
+mod irqbalance;
+pub mod journal;
+mod knob;
+mod pci_driver;
+mod plan;
+mod planning;
+pub mod recorded;
+mod render;
+pub mod rules;
+mod set_aside;
+mod shell;
+mod survey;
+pub mod threads;
+mod toggle;
+mod tree;
+mod tuned;
+mod undo;
+
+pub use apply::{Outcome, Picked, Summary, apply, note_what_holds};
+pub use audit::{Audit, Finding};
+pub use cgroups::partition_of;
+pub use command_line::CommandLine;
+pub use cpu_events::CpuEvents;
+pub use cpu_list::{BadCpuList, CpuList, WrittenCpus};
+pub use drift::{Broken, no_longer_holds};
+pub use edit::Edit;
+pub use knob::Knob;
+pub use plan::{Plan, PlannedRule};
+pub use render::isolated_in_words;
+pub use set_aside::{Machine, SetAside};
+pub use survey::{Profile, Survey, Wishes};
+pub use threads::{Scheduling, Thread, ThreadId};
+pub use toggle::{Toggle, ToggleFailure};
+pub use tree::HostTree;
+pub use undo::{PutBack, reboot_only, undo};

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use environment::remote::near;
 use environment::{guest, janitor};
-use host::capability;
 
 /// Runs one of the hidden lives, if the arguments or the surroundings ask for it.
 pub fn dispatch() -> Option<ExitCode> {

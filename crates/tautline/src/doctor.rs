@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use capability::{Capability, State};
 use environment::container::Settings as ContainerSettings;
 use environment::vm::{Accelerator, Settings as VmSettings};
 use environment::{Agent, Environment, Janitor, Spec, Start};
-use host::capability::{self, Capability, State};
 use linux::interrupt::{self, Interrupted};
 use linux::progress::Progress;
 use measure::Failure;

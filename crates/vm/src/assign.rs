@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use host::tuning::journal::{Entry, Journal};
-use host::tuning::{HostTree, Knob, PutBack, undo};
+use host::journal::{Entry, Journal};
+use host::{HostTree, Knob, PutBack, undo};
 use measure::Failure;
 use serde::{Serialize, Serializer};
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use host::tuning::journal::{Entry, Journal};
-use host::tuning::threads::Thread;
-use host::tuning::{HostTree, PutBack, threads, undo};
+use host::journal::{Entry, Journal};
+use host::threads::Thread;
+use host::{HostTree, PutBack, threads, undo};
 use measure::Failure;
 
 use crate::{Placement, Profile, Role, Roles, Shortfall, Watch, memory};

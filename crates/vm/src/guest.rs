@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use host::tuning::HostTree;
+use host::HostTree;
 use linux::child::{RUN, inherit};
 use linux::output_file::last_lines;
 use linux::{Child, OutputFile};

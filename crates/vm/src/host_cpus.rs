@@ -1,6 +1,6 @@
 //! The host's CPUs, as far as placing threads needs to know them.
 
-use host::tuning::{CpuList, HostTree};
+use host::{CpuList, HostTree};
 use measure::Failure;
 
 /// CPUs and memory nodes.

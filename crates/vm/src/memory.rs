@@ -1,6 +1,6 @@
 //! A guest's memory: huge pages for it, and whether it is locked.
 
-use host::tuning::HostTree;
+use host::HostTree;
 
 use crate::Shortfall;
 

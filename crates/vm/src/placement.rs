@@ -1,6 +1,6 @@
 //! Which CPUs and which policy each thread of a guest gets. Nothing here reads or changes anything.
 
-use host::tuning::{CpuList, Scheduling, Thread};
+use host::{CpuList, Scheduling, Thread};
 use serde::Serialize;
 
 use crate::{HostCpus, Profile, Role, Shortfall};
@@ -210,7 +210,7 @@ fn choose(count: usize, housekeeping: Option<&CpuList>, host: &HostCpus) -> CpuL
 #[cfg(test)]
 mod tests {
     use super::*;
-    use host::tuning::ThreadId;
+    use host::ThreadId;
 
     fn cpus(list: &str) -> CpuList {
         list.parse().unwrap()

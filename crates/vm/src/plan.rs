@@ -1,6 +1,6 @@
 //! What a guest gets of what its profile asks for, decided before anything is started.
 
-use host::tuning::{HostTree, threads};
+use host::{HostTree, threads};
 
 use crate::arguments::Hardware;
 use crate::{Accelerator, CpuWishes, HostCpus, HugePages, Placement, Shortfall, rights};

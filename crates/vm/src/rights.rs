@@ -1,6 +1,6 @@
 //! Whether this process may do what a profile asks for, found out before anything is started.
 
-use host::tuning::HostTree;
+use host::HostTree;
 use linux::scheduler::{Policy, set};
 
 use crate::Shortfall;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use host::tuning::journal::{Entry, Journal};
-use host::tuning::{HostTree, Knob, Thread, ThreadId, threads};
+use host::journal::{Entry, Journal};
+use host::{HostTree, Knob, Thread, ThreadId, threads};
 use measure::Failure;
 use serde::Serialize;
 
@@ -353,6 +353,6 @@ mod tests {
         let mut audit = Watch::new(std::process::id(), placement).looking_only();
         assert_eq!(audit.look(|| None).unwrap().iter().filter(|event| corrected(event)).count(), 0);
         let now = found(&audit.threads(), "CPU 0/TCG").now.cpus.clone();
-        assert_eq!(now.parse(), Ok(cpus.into_iter().collect::<host::tuning::CpuList>()));
+        assert_eq!(now.parse(), Ok(cpus.into_iter().collect::<host::CpuList>()));
     }
 }

@@ -9,8 +9,8 @@ mod states;
 
 use std::path::Path;
 
-use host::tuning::rules::Takes;
-use host::tuning::{self, Audit, HostTree, Outcome, Picked, PutBack, Survey, Toggle};
+use host::rules::Takes;
+use host::{Audit, HostTree, Outcome, Picked, PutBack, Survey, Toggle};
 use linux::interrupt;
 use linux::progress::Progress;
 use measure::Failure;
@@ -42,7 +42,7 @@ pub fn run(
 ) -> Result<Verification, Stopped> {
     let mut verification = Verification::new(survey, plan)?;
     let journal = plan.journal.as_path();
-    let broken = tuning::no_longer_holds(tree, &Audit::of(survey), journal)?;
+    let broken = host::no_longer_holds(tree, &Audit::of(survey), journal)?;
     verification.was_applied = broken.is_some();
     verification.broken = broken.unwrap_or_default();
     if !verification.was_applied {
@@ -68,14 +68,14 @@ fn apply(
     wanted: &Plan,
     verification: &mut Verification,
 ) -> Result<(), Stopped> {
-    let plan = tuning::Plan::of(survey);
+    let plan = host::Plan::of(survey);
     let is_wanted = |rule: &str| wanted.rules.is_empty() || wanted.rules.iter().any(|name| name == rule);
     let mut rules = Vec::new();
     for rule in plan.rules.iter().filter(|rule| is_wanted(&rule.rule)) {
         let hazard = rule.hazard.as_ref().filter(|_| !wanted.accept.contains(&rule.rule));
         match (rule.at_run_time().next(), hazard) {
             (None, _) => {
-                let takes = tuning::rules::find(&rule.rule).map(|rule| rule.takes);
+                let takes = host::rules::find(&rule.rule).map(|rule| rule.takes);
                 // What takes no more than a write and is not written is a person's to do.
                 let how = takes.filter(|takes| *takes != Takes::RunTime).map_or("done by hand", Takes::words);
                 verification.left_out.push(LeftOut::new(&rule.rule, format!("not switched: {how}")));
@@ -92,9 +92,9 @@ fn apply(
         .left_out
         .extend(unknown.map(|(rule, reason)| LeftOut::new(rule, format!("unknown: {reason}"))));
     // Names that are none are told by it, before the first write.
-    rules.extend(wanted.rules.iter().filter(|name| tuning::rules::find(name).is_none()).cloned());
+    rules.extend(wanted.rules.iter().filter(|name| host::rules::find(name).is_none()).cloned());
     let picked = Picked { rules: Some(rules.clone()), accepted: wanted.accept.clone() };
-    let applied = tuning::apply(tree, &plan, &picked, &wanted.journal, |outcome| {
+    let applied = host::apply(tree, &plan, &picked, &wanted.journal, |outcome| {
         if let Outcome::Refused { rule, failure } = outcome {
             verification.left_out.push(LeftOut::new(rule, format!("in part: {failure}")));
         }
@@ -118,7 +118,7 @@ fn apply(
 /// Everything that `apply` above has written.
 fn put_back(tree: &HostTree, journal: &Path) -> Result<(), Failure> {
     let mut reasons = Vec::new();
-    tuning::undo(tree, journal, |entry, outcome| {
+    host::undo(tree, journal, |entry, outcome| {
         if let PutBack::Failed(failure) = outcome {
             reasons.push(format!("{}: {failure}", entry.rule));
         }

@@ -1,6 +1,6 @@
 //! One sample, as it is kept.
 
-use host::tuning::CpuEvents;
+use host::CpuEvents;
 use measure::{Noise, Outcome};
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! What `host verify` writes: every sample, and what follows from them.
 
-use host::tuning::{Broken, CpuList, Profile, Survey};
+use host::{Broken, CpuList, Profile, Survey};
 use measure::Failure;
 #[cfg(any(test, feature = "example"))]
 use measure::host_facts::HostFacts;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use environment::host::Host;
 use environment::{Environment, Running, Start};
-use host::tuning::{CpuEvents, CpuList, HostTree, partition_of};
+use host::{CpuEvents, CpuList, HostTree, partition_of};
 use linux::interrupt::Interrupted;
 use measure::{Failure, MetricId, NoiseProbe, Preemption};
 use workload::catalogue::WAKEUP_AS_CONFIGURED;

@@ -24,7 +24,7 @@ pub fn render(verification: &Verification, width: usize) -> String {
     let _ = writeln!(
         text,
         "CPUs {} set aside, {} for the host. {} rules switched, {} blocks of {} in each state{}.\n",
-        host::tuning::isolated_in_words(&verification.isolated, &verification.isolated_offline),
+        host::isolated_in_words(&verification.isolated, &verification.isolated_offline),
         verification.housekeeping,
         verification.rules.len(),
         verification.blocks,
@@ -227,7 +227,7 @@ fn align(table: &mut Table, columns: std::ops::RangeInclusive<usize>) {
 
 #[cfg(test)]
 mod tests {
-    use host::tuning::Broken;
+    use host::Broken;
     use lab::host_verify::{LeftOut, example, samples};
 
     use super::*;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::host::tuning::{WrittenCpus, journal};
+use ::host::{WrittenCpus, journal};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{EXIT_CODES, Format, ResultsTo};

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::host::tuning::CpuList;
+use ::host::CpuList;
 use ::vm::Profile;
 use ::vm::arguments::Network;
 use ::vm::assign::Assignment;

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::bail;
-use host::tuning::journal::Entry;
-use host::tuning::{self, Knob, Outcome, Picked, PutBack, Summary, Survey};
+use host::journal::Entry;
+use host::{Knob, Outcome, Picked, PutBack, Summary, Survey};
 use measure::Failure;
 use serde::Serialize;
 
@@ -121,7 +121,7 @@ pub fn apply(arguments: &Apply) -> anyhow::Result<Done> {
         accepted: arguments.accept.clone(),
     };
     let mut changes = Vec::new();
-    let summary = tuning::apply(&tree, &plan, &picked, &arguments.journal, |outcome| {
+    let summary = host::apply(&tree, &plan, &picked, &arguments.journal, |outcome| {
         let line = match outcome {
             Outcome::Written { rule, knob, found, value } => {
                 format!("{rule}: {knob}: {} -> {value}\n", found.unwrap_or("not there"))
@@ -135,7 +135,7 @@ pub fn apply(arguments: &Apply) -> anyhow::Result<Done> {
     if written > 0 {
         // With counters it would take a second.
         let wishes = arguments.subject.wishes(Duration::ZERO);
-        tuning::note_what_holds(&Survey::of(&tree, &wishes)?, &arguments.journal)?;
+        host::note_what_holds(&Survey::of(&tree, &wishes)?, &arguments.journal)?;
     }
     lines.add(&format!("{written} changed, {refused} refused\n"))?;
     if written > 0 {
@@ -156,7 +156,7 @@ pub fn undo(arguments: &Undo) -> anyhow::Result<Done> {
     let mut lines = Lines { sink: &sink, text: String::new() };
     let tree = subject::tree(&arguments.root)?;
     let mut values = Vec::new();
-    let not_put_back = tuning::undo(&tree, &arguments.journal, |entry, outcome| {
+    let not_put_back = host::undo(&tree, &arguments.journal, |entry, outcome| {
         values.push(Value { entry: entry.clone(), outcome: outcome.into() });
         let _ = lines.add(&describe(entry, outcome));
     })?;
@@ -166,7 +166,7 @@ pub fn undo(arguments: &Undo) -> anyhow::Result<Done> {
             arguments.journal.display()
         ))?;
     }
-    let until_reboot = tuning::reboot_only(&tree);
+    let until_reboot = host::reboot_only(&tree);
     if !until_reboot.is_empty() {
         lines.add(&format!(
             "only a boot without them takes away, from the kernel's command line: {}\n",

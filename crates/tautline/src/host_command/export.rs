@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use host::tuning::{CpuList, HostTree, Machine, Profile, Survey, Wishes, WrittenCpus, export};
+use host::{CpuList, HostTree, Machine, Profile, Survey, Wishes, WrittenCpus, export};
 use serde::Serialize;
 
 use super::subject;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use environment::Janitor;
-use host::tuning::{Audit, HostTree, Survey, Wishes};
+use host::{Audit, HostTree, Survey, Wishes};
 use kvm::interrupts::{GuestInterrupts, HostCounter, Judged, Path as InterruptPath, judge};
 use kvm::trace::{self, Times, Tracer};
 use linux::interrupt;
@@ -148,7 +148,7 @@ fn other_guests(own: u32) -> anyhow::Result<Vec<u32>> {
 fn features() -> anyhow::Result<Vec<Feature>> {
     let tree = HostTree::live();
     let wishes = Wishes {
-        profile: host::tuning::Profile::RealtimeHost,
+        profile: host::Profile::RealtimeHost,
         isolate: None,
         guest_memory_mib: None,
         timer_migration: 0,

@@ -8,7 +8,7 @@ mod verify;
 
 pub use change::describe;
 
-use host::tuning::{self, Survey};
+use host::Survey;
 use serde::Serialize;
 
 use crate::cli::host::{self as arguments, HostCommand};
@@ -36,7 +36,7 @@ fn audit(arguments: &arguments::Audit) -> anyhow::Result<Done> {
         tree = tree.recording();
     }
     let wishes = arguments.subject.wishes(arguments.watch);
-    let audit = tuning::Audit::of(&Survey::of(&tree, &wishes)?);
+    let audit = host::Audit::of(&Survey::of(&tree, &wishes)?);
     if let Some(file) = &arguments.record {
         // What a plan is made from as well, if one can be made here.
         let _ = made(&tree, &arguments.subject);

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use environment::{Folder, Janitor};
-use host::tuning::{self, HostTree, Survey, recorded};
+use host::{HostTree, Survey, recorded};
 
 use crate::cli::host::Subject;
 use crate::exit::Usage;
 use crate::output;
 
 /// The plan for a host.
-pub fn made(tree: &HostTree, subject: &Subject) -> anyhow::Result<tuning::Plan> {
+pub fn made(tree: &HostTree, subject: &Subject) -> anyhow::Result<host::Plan> {
     let wishes = subject.wishes(Duration::ZERO);
-    Ok(tuning::Plan::of(&Survey::of(tree, &wishes)?))
+    Ok(host::Plan::of(&Survey::of(tree, &wishes)?))
 }
 
 /// The live host, or a recorded one.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use host::tuning::{HostTree, Survey};
+use host::{HostTree, Survey};
 use lab::host_verify::{self, Plan};
 use linux::interrupt::Interrupted;
 

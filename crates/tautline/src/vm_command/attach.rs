@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
-use host::tuning::HostTree;
+use host::HostTree;
 use vm::attach::{self as running, ToldBy};
 use vm::{HostCpus, Plan, Qmp, Roles, Watch, assign, libvirt};
 

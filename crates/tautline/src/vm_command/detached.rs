@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use host::tuning::PutBack;
-use host::tuning::journal::Entry;
+use host::PutBack;
+use host::journal::Entry;
 use measure::Failure;
 use serde::Serialize;
 

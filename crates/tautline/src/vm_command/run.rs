@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use environment::Janitor;
 use environment::janitor::Leftover;
-use host::tuning::HostTree;
+use host::HostTree;
 use linux::interrupt;
 use pv_sched::Claim;
 use vm::arguments::{self, Boot, GuestSettings, Serial};

@@ -354,15 +354,14 @@ fn doctor_names_every_capability() {
     let run = Run::new(&["doctor", "--format", "json"]).finish();
     assert_eq!(run.code, Some(0), "{run}");
     let mut document: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
-    let found: Vec<host::capability::Capability> =
-        serde_json::from_value(document["capabilities"].take()).unwrap();
-    for id in ["kvm", "qemu", "container"].into_iter().chain(host::capability::NAMES) {
+    let found: Vec<capability::Capability> = serde_json::from_value(document["capabilities"].take()).unwrap();
+    for id in ["kvm", "qemu", "container"].into_iter().chain(capability::NAMES) {
         let one =
             found.iter().find(|capability| capability.id == id).unwrap_or_else(|| panic!("{id}: {run}"));
         assert!(!one.detail.is_empty() && !one.enables.is_empty(), "{one:?}");
     }
     let state = |id: &str| found.iter().find(|capability| capability.id == id).unwrap().state;
-    assert_eq!(state("qemu"), host::capability::State::Proven, "{run}");
-    assert_eq!(state("container"), host::capability::State::Proven, "{run}");
+    assert_eq!(state("qemu"), capability::State::Proven, "{run}");
+    assert_eq!(state("container"), capability::State::Proven, "{run}");
     nothing_left(run.pid);
 }

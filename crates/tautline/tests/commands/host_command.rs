@@ -16,10 +16,10 @@ fn kill_points() -> usize {
 
 /// Unpacks a host of crate `host`'s tests.
 fn unpack(name: &str) -> tempfile::TempDir {
-    let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/tuning/hosts");
+    let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/host/hosts");
     let text = std::fs::read_to_string(hosts.join(format!("{name}.host"))).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    host::tuning::recorded::unpack(&text, folder.path()).unwrap();
+    host::recorded::unpack(&text, folder.path()).unwrap();
     folder
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::host::tuning::{Profile, Wishes, WrittenCpus};
+use ::host::{Profile, Wishes, WrittenCpus};
 use clap::{Args, ValueEnum};
 
 /// Which host, for what.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::host::tuning::journal;
+use ::host::journal;
 use clap::Args;
 
 use super::super::{EXIT_CODES, Limits, ResultsTo};

@@ -6,7 +6,7 @@
 //! Sysfs does not show which CPUs are kept from managed interrupts: `managed_irq` is read by the loop that reads
 //! `domain` and `nohz`, and these show.
 
-use host::tuning::{CommandLine, CpuList, Machine, WrittenCpus};
+use host::{CommandLine, CpuList, Machine, WrittenCpus};
 use peers::Guest;
 use peers::guest::Settings;
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use host::tuning::{HostTree, Plan, Survey, Wishes};
+use host::{HostTree, Plan, Survey, Wishes};
 
 use super::cpu_lists::boot;
 use crate::host_command::unpack;
@@ -23,7 +23,7 @@ fn a_kernel_boots_with_the_planned_line() {
     }
     let tree = HostTree::at(folder.path());
     let wishes = Wishes {
-        profile: host::tuning::Profile::RealtimeHost,
+        profile: host::Profile::RealtimeHost,
         isolate: Some("2-3".parse().unwrap()),
         guest_memory_mib: None,
         timer_migration: 0,

@@ -1,7 +1,7 @@
 //! The rule `irqbalance` against the distribution's irqbalance itself: the CPUs that it says it leaves alone, and what
 //! the audit says of them, for each way to set them.
 
-use host::tuning::CpuList;
+use host::CpuList;
 use peers::Guest;
 use peers::guest::Settings;
 
