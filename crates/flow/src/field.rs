@@ -138,7 +138,7 @@ fields! {
     EthSrc ["eth_src", "dl_src"], ["NXM_OF_ETH_SRC", "OXM_OF_ETH_SRC"], 48 @ 35:16 Ethernet Nothing;
     VlanTpid [], [], 16 @ 36:48 Hex Nothing;
     VlanTci ["vlan_tci"], ["NXM_OF_VLAN_TCI"], 16 @ 36:32 Hex Nothing;
-    VlanVid ["vlan_vid"], ["OXM_OF_VLAN_VID"], 13 @ 36:32 Hex Vlan;
+    VlanVid ["vlan_vid"], ["OXM_OF_VLAN_VID"], 13 @ 36:32 Decimal Vlan;
     VlanPcp ["vlan_pcp"], ["OXM_OF_VLAN_PCP"], 3 @ 36:45 Decimal Vlan;
     InnerTpid [], [], 16 @ 36:16 Hex Nothing;
     InnerTci [], [], 16 @ 36:0 Hex Nothing;
@@ -226,6 +226,33 @@ impl Field {
     /// How its values are written.
     pub fn notation(self) -> Notation {
         self.row().notation
+    }
+
+    /// Whether actions can write it.
+    pub fn is_writable(self) -> bool {
+        const READ_ONLY: [Field; 20] = [
+            Field::DpHash,
+            Field::RecircId,
+            Field::ConjId,
+            Field::ActionSetOutput,
+            Field::CtState,
+            Field::CtZone,
+            Field::CtNwProto,
+            Field::CtNwSrc,
+            Field::CtNwDst,
+            Field::CtIpv6Src,
+            Field::CtIpv6Dst,
+            Field::CtTpSrc,
+            Field::CtTpDst,
+            Field::EthType,
+            Field::VlanTpid,
+            Field::InnerTpid,
+            Field::InnerTci,
+            Field::NwProto,
+            Field::IpFrag,
+            Field::TcpFlags,
+        ];
+        !READ_ONLY.contains(&self)
     }
 
     /// What a frame must be to have it.

@@ -48,6 +48,14 @@ impl Key {
         }
     }
 
+    /// Takes these words of another key.
+    ///
+    /// # Panics
+    /// If the range is beyond [`Key::WORDS`].
+    pub fn copy_words(&mut self, from: &Key, range: Range<usize>) {
+        self.words[range.clone()].copy_from_slice(&from.words[range]);
+    }
+
     /// This key with all bits of a field set, as a mask needs them.
     pub fn with_all(mut self, field: Field) -> Self {
         self.set(field, u128::MAX);

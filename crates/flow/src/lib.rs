@@ -1,10 +1,12 @@
-//! Flows in Open vSwitch's meaning: the fields of a frame, matches on them, and their text form.
+//! Flows in Open vSwitch's meaning: the fields of a frame, matches on them, actions, and their text form.
 //!
 //! | type | what it is |
 //! |---|---|
 //! | [`Key`] | the fields of one frame, at fixed places in 64-bit words |
 //! | [`Field`] | one field: its names, its place in a key, how its values are written |
 //! | [`Match`] | wanted values under a mask of bits that count |
+//! | [`Action`] | one action or instruction |
+//! | [`Flow`] | table, priority, match, actions and what else a controller says of them |
 //!
 //! [`extract`] reads a key from the headers of a frame. The crate opens nothing and reads no clock.
 //!
@@ -19,20 +21,43 @@
 //! - The mask of `tun_gbp_flags` is printed. `ovs-ofctl` leaves it out.
 //! - `ovs-ofctl` prints the packet type `eth` beside `recirc_id`. A match has no packet type here.
 //!
-//! Not read: MPLS labels, NSH, packet types, `tun_metadata8` and later, names of ports other than the reserved ones.
+//! # Actions in text
+//!
+//! [`Action::parse_list`] and [`Flow::parse`] read what `ovs-ofctl` reads; they print what it prints for OpenFlow 1.5.
+//! [`Flow::check`] refuses actions that use fields which the match does not have. They differ on purpose:
+//!
+//! - `dec_ttl()` tells no controller. `ovs-ofctl` reads it as `dec_ttl`, although Open vSwitch prints both.
+//! - `mod_vlan_vid` and `mod_vlan_pcp` stay what they are, for they push a tag where there is none. `mod_nw_ttl` is
+//!   printed as `set_field`.
+//! - A parenthesis without its partner is an error.
+//! - `sample` takes bits of a field as observation point, as Open vSwitch 3.4 and later do.
+//!
+//! Not read: `enqueue`, `multipath`, `fin_timeout`, `delete_field`, and actions on MPLS and NSH.
+//!
+//! # Not read in a match
+//!
+//! MPLS labels, NSH, packet types, `tun_metadata8` and later, names of ports other than the reserved ones.
 //!
 //! # Where to change what
 //!
 //! - To add a field: its row in `field.rs`; its place is free in `Key`, or `Key::WORDS` grows. Extraction in
 //!   `extract.rs`; its place in the order of printing in `text/print.rs`.
+//! - To add an action: `action.rs`; its text in `text/action`, its demands on the match in `check.rs`.
 #![forbid(unsafe_code)]
 
+mod action;
+mod check;
 mod extract;
 mod field;
 mod key;
 mod matching;
 mod text;
 
+pub use action::{
+    Action, Bundle, Controller, Ct, Flow, FlowFlags, HashFields, Learn, LearnSpec, Nat, NatSide, Observation,
+    Reason, Sample, Subfield, Timeouts, Zone, port,
+};
+pub use check::Unfit;
 pub use extract::{Layers, WINDOW_BYTES, extract};
 pub use field::{Field, Needs, Notation};
 pub use key::Key;

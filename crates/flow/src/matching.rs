@@ -51,6 +51,17 @@ impl Match {
         key.same_under(&self.value, &self.mask)
     }
 
+    /// Whether some frame matches both.
+    pub fn overlaps(&self, other: &Match) -> bool {
+        let both = self.mask.and(&other.mask);
+        self.value.same_under(&other.value, &both)
+    }
+
+    /// Whether all frames that match `other` match this.
+    pub fn covers(&self, other: &Match) -> bool {
+        self.mask.and(&other.mask) == self.mask && self.value.same_under(&other.value, &self.mask)
+    }
+
     /// Wants exactly this value of a field.
     pub fn set(&mut self, field: Field, value: u128) {
         self.set_masked(field, value, u128::MAX);

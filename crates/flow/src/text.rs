@@ -1,6 +1,8 @@
 //! The text form of `ovs-ofctl`.
 
+mod action;
 mod flags;
+mod flow;
 mod parse;
 mod print;
 mod value;

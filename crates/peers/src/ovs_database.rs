@@ -1,6 +1,6 @@
 //! The database of Open vSwitch without its switch: what another program follows and answers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use environment::openvswitch::Instance;
 
@@ -33,6 +33,10 @@ impl OvsDatabase {
         database.start()?;
         database.vsctl(&["--no-wait", "init"])?;
         Ok(database)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Where the server listens.

@@ -1,0 +1,126 @@
+//! Open vSwitch with its dummy datapath: no device, no root. Frames go in by its control socket, and come out in files.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use environment::openvswitch::{BRIDGE, Instance};
+
+use crate::ovs::{LIMIT, find, run};
+use crate::process::{self, Process};
+use crate::requirements::Requirements;
+use crate::{Error, OvsDatabase};
+
+/// A running `ovs-vswitchd` whose ports `p1`, `p2` and so on are dummies. Killed when dropped.
+pub struct OvsDummy {
+    vswitchd: Process,
+    database: OvsDatabase,
+    instance: Instance,
+}
+
+impl OvsDummy {
+    /// Starts it with a bridge without flows and with this many ports, which have the numbers from 1.
+    ///
+    /// # Errors
+    /// Open vSwitch is missing, or one of its programs fails.
+    pub fn new(ports: u16) -> Result<Self, Error> {
+        let mut needs = Requirements::new();
+        let programs = find(None, &mut needs);
+        needs.met()?;
+        let database = OvsDatabase::new()?;
+        let folder = database.folder().to_owned();
+        let instance = programs.instance(&folder);
+        let mut command = instance.switch();
+        command.args(["--enable-dummy=override", "--disable-system"]);
+        let vswitchd = Process::start("Open vSwitch", &mut command)?;
+        let mut words =
+            format!("add-br {BRIDGE} -- set bridge {BRIDGE} datapath_type=dummy fail-mode=secure");
+        for port in 1..=ports {
+            let file = sent(&folder, port);
+            words += &format!(
+                " -- add-port {BRIDGE} p{port} -- set interface p{port} type=dummy ofport_request={port} \
+                 options:tx_pcap={}",
+                file.display()
+            );
+        }
+        database.vsctl(&words.split(' ').collect::<Vec<_>>())?;
+        Ok(Self { vswitchd, database, instance })
+    }
+
+    /// The capture file (pcap) of what a port has sent.
+    pub fn sent(&self, port: u16) -> PathBuf {
+        sent(self.database.folder(), port)
+    }
+
+    /// Asks the switch by its control socket, as `ovs-appctl` does. What the method answers.
+    ///
+    /// # Errors
+    /// The socket fails, or the method does.
+    pub fn ask(&self, method: &str, words: &[&str]) -> Result<String, Error> {
+        let doing = || format!("asking Open vSwitch for {method}");
+        let question = serde_json::json!({ "id": 0, "method": method, "params": words });
+        let answer = || -> std::io::Result<String> {
+            let mut socket = UnixStream::connect(self.database.folder().join("ctl"))?;
+            socket.set_read_timeout(Some(LIMIT))?;
+            socket.write_all(question.to_string().as_bytes())?;
+            socket.shutdown(Shutdown::Write)?;
+            let mut text = String::new();
+            socket.read_to_string(&mut text)?;
+            Ok(text)
+        };
+        let text = answer().map_err(Error::system(doing()))?;
+        let answer: serde_json::Value =
+            serde_json::from_str(&text).map_err(|error| Error::refused(doing(), error.to_string()))?;
+        answer["result"]
+            .as_str()
+            .map(str::to_owned)
+            .ok_or_else(|| Error::refused(doing(), answer["error"].to_string()))
+    }
+
+    /// Runs `ovs-ofctl` for OpenFlow 1.5 with a command, the bridge, and more words.
+    ///
+    /// # Errors
+    /// `ovs-ofctl` fails, or does not end within 60 s.
+    pub fn ofctl(&self, command: &[&str], words: &[&str]) -> Result<String, Error> {
+        let bridge = self.instance.management();
+        let mut all = vec!["-O", "OpenFlow15"];
+        all.extend(command);
+        all.push(&bridge);
+        all.extend(words);
+        run(&mut self.instance.ofctl(&all))
+    }
+
+    /// Puts these flows in place of all others, as one bundle. One flow a line.
+    ///
+    /// # Errors
+    /// `ovs-ofctl` or the switch refuses a flow.
+    pub fn replace_flows(&self, flows: &str) -> Result<(), Error> {
+        self.tell_flows(&["--bundle", "replace-flows"], flows)?;
+        // Cached flows of the datapath go too.
+        self.ask("revalidator/purge", &[]).map(drop)
+    }
+
+    /// Adds these flows, one a line.
+    ///
+    /// # Errors
+    /// `ovs-ofctl` or the switch refuses a flow.
+    pub fn add_flows(&self, flows: &str) -> Result<(), Error> {
+        self.tell_flows(&["add-flows"], flows)
+    }
+
+    fn tell_flows(&self, command: &[&str], flows: &str) -> Result<(), Error> {
+        let file = self.database.folder().join("flows");
+        std::fs::write(&file, flows).map_err(Error::system("writing flows"))?;
+        self.ofctl(command, &[&file.to_string_lossy()]).map(drop)
+    }
+
+    /// What the switch has logged.
+    pub fn said(&self) -> String {
+        process::tail(&self.vswitchd.said())
+    }
+}
+
+fn sent(folder: &Path, port: u16) -> PathBuf {
+    folder.join(format!("p{port}.pcap"))
+}
