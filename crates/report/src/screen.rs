@@ -138,7 +138,7 @@ impl Screen {
 }
 
 /// How many of a group's metrics differ, and which most.
-fn verdict(view: &View, found: &[&Comparison], room: usize) -> String {
+pub(crate) fn verdict(view: &View, found: &[&Comparison], room: usize) -> String {
     let count = |finding: Finding| found.iter().filter(|c| c.finding == finding).count();
     let [none, slower, faster, few] =
         [Finding::NoDifferenceShown, Finding::Slower, Finding::Faster, Finding::TooFewBlocks].map(count);
@@ -189,7 +189,7 @@ fn sure(view: &View) -> Option<String> {
 }
 
 /// What was not measured, each with the reason and what to do.
-fn gaps(view: &View) -> Vec<String> {
+pub(crate) fn gaps(view: &View) -> Vec<String> {
     let environments = view.results.environments.iter();
     let failed = environments.filter_map(|environment| {
         let failure = environment.failure.as_ref()?;

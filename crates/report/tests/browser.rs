@@ -76,7 +76,7 @@ impl Desk {
 
 /// The sizes of all plots as the browser lays them out: (width, height), and what sticks out of the page.
 fn plot_sizes(desk: &Desk, page: &str, width: u32) -> (Vec<(f64, f64)>, bool) {
-    // The page runs no script and forbids any. To be measured, a copy is allowed this one.
+    // The page allows no script but its own. To be measured, a copy is allowed this one.
     let script = "<script>\
         let sizes = [...document.querySelectorAll('svg.plot')].map(s => s.getBoundingClientRect());\
         document.title = 'SIZES ' + sizes.map(r => r.width + 'x' + r.height).join(' ')\
@@ -93,6 +93,55 @@ fn plot_sizes(desk: &Desk, page: &str, width: u32) -> (Vec<(f64, f64)>, bool) {
         (width.parse().unwrap(), height.parse().unwrap())
     };
     (sizes.split(' ').map(size).collect(), wider == "true")
+}
+
+/// What a script finds on the page; it writes its answer into the title.
+fn answered(desk: &Desk, page: &str, script: &str, width: u32) -> String {
+    let policy = "script-src 'sha256-";
+    assert_eq!(page.matches(policy).count(), 1);
+    // Another script with a hash of its own would need a policy of its own: a nonce allows it beside the page's own.
+    let page = page.replace(policy, "script-src 'nonce-test' 'sha256-");
+    let page = page.replace("</body>", &format!("<script nonce=\"test\">{script}</script></body>"));
+    let dom = desk.open(&page, width);
+    dom.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next()).unwrap().to_owned()
+}
+
+#[test]
+fn a_metric_is_found_by_typing() {
+    let Some(desk) = Desk::new() else { return };
+    let script = "const shown = () => [...document.querySelectorAll('tr[data-find]')].filter(r => r.getClientRects().length).map(r => r.dataset.find);\
+        const type = words => { box.value = words; box.dispatchEvent(new Event('input')); };\
+        const before = shown().length;\
+        type('SYSTEM call'); const found = shown(), open = document.querySelector('#run1-gaps details').hidden;\
+        type('no such metric'); const none = shown().length;\
+        type(''); const after = shown().length;\
+        document.title = ['FOUND', before, found.join('|'), open, none, after, document.querySelector('#run1-gaps details').open].join(' ; ');";
+    let found = answered(&desk, &html::render(&[example::results()]), script, 1200);
+    let parts: Vec<&str> = found.split(" ; ").collect();
+    let [_, before, rows, gaps_hidden, none, after, gaps_open] = parts[..] else { panic!("{found}") };
+    assert!(
+        !rows.is_empty() && rows.split('|').all(|row| row.to_lowercase().contains("system call")),
+        "{found}"
+    );
+    assert_eq!((gaps_hidden, none, gaps_open), ("true", "0", "false"), "{found}");
+    assert!(before == after && before.parse::<usize>().unwrap() > rows.split('|').count(), "{found}");
+}
+
+#[test]
+fn nothing_is_cut_at_three_widths() {
+    let Some(desk) = Desk::new() else { return };
+    // What sticks out of the page on either side, apart from tables, which scroll by themselves.
+    let script = "const out = [...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll') && !e.closest('svg') && e.getClientRects().length\
+            && (e.getBoundingClientRect().right > innerWidth + 1 || e.getBoundingClientRect().left < -1));\
+        const first = [...document.querySelectorAll('.answer svg.dots')].map(s => Math.round(s.getBoundingClientRect().width));\
+        document.title = 'OUT ' + out.map(e => e.tagName + '.' + e.className).join(' ') + ' DOTS ' + first.join(' ');";
+    for width in [500, 800, 1400] {
+        let found = answered(&desk, &html::render(&[example::results()]), script, width);
+        let (out, dots) = found.strip_prefix("OUT ").expect(&found).split_once(" DOTS ").unwrap();
+        assert_eq!(out, "", "at {width}");
+        let dots: Vec<u32> = dots.split(' ').map(|width| width.parse().unwrap()).collect();
+        assert!(!dots.is_empty() && dots.iter().all(|dot| (250..width).contains(dot)), "{dots:?} at {width}");
+    }
 }
 
 #[test]

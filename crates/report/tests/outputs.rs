@@ -21,7 +21,10 @@ fn place(text: &str, words: &str) -> usize {
 #[test]
 fn worst_degradations_come_first_within_each_group() {
     let order = ["system call", "select on 500", "fork and exec", "pipe round trip", "AF_UNIX bandwidth"];
-    for output in [wide(&example::results()), html::render(&[example::results()])] {
+    let page = html::render(&[example::results()]);
+    // What stands above the groups names the worst of each environment.
+    let groups = page[place(&page, "id=\"run1-cpu\"")..].to_owned();
+    for output in [wide(&example::results()), groups] {
         let places: Vec<_> = order.iter().map(|title| place(&output, title)).collect();
         assert!(places.is_sorted(), "{places:?}");
     }
@@ -195,6 +198,7 @@ fn texts_from_the_file_never_become_markup_or_terminal_commands() {
     let results = hostile_everywhere(hostile);
     let page =
         html::render(&[results.clone(), example::results()]) + &html::render(std::slice::from_ref(&results));
+    let page = page.replace(FINDER, "");
     assert!(!page.contains("<script") && !page.contains("<img"));
     assert!(page.contains("&lt;script&gt;") && page.contains("&amp;amp;"));
     let difference = Diff::new(&results, &results).render(100, false);
@@ -207,14 +211,62 @@ fn texts_from_the_file_never_become_markup_or_terminal_commands() {
     }
 }
 
+/// The one script of the page.
+const FINDER: &str = concat!("<script>", include_str!("../src/html/find.js"), "</script>");
+
 #[test]
 fn the_page_forbids_itself_every_request() {
     let page = html::render(&[example::results()]);
-    assert!(
-        page.contains("Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"")
-    );
+    let policy = "Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-";
+    assert!(page.contains(policy));
+    assert_eq!(page.matches(FINDER).count(), 1);
+    let page = page.replace(FINDER, "").replace("href=\"#", "");
     for word in ["src=", "href=", "url(", "@import", "<script", "http://", "https://"] {
         assert!(!page.contains(word), "{word}");
+    }
+}
+
+/// What stands in quotes behind each occurrence of a word.
+fn quoted<'a>(page: &'a str, word: &'a str) -> Vec<&'a str> {
+    page.split(word).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
+}
+
+#[test]
+fn every_link_leads_to_one_place_on_the_page() {
+    for runs in
+        [vec![example::results()], vec![example::results(), example::results()], vec![example::empty()]]
+    {
+        let page = html::render(&runs);
+        let ids = quoted(&page, " id=\"");
+        let links = quoted(&page, "href=\"#");
+        assert!(links.len() > 5 * runs.len(), "{links:?}");
+        for link in links {
+            assert_eq!(ids.iter().filter(|id| **id == link).count(), 1, "{link} of {ids:?}");
+        }
+    }
+}
+
+#[test]
+fn the_page_begins_with_a_sentence_and_a_chart_for_each_environment() {
+    let results = example::results();
+    let analysis = analyse(&results);
+    let page = html::render(&[example::results()]);
+    let answer = &page[place(&page, "id=\"run1-answer\"")..place(&page, "id=\"run1-read\"")];
+    for record in &results.environments[1..] {
+        let is_compared = analysis.comparisons.iter().any(|c| c.environment == record.name);
+        let mark = if record.emulated { EMULATED_MARK } else { "" };
+        let heading = format!("{}{mark} beside host</h3>", record.name);
+        assert_eq!(answer.contains(&heading), is_compared, "{heading} in {answer}");
+    }
+    assert_eq!(answer.matches("<svg class=\"dots\"").count(), answer.matches(" beside host</h3>").count());
+    assert!(answer.contains("metrics slower: ") && answer.contains("not measured: "), "{answer}");
+    // Facts and noise come last, folded; groups are open.
+    let parts = ["run1-answer", "run1-cpu", "run1-os", "run1-gaps", "run1-environments", "run1-facts"];
+    assert!(parts.map(|part| place(&page, &format!("id=\"{part}\""))).is_sorted());
+    for (part, is_open) in [("run1-cpu", true), ("run1-gaps", false), ("run1-facts", false)] {
+        let opening =
+            format!("<section id=\"{part}\"><details class=\"part\"{}>", if is_open { " open" } else { "" });
+        assert!(page.contains(&opening), "{opening}");
     }
 }
 

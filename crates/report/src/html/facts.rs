@@ -8,8 +8,8 @@ use crate::view::View;
 pub(super) fn section(view: &View) -> Markup {
     let plan = &view.results.plan;
     html! {
-        section {
-            h2 { "To repeat it" }
+        div {
+            h3 { "To repeat it" }
             pre { (command(&view.results.command)) }
             dl {
                 dt { "Tautline" } dd { (units::text(&view.results.tautline)) }
@@ -17,7 +17,7 @@ pub(super) fn section(view: &View) -> Markup {
                 dt { "pinned to CPUs" } dd { (format!("{:?}", plan.cpus)) }
                 dt { "took" } dd { (units::watched((view.results.elapsed_s.max(0.0) * 1e9) as u64)) }
             }
-            h2 { "The machine" }
+            h3 { "The machine" }
             dl {
                 @for (name, value) in crate::diff::facts(&view.results.host) {
                     dt { (units::text(&name)) } dd { @if value.is_empty() { "unknown or none" } @else { (units::text(&value)) } }

@@ -12,8 +12,7 @@ pub(super) fn section(view: &View) -> Markup {
     let failed: Vec<_> =
         view.results.environments.iter().filter_map(|e| Some((&e.name, e.failure.as_ref()?))).collect();
     html! {
-        section {
-            h2 { "Noise and gaps" }
+        div {
             ul class="plain" {
                 li {
                     (view.analysis.discarded) " of " (view.results.trials.len()) " trials discarded as noisy and repeated; "

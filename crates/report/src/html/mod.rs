@@ -1,8 +1,9 @@
 //! One self-contained page: plots, every figure, what is missing, how to repeat it.
 //!
-//! Nothing on it is fetched: no script, no font, no picture, and the page's own policy forbids any. Every text
-//! passes through the markup macro, which escapes it.
+//! Nothing on it is fetched: no font, no picture, no script but the one in it that finds a metric by typing. The page's
+//! own policy forbids any other. Every text passes through the markup macro, which escapes it.
 
+mod answer;
 pub mod budget;
 pub mod exits;
 mod facts;
@@ -15,18 +16,20 @@ mod page;
 mod plots;
 mod published;
 mod runs;
+mod section;
 pub mod sequence;
 mod tables;
 pub mod ticks;
 
 use maud::{Markup, html};
-use measure::compare::analyse;
+use measure::compare::{Comparison, Finding, analyse};
 use measure::{Group, Results};
 
 use crate::diff::Diff;
 use crate::gate::GateOutcome;
 use crate::view::View;
-use page::page;
+use page::page_with_finder;
+use section::Section;
 
 /// The page of one run, or of two runs compared (before, after). More than two are compared in pairs, each
 /// with the first.
@@ -37,21 +40,36 @@ pub fn render(runs: &[Results]) -> String {
 /// [`render`], with what a gate found in the last run.
 pub fn render_with_gate(runs: &[Results], outcomes: &[GateOutcome]) -> String {
     let title = if runs.len() > 1 { "Two runs side by side" } else { "What virtualization costs here" };
-    page(
+    let parts: Vec<(String, String, Vec<Section>)> = runs
+        .iter()
+        .enumerate()
+        .map(|(place, results)| {
+            let started = crate::units::text(&crate::view::started(results));
+            let heading = format!("Run {} of {}, {started}", place + 1, runs.len());
+            (
+                format!("run{}", place + 1),
+                if runs.len() > 1 { heading } else { String::new() },
+                sections(results, place + 1),
+            )
+        })
+        .collect();
+    page_with_finder(
         title,
         html! {
             header { p class="brand" { "Tautline" } h1 { (title) } }
-            main {
-                @if runs.is_empty() { p { "No run was given: there is nothing to show." } }
-                (gates::section(outcomes))
-                @if let Some((before, others)) = runs.split_first() {
-                    @for after in others { (runs::section(&Diff::new(before, after))) }
-                }
-                @for (place, results) in runs.iter().enumerate() {
-                    @if runs.len() > 1 {
-                        h1 class="run" { "Run " (place + 1) " of " (runs.len()) ", " (crate::units::text(&crate::view::started(results))) }
+            div class="sided" {
+                (section::contents(&parts))
+                main {
+                    @if runs.is_empty() { p { "No run was given: there is nothing to show." } }
+                    (gates::section(outcomes))
+                    @if let Some((before, others)) = runs.split_first() {
+                        @for after in others { (runs::section(&Diff::new(before, after))) }
                     }
-                    (run(results))
+                    @for ((run, heading, sections), results) in parts.iter().zip(runs) {
+                        @if !heading.is_empty() { h1 class="run" { (heading) } }
+                        (overview::section(&View::new(results, &analyse(results))))
+                        @for section in sections { (section.draw(run)) }
+                    }
                 }
             }
             footer { p { "Drawn by Tautline " (env!("CARGO_PKG_VERSION")) " from the raw samples in the results file." } }
@@ -59,23 +77,59 @@ pub fn render_with_gate(runs: &[Results], outcomes: &[GateOutcome]) -> String {
     )
 }
 
-fn run(results: &Results) -> Markup {
+/// The run's answer, then a part for each group, then what a reader needs to judge or repeat it.
+fn sections(results: &Results, number: usize) -> Vec<Section> {
     let analysis = analyse(results);
     let view = View::new(results, &analysis);
-    html! {
-        (overview::section(&view))
-        (plots::ratios(&view))
-        (plots::curves(&view))
-        (plots::distributions(&view))
-        (network::section(&view))
-        section {
-            h2 { "All figures" }
-            @if analysis.summaries.is_empty() { p class="warning" { "Nothing was measured: there is no figure to show." } }
-            @else { p { (tables::EXPLANATION) } }
-            @for group in Group::ALL { (tables::group(&view, group)) }
+    let mut sections = vec![answer::section(&view, &format!("run{number}"))];
+    sections.push(Section::closed("read", "How to read it", plots::how_to_read(&view)));
+    for group in Group::ALL {
+        let is_net = group == Group::Net && !results.network.is_empty();
+        if is_net || results.metrics.iter().any(|spec| spec.group == group) {
+            let id = group.name();
+            sections.push(Section::open(id, title(group).into(), words(&view, group), content(&view, group)));
         }
-        (gaps::section(&view))
-        (published::section(&view))
-        (facts::section(&view))
+    }
+    sections.push(Section::closed("gaps", "Noise and gaps", gaps::section(&view)));
+    sections.push(Section::closed("environments", "Environments", overview::environments(&view)));
+    sections.extend(
+        published::section(&view).map(|content| Section::closed("published", "Published elsewhere", content)),
+    );
+    sections.push(Section::closed("facts", "The machine, and how to repeat it", facts::section(&view)));
+    sections
+}
+
+fn title(group: Group) -> &'static str {
+    match group {
+        Group::Cpu => "Computing (cpu)",
+        Group::Memory => "Memory (memory)",
+        Group::Os => "The kernel's services (os)",
+        Group::Wakeup => "Wake-ups (wakeup)",
+        Group::Tti => "Ticks (tti)",
+        Group::Net => "Network (net)",
+        Group::Kvm => "Exits and interrupts (kvm)",
+        Group::External => "Your own program (external)",
+    }
+}
+
+/// In how many comparisons of the group a difference was shown.
+fn words(view: &View, group: Group) -> String {
+    let is_of = |c: &&Comparison| view.results.metric(&c.metric).is_some_and(|spec| spec.group == group);
+    let found: Vec<&Comparison> = view.analysis.comparisons.iter().filter(is_of).collect();
+    let count = |finding: Finding| found.iter().filter(|c| c.finding == finding).count();
+    match (found.len(), count(Finding::Slower), count(Finding::Faster)) {
+        (0, _, _) => String::new(),
+        (all, 0, 0) => format!("no difference shown in {all} comparisons"),
+        (all, slower, faster) => format!("{slower} of {all} comparisons slower, {faster} faster"),
+    }
+}
+
+fn content(view: &View, group: Group) -> Markup {
+    html! {
+        (plots::ratios(view, group))
+        (plots::curves(view, group))
+        (plots::distributions(view, group))
+        @if group == Group::Net { (network::section(view)) }
+        (tables::group(view, group))
     }
 }

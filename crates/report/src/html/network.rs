@@ -14,8 +14,8 @@ pub(super) fn section(view: &View) -> Markup {
     let roles = chart::roles(view);
     html! {
         @for one in &sections {
-            section {
-                h2 { "What a packet costs" @if sections.len() > 1 { ", " (units::text(one.environment)) } }
+            div {
+                h3 { "What a packet costs" @if sections.len() > 1 { ", " (units::text(one.environment)) } }
                 p {
                     "CPU time of all that works for a flow, for each packet or message that arrived, stacked by role of a thread. A black whisker "
                     "is where the path would end that adds its last piece to the path with one piece less: the interval (at least 95 %) over the starts."
@@ -43,13 +43,13 @@ fn charts(view: &View, section: &Section, roles: &[crate::plot::Series]) -> Mark
 
 fn tabled(table: &Table) -> Markup {
     html! {
-        h3 { (table.title) }
+        h4 { (table.title) }
         (scrolling(html! {
             table {
                 thead { tr { @for cell in &table.head { th scope="col" { (cell) } } } }
                 tbody {
                     @for row in &table.rows {
-                        tr { @for (place, cell) in row.iter().enumerate() {
+                        tr data-find=(row.first().map_or("", String::as_str)) { @for (place, cell) in row.iter().enumerate() {
                             @if place == 0 { th scope="row" { (cell) } } @else { td class="figure" { (cell) } }
                         } }
                     }

@@ -10,7 +10,7 @@ pub(super) fn section(view: &View) -> Markup {
     let host = &results.host;
     let known = |fact: &str| if fact.is_empty() { "unknown".to_owned() } else { units::text(fact) };
     html! {
-        section {
+        div class="overview" {
             p {
                 strong { (known(&host.cpu_model)) } ", " (host.cpus_online) " CPUs, "
                 (units::size(host.memory_bytes as f64)) ", kernel " (known(host.kernel.split(' ').next().unwrap_or_default()))
@@ -32,15 +32,14 @@ pub(super) fn section(view: &View) -> Markup {
                 p class="warning" { strong { (EMULATED_MARK) " " (EMULATED_MEANING) "." } " Its figures are dashed, hollow and marked wherever they appear." }
             }
             @if results.environments.is_empty() { p class="warning" { "No environment was measured." } }
-            @else { (super::page::scrolling(environments(view))) }
-            ul class="plain" { @for line in crate::in_short::lines(view) { li { (line) } } }
         }
     }
 }
 
-fn environments(view: &View) -> Markup {
+/// Where the run was made: each environment with its facts.
+pub(super) fn environments(view: &View) -> Markup {
     html! {
-        table class="environments" {
+        (super::page::scrolling(html! { table class="environments" {
             thead { tr { th scope="col" { "environment" } th scope="col" { "runs on" } th scope="col" { "facts" } } }
             tbody {
                 @for (place, environment) in view.results.environments.iter().enumerate() {
@@ -60,6 +59,6 @@ fn environments(view: &View) -> Markup {
                     }
                 }
             }
-        }
+        } }))
     }
 }

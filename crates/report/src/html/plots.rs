@@ -10,7 +10,7 @@ use crate::units;
 use crate::view::{Curve, Row, View, environment_name, finding};
 
 /// The shown environments as series, in the order of their columns.
-fn series(view: &View) -> Vec<Series> {
+pub(super) fn series(view: &View) -> Vec<Series> {
     let place = |name: &str| view.results.environments.iter().position(|e| e.name == name).unwrap_or(0);
     view.environments
         .iter()
@@ -40,7 +40,33 @@ fn figures(plots: Vec<(String, Markup)>) -> Markup {
     }
 }
 
-pub(super) fn ratios(view: &View) -> Markup {
+/// The explanation of what follows, once for all groups.
+pub(super) fn how_to_read(view: &View) -> Markup {
+    let base = view.results.base().map(|base| units::text(&base.name)).unwrap_or_default();
+    html! {
+        h3 { "Slowdowns" }
+        p {
+            "Times the cost of " (base) ", logarithmic: right of the line is worse. A whisker is the interval (at least 95 %) over the \
+             starts of the environments; one that crosses the line shows no difference. Worst first; an emulated CPU only \
+             orders what the others leave equal. All groups have the same scale."
+        }
+        h3 { "Curves" }
+        p {
+            "The same scale on all plots of a unit: a step is where an array leaves a cache, and what opens between two \
+             patterns past the last cache is what address translation and memory cost."
+        }
+        h3 { "Distributions" }
+        p {
+            "Every event is counted, from the instant at which it was due to the maximum. The height is the count on a logarithmic scale: one late \
+             event is visible beside thousands in time. The marked maximum is what was seen, not what is possible."
+        }
+        h3 { "Tables" }
+        p { (super::tables::EXPLANATION) }
+    }
+}
+
+/// The group's slowdowns, worst first.
+pub(super) fn ratios(view: &View, group: Group) -> Markup {
     let Some(base) = view.results.base() else { return html! {} };
     let series = series(view);
     let row = |row: &Row| plot::ratios::Row {
@@ -67,68 +93,39 @@ pub(super) fn ratios(view: &View) -> Markup {
         .iter()
         .filter(|c| view.results.metric(&c.metric).is_some_and(|spec| spec.curve.is_none()));
     let range: Vec<f64> = compared.map(|comparison| comparison.slowdown).collect();
-    let mut plots = Vec::new();
-    for group in Group::ALL {
-        let rows = view.rows(group).into_iter().chain(view.distributions(group));
-        let rows: Vec<_> = rows.map(|metric| row(&metric)).filter(|row| !row.points.is_empty()).collect();
-        let label = format!("Slowdowns of group {group} against {}, worst first", base.name);
-        plots.extend(plot::ratios::draw(&label, &rows, &range).map(|plot| (group.name().to_owned(), plot)));
-    }
-    if plots.is_empty() {
-        return html! {};
-    }
+    let rows = view.rows(group).into_iter().chain(view.distributions(group));
+    let rows: Vec<_> = rows.map(|metric| row(&metric)).filter(|row| !row.points.is_empty()).collect();
+    let label = format!("Slowdowns of group {group} against {}, worst first", base.name);
+    let Some(plot) = plot::ratios::draw(&label, &rows, &range) else { return html! {} };
     let compared: Vec<Series> = series.iter().filter(|s| s.place != 0).cloned().collect();
-    html! {
-        section {
-            h2 { "Slowdown against " (units::text(&base.name)) }
-            p {
-                "Times the cost of " (units::text(&base.name)) ", logarithmic: right of the line is worse. A whisker is the interval (at least 95 %) over the "
-                "starts of the environments; one that crosses the line shows no difference. Worst first; "
-                "an emulated CPU only orders what the others leave equal."
-            }
-            (plot::legend(&compared))
-            (figures(plots))
-        }
-    }
+    let caption = format!("Slowdown against {}", units::text(&base.name));
+    html! { (plot::legend(&compared)) (figures(vec![(caption, plot)])) }
 }
 
-pub(super) fn curves(view: &View) -> Markup {
+/// The group's curves.
+pub(super) fn curves(view: &View, group: Group) -> Markup {
     let series = series(view);
-    let sections = Group::ALL.into_iter().map(|group| {
-        let curves = view.curves(group);
-        // Curves in the same unit and over the same x are drawn to the same scale, to be laid side by side.
-        let mut ranges: BTreeMap<(String, &str), Vec<f64>> = BTreeMap::new();
-        for curve in &curves {
-            let values = curve.points.iter().flat_map(|(_, row)| row.cells.iter());
-            let values = values.filter_map(|cell| cell.summary()).map(|summary| summary.median);
-            ranges.entry(scale_of(curve)).or_default().extend(values);
-        }
-        let plots: Vec<(String, Markup)> = curves
-            .iter()
-            .filter_map(|curve| {
-                let unit = &curve.points.first()?.1.spec.unit;
-                let label = format!("{} by {}, logarithmic axes", curve.name, curve.x_title);
-                let lines = lines(curve, &series);
-                let range = &ranges[&scale_of(curve)];
-                let plot = plot::curves::draw(&label, curve.x_title, unit, &lines, range)?;
-                let drawn = |column: usize| lines[column].points.iter().any(|point| point.1.is_finite());
-                Some((units::text(curve.name) + &missing(&series, drawn), plot))
-            })
-            .collect();
-        (group, plots)
-    });
-    let sections: Vec<_> = sections.filter(|(_, plots)| !plots.is_empty()).collect();
-    html! {
-        @for (group, plots) in sections {
-            section {
-                h2 { "Curves, " (group) }
-                p { "The same scale on all plots of a unit: a step is where an array leaves a cache, and what opens between two patterns "
-                    "past the last cache is what address translation and memory cost." }
-                (plot::legend(&series))
-                (figures(plots))
-            }
-        }
+    let curves = view.curves(group);
+    // Curves in the same unit and over the same x are drawn to the same scale, to be laid side by side.
+    let mut ranges: BTreeMap<(String, &str), Vec<f64>> = BTreeMap::new();
+    for curve in &curves {
+        let values = curve.points.iter().flat_map(|(_, row)| row.cells.iter());
+        let values = values.filter_map(|cell| cell.summary()).map(|summary| summary.median);
+        ranges.entry(scale_of(curve)).or_default().extend(values);
     }
+    let plots: Vec<(String, Markup)> = curves
+        .iter()
+        .filter_map(|curve| {
+            let unit = &curve.points.first()?.1.spec.unit;
+            let label = format!("{} by {}, logarithmic axes", curve.name, curve.x_title);
+            let lines = lines(curve, &series);
+            let range = &ranges[&scale_of(curve)];
+            let plot = plot::curves::draw(&label, curve.x_title, unit, &lines, range)?;
+            let drawn = |column: usize| lines[column].points.iter().any(|point| point.1.is_finite());
+            Some((units::text(curve.name) + &missing(&series, drawn), plot))
+        })
+        .collect();
+    html! { @if !plots.is_empty() { h3 { "Curves" } (plot::legend(&series)) (figures(plots)) } }
 }
 
 fn scale_of<'a>(curve: &Curve<'a>) -> (String, &'a str) {
@@ -148,10 +145,11 @@ fn lines(curve: &Curve, series: &[Series]) -> Vec<plot::curves::Line> {
     series.iter().enumerate().map(line).collect()
 }
 
-pub(super) fn distributions(view: &View) -> Markup {
+/// The group's distributions to the maximum.
+pub(super) fn distributions(view: &View, group: Group) -> Markup {
     let series = series(view);
     let mut plots = Vec::new();
-    for row in Group::ALL.into_iter().flat_map(|group| view.distributions(group)) {
+    for row in view.distributions(group) {
         let strips: Vec<plot::histogram::Strip> = row
             .cells
             .iter()
@@ -166,16 +164,5 @@ pub(super) fn distributions(view: &View) -> Markup {
         let caption = units::text(&row.spec.title) + &missing(&series, drawn);
         plots.extend(plot::histogram::draw(&label, &strips).map(|plot| (caption, plot)));
     }
-    if plots.is_empty() {
-        return html! {};
-    }
-    html! {
-        section {
-            h2 { "Distributions to the maximum" }
-            p { "Every event counted, from the instant it was due. The height is the count on a logarithmic scale, so that one late event is "
-                "seen beside thousands in time. The marked maximum is what was seen, not what is possible." }
-            (plot::legend(&series))
-            (figures(plots))
-        }
-    }
+    html! { @if !plots.is_empty() { h3 { "Distributions to the maximum" } (plot::legend(&series)) (figures(plots)) } }
 }

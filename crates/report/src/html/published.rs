@@ -7,7 +7,8 @@ use crate::published::{LMBENCH, PLATFORM};
 use crate::units;
 use crate::view::{View, environment_name};
 
-pub(super) fn section(view: &View) -> Markup {
+/// None where nothing here can be held against it.
+pub(super) fn section(view: &View) -> Option<Markup> {
     let vms: Vec<_> = view.environments.iter().filter(|e| e.kind == EnvironmentKind::Vm).collect();
     let specs = &view.results.metrics;
     let rows: Vec<_> = LMBENCH
@@ -15,10 +16,11 @@ pub(super) fn section(view: &View) -> Markup {
         .flat_map(|published| published.matching(specs).into_iter().map(move |spec| (published, spec)))
         .filter(|(_, spec)| vms.iter().any(|vm| view.analysis.comparison(&spec.id, &vm.name).is_some()))
         .collect();
-    html! {
-        @if !rows.is_empty() {
-            section {
-                h2 { "Published elsewhere" }
+    if rows.is_empty() {
+        return None;
+    }
+    Some(html! {
+            div {
                 p { "Degradations that others published for the same kinds of work under KVM on " (PLATFORM)
                     ". Another processor, another decade, other code: an order of size to hold ours against, nothing more." }
                 (super::page::scrolling(html! {
@@ -45,8 +47,7 @@ pub(super) fn section(view: &View) -> Markup {
                     }
                 }))
             }
-        }
-    }
+    })
 }
 
 /// A degradation in per cent as the factor that this page speaks in, and as published.

@@ -15,7 +15,7 @@ pub(super) const EXPLANATION: &str = "Median over all accepted trials ± half th
 pub(super) fn group(view: &View, group: Group) -> Markup {
     let (rows, distributions, curves) = (view.rows(group), view.distributions(group), view.curves(group));
     html! {
-        @if !(rows.is_empty() && distributions.is_empty() && curves.is_empty()) { h3 { (group) } }
+        @if !(rows.is_empty() && distributions.is_empty() && curves.is_empty()) { h3 { "All figures" } }
         @if !rows.is_empty() { (scrolling(plain(view, &rows))) }
         @if !distributions.is_empty() { (scrolling(tails(view, &distributions))) }
         @for curve in curves {
@@ -44,7 +44,7 @@ fn plain(view: &View, rows: &[Row]) -> Markup {
             } }
             tbody {
                 @for row in rows {
-                    tr {
+                    tr data-find=(search_words(row.spec)) {
                         th scope="row" title=(units::text(row.spec.id.as_str())) { (units::text(&row.spec.title)) }
                         @for (place, cell) in row.cells.iter().enumerate() {
                             @match cell {
@@ -59,6 +59,11 @@ fn plain(view: &View, rows: &[Row]) -> Markup {
             }
         }
     }
+}
+
+/// What a metric is found by.
+fn search_words(spec: &MetricSpec) -> String {
+    format!("{} {}", units::text(spec.id.as_str()), units::text(&spec.title))
 }
 
 fn beside(cell: &Cell) -> Markup {
@@ -113,7 +118,7 @@ fn tails(view: &View, rows: &[Row]) -> Markup {
             tbody {
                 @for row in rows {
                     @for (cell, environment) in row.cells.iter().zip(&view.environments) {
-                        tr {
+                        tr data-find=(search_words(row.spec)) {
                             th scope="row" { (units::text(&row.spec.title)) }
                             td { (environment_name(environment)) }
                             (tail(cell, environment.emulated))

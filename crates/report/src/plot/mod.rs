@@ -5,6 +5,7 @@
 //! [`WIDTH`] units wide, so that a phone shows one readable plot and a desk two side by side.
 
 pub(crate) mod curves;
+pub(crate) mod dots;
 pub(crate) mod histogram;
 pub(crate) mod ratios;
 mod scale;
@@ -81,4 +82,15 @@ pub(crate) fn frame(height: f64, label: &str, content: Markup) -> Markup {
 pub(crate) fn number(coordinate: f64) -> String {
     let text = format!("{coordinate:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+/// A tick of an axis of ratios: `×1.5`.
+fn factor_label(tick: f64) -> String {
+    let text = format!("{tick:.2}");
+    let text = if tick < 0.01 {
+        format!("{tick:.0e}")
+    } else {
+        text.trim_end_matches('0').trim_end_matches('.').into()
+    };
+    format!("×{text}")
 }

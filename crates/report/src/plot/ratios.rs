@@ -60,7 +60,7 @@ pub(crate) fn draw(label: &str, rows: &[Row], range: &[f64]) -> Option<Markup> {
             }
             @for tick in axis.ticks(6) {
                 line class="grid" x1=(number(axis.at(tick))) x2=(number(axis.at(tick))) y1=(number(TOP)) y2=(number(bottom)) {}
-                text class="tick" x=(number(axis.at(tick))) y=(number(TOP - 8.0)) text-anchor="middle" { (tick_label(tick)) }
+                text class="tick" x=(number(axis.at(tick))) y=(number(TOP - 8.0)) text-anchor="middle" { (super::factor_label(tick)) }
             }
             line class="one" x1=(number(axis.at(1.0))) x2=(number(axis.at(1.0))) y1=(number(TOP - 3.0)) y2=(number(bottom)) {}
             @for (top, height, row) in &placed {
@@ -92,16 +92,6 @@ fn draw_point(axis: &LogAxis, point: &Point, title: &str, y: f64) -> Markup {
             }
         }
     }
-}
-
-fn tick_label(tick: f64) -> String {
-    let text = format!("{tick:.2}");
-    let text = if tick < 0.01 {
-        format!("{tick:.0e}")
-    } else {
-        text.trim_end_matches('0').trim_end_matches('.').into()
-    };
-    format!("×{text}")
 }
 
 /// The title on one line or two; what is longer is cut, and whole in the tooltip and the table.
