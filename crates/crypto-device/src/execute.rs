@@ -19,6 +19,17 @@ pub trait Buffers {
     fn write(&self, offset: usize, from: &[u8]) -> usize;
 }
 
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Executed {
+    /// For the used ring: bytes that were written from the first writable byte on (VIRTIO 1.3 §2.7.8.2, where a device
+    /// may say too few, never too many). The status counts if there is no gap before it: that of a failed request is
+    /// not counted if the driver has given room for a result.
+    pub written: u32,
+    /// As the driver is told; `None` if there was no room for a status.
+    pub status: Option<Status>,
+}
+
 /// Works on requests, one after the other, in memory of its own.
 #[derive(Default)]
 pub struct Executor {
@@ -38,10 +49,12 @@ impl Executor {
         Self::default()
     }
 
-    /// Does what a request asks for, and writes result and status. Returns the bytes that were written, from the
-    /// first writable byte on, for the used ring: 0 if there was no room for a status.
-    pub fn execute(&mut self, sessions: &Sessions, buffers: &impl Buffers) -> u32 {
-        let Some(room) = buffers.writable_bytes().checked_sub(1) else { return 0 };
+    /// Does what a request asks for, and writes result and status. The status is the last writable byte. Between the
+    /// result and the status, and of a failed request, nothing is written: such bytes may be the source, or another's.
+    pub fn execute(&mut self, sessions: &Sessions, buffers: &impl Buffers) -> Executed {
+        let Some(room) = buffers.writable_bytes().checked_sub(1) else {
+            return Executed { written: 0, status: None };
+        };
         let result = self.work(sessions, buffers, room);
         let (status, len) = match &result {
             Ok(Output { part, behind }) => {
@@ -52,8 +65,8 @@ impl Executor {
         };
         buffers.write(room, &[status.code()]);
         self.bytes.zeroize();
-        // The status is the last writable byte: it counts if nothing before it was left out.
-        if len == room { u32::try_from(len + 1).unwrap_or(u32::MAX) } else { len as u32 }
+        let written = if len == room { len + 1 } else { len };
+        Executed { written: u32::try_from(written).unwrap_or(u32::MAX), status: Some(status) }
     }
 
     fn work(&mut self, sessions: &Sessions, buffers: &impl Buffers, room: usize) -> Result<Output, Status> {
@@ -121,8 +134,9 @@ impl Executor {
     }
 }
 
-/// The parts of a request behind its fixed fields. They fill it exactly: a length that says less or more than there
-/// is contradicts the buffers.
+/// The parts of a request behind its fixed fields. A length that says more than there is contradicts the buffers. Bytes
+/// behind the last part mean nothing: Linux' driver gives whole entries of a scatter list, also where the data ends
+/// within one.
 fn split<const N: usize>(rest: &mut [u8], lens: [u32; N]) -> Result<[&mut [u8]; N], Status> {
     let mut rest = Some(rest);
     let parts = lens.map(|len| {
@@ -131,8 +145,8 @@ fn split<const N: usize>(rest: &mut [u8], lens: [u32; N]) -> Result<[&mut [u8]; 
         Some(part)
     });
     match rest {
-        Some([]) => Ok(parts.map(Option::unwrap_or_default)),
-        _ => Err(Status::BadMessage),
+        Some(_) => Ok(parts.map(Option::unwrap_or_default)),
+        None => Err(Status::BadMessage),
     }
 }
 

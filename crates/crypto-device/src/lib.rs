@@ -21,7 +21,7 @@ mod sessions;
 
 pub use algorithm::Rejected;
 pub use device::CryptoDevice;
-pub use execute::{Buffers, Executor};
+pub use execute::{Buffers, Executed, Executor};
 pub use library::Library;
 pub use service::{Port, run};
 pub use sessions::{Limits, Sessions};

@@ -2,9 +2,9 @@
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use vhost_device::{Backend, BackendOptions, DeviceError, Log, PlainContext, Watches};
+use vhost_device::{Backend, BackendOptions, Context as _, DeviceError, Log, PlainContext, TURN, Watches};
 
 use crate::{CryptoDevice, Limits};
 
@@ -44,6 +44,8 @@ pub fn run(ports: &[Port], log: Print, mut goes_on: impl FnMut() -> bool) -> Res
     served
 }
 
+/// A device whose rings and messages have taken a turn together leaves the rest for the next round: others wait for one
+/// turn and one request of it, however many rings it has.
 fn serve(
     backends: &mut [Backend<CryptoDevice>],
     contexts: &mut [PlainContext<Print>],
@@ -52,13 +54,24 @@ fn serve(
     for (backend, context) in backends.iter_mut().zip(&mut *contexts) {
         backend.start(context)?;
     }
+    let mut round = 0;
     while goes_on() {
         let watches = contexts.iter_mut().map(PlainContext::watches);
-        let ready = Watches::wait(watches, WAIT).map_err(|error| {
+        let mut ready = Watches::wait(watches, WAIT).map_err(|error| {
             DeviceError::new("wait for front-ends", error, "raise the open-files limit (ulimit -n)")
         })?;
+        // What a device had to leave may come first next time.
+        round = (round + 1) % ready.len().max(1);
+        ready.rotate_left(round);
+        let mut spent = vec![Duration::ZERO; backends.len()];
         for (number, token) in ready {
+            if spent[number] >= TURN {
+                contexts[number].after(token, Duration::ZERO);
+                continue;
+            }
+            let since = Instant::now();
             backends[number].ready(token, &mut contexts[number])?;
+            spent[number] += since.elapsed();
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The sessions of one connection.
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
 
 use vhost_user::codec::crypto::CryptoSetup;
 
@@ -28,7 +29,11 @@ struct Session {
     key_bytes: usize,
 }
 
-/// The sessions of one connection. A number is given once: a request that names a closed session finds none.
+/// The highest number of a session: QEMU since 8.0 keeps numbers in 31 bits.
+const HIGHEST: u64 = i32::MAX as u64;
+
+/// The sessions of one connection. Numbers go up from a random one, and one is given again only after all others: a
+/// request that names a session that is closed, or that an earlier process or connection had given, finds none.
 pub struct Sessions {
     limits: Limits,
     there: HashMap<u64, Session>,
@@ -46,7 +51,8 @@ impl fmt::Debug for Sessions {
 impl Sessions {
     /// No sessions, and room for these.
     pub fn new(limits: Limits) -> Self {
-        Self { limits, there: HashMap::new(), key_bytes: 0, last: 0 }
+        let last = RandomState::new().hash_one(limits.sessions) % HIGHEST;
+        Self { limits, there: HashMap::new(), key_bytes: 0, last }
     }
 
     /// Makes a session and gives its number.
@@ -60,7 +66,11 @@ impl Sessions {
             return Err(Rejected::Full { sessions: self.there.len(), key_bytes: self.key_bytes });
         }
         let algorithm = Algorithm::new(setup)?;
-        self.last += 1;
+        // Fewer are there than there are numbers.
+        self.last = self.last % HIGHEST + 1;
+        while self.there.contains_key(&self.last) {
+            self.last = self.last % HIGHEST + 1;
+        }
         self.key_bytes += key_bytes;
         self.there.insert(self.last, Session { algorithm, key_bytes });
         Ok(self.last)
@@ -73,7 +83,7 @@ impl Sessions {
         closed.is_some()
     }
 
-    /// Ends all sessions. Their numbers are not given again.
+    /// Ends all sessions.
     pub fn close_all(&mut self) {
         self.there.clear();
         self.key_bytes = 0;
@@ -85,5 +95,40 @@ impl Sessions {
 
     pub(crate) fn algorithm(&self, number: u64) -> Option<&Algorithm> {
         self.there.get(&number).map(|session| &session.algorithm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vhost_user::codec::crypto::SecretKey;
+
+    fn aes_cbc() -> CryptoSetup {
+        CryptoSetup {
+            opcode: 2,
+            cipher: 3,
+            key: SecretKey::new(&[7; 16]),
+            hash: 0,
+            hash_result_bytes: 0,
+            auth_key: SecretKey::new(&[]),
+            aad_bytes: 0,
+            operation_type: 1,
+            direction: 1,
+            hash_mode: 0,
+            chain_order: 0,
+        }
+    }
+
+    #[test]
+    fn numbers_begin_anywhere_stay_within_31_bits_and_skip_those_in_use() {
+        let first = || Sessions::new(Limits::default()).create(&aes_cbc()).unwrap();
+        let firsts: std::collections::HashSet<u64> = (0..8).map(|_| first()).collect();
+        assert!(firsts.len() > 1, "each connection begins at the same number: {firsts:?}");
+        let mut sessions = Sessions::new(Limits::default());
+        sessions.last = HIGHEST - 1;
+        assert_eq!(sessions.create(&aes_cbc()), Ok(HIGHEST));
+        assert_eq!(sessions.create(&aes_cbc()), Ok(1));
+        sessions.last = HIGHEST - 1;
+        assert_eq!(sessions.create(&aes_cbc()), Ok(2));
     }
 }

@@ -83,6 +83,15 @@ impl Set {
         }
     }
 
+    /// Until the device waits for a kick.
+    fn settle(&mut self) {
+        self.until("a device that waits for a kick", |set| {
+            let ready = set.context.wait(Duration::ZERO).unwrap();
+            ready.iter().for_each(|token| set.backend.ready(*token, &mut set.context).unwrap());
+            ready.is_empty().then_some(())
+        });
+    }
+
     fn ask(&mut self, request: Request, fds: Vec<OwnedFd>) -> Option<Answer> {
         let message = self.session.request(request, fds).unwrap();
         self.connection.try_send(message).unwrap();
@@ -143,9 +152,7 @@ impl Guest {
         let answer = set.ask(Request::SetVringKick(VringFd { index: 0, has_fd: true }), vec![shared]);
         assert!(matches!(answer, Some(Answer::Done { .. })), "{answer:?}");
         // The kick may be looked for once before there is a request, and a request must not depend on that.
-        set.until("a device that waits for a kick", |set| {
-            set.context.wait(Duration::ZERO).unwrap().is_empty().then_some(())
-        });
+        set.settle();
         call.drain();
         Guest { memory, driver, kick, call }
     }
@@ -160,6 +167,8 @@ impl Guest {
         let readable = [Piece { address: DATA, len: request.len() as u32 }];
         let writable = [Piece { address: DATA + 4096, len: 16 }, Piece { address: DATA + 4096 + 16, len: 1 }];
         let chain = Chain { readable: &readable, writable: &writable, cookie: 5 };
+        // The turn of the last request may have ended before the device asked for kicks.
+        set.settle();
         assert_eq!(self.driver.add_requests(&[chain]), 1);
         assert!(self.driver.needs_kick(), "the device waits for no kick");
         rustix::io::write(&self.kick, &1u64.to_ne_bytes()).unwrap();
@@ -219,4 +228,37 @@ fn a_session_that_cannot_be_is_refused_and_the_connection_goes_on() {
     set.ask(Request::SetFeatures(Features::VHOST_PROTOCOL_FEATURES.union(Features::VERSION_1)), vec![]);
     let later = [(); 2].map(|()| set.create(form, aes_cbc()).unwrap());
     assert!(later.iter().all(|number| *number > second), "{later:?}");
+}
+
+/// CVE-2024-3446 (a device that is entered again through its own registers): buffers that lie in the ring, its tables or
+/// each other. The device has no registers in the guest's memory; what it overwrites is the driver's own ring, which may
+/// be malformed then.
+#[test]
+fn buffers_within_the_ring_itself_cost_the_driver_its_ring_and_nothing_else() {
+    let (descriptors, driver_area, device_area) = ring_at(0);
+    let own = [descriptors, driver_area, device_area, TABLES, DATA];
+    for used in [Features::empty(), Features::RING_EVENT_IDX.union(Features::RING_INDIRECT_DESC)] {
+        for (source, destination) in own.iter().flat_map(|from| own.map(|to| (*from, to))) {
+            let mut set = Set::new(Limits::default());
+            let mut guest = Guest::start(&mut set, used);
+            let session = set.create(CryptoForm::OperationFirst, aes_cbc()).unwrap();
+            let operation =
+                Operation::Cipher { encrypt: true, iv_len: 16, src_data_len: 256, dst_data_len: 256 };
+            guest.memory.write(DATA, &bytes(session, operation, &[&IV.to_be_bytes()]));
+            let readable = [Piece { address: DATA, len: 88 }, Piece { address: source, len: 256 }];
+            let writable =
+                [Piece { address: destination, len: 256 }, Piece { address: destination + 3, len: 1 }];
+            let chain = Chain { readable: &readable, writable: &writable, cookie: 5 };
+            assert_eq!(guest.driver.add_requests(&[chain]), 1);
+            // Twice: the second time over what the first request has written.
+            for _ in 0..2 {
+                rustix::io::write(&guest.kick, &1u64.to_ne_bytes()).unwrap();
+                set.settle();
+            }
+            assert!(
+                set.create(CryptoForm::OperationFirst, aes_cbc()).is_some(),
+                "{source:#x} {destination:#x}"
+            );
+        }
+    }
 }

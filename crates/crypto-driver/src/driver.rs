@@ -137,6 +137,20 @@ impl Driver {
             }
             self.ring.queue.disable_calls();
         }
+        self.complete(completed)
+    }
+
+    /// Appends the requests that have come back, without waiting: there may be none.
+    ///
+    /// # Errors
+    /// The device broke the ring, or it gave a status that is none.
+    pub fn take(&mut self, completed: &mut Vec<Completed>) -> Result<(), DriverError> {
+        self.used.clear();
+        self.ring.queue.reclaim(&mut self.used, 64)?;
+        self.complete(completed)
+    }
+
+    fn complete(&self, completed: &mut Vec<Completed>) -> Result<(), DriverError> {
         for Used { cookie, written } in &self.used {
             // The cookie is this driver's own, not the device's.
             let slot = *cookie as u16;

@@ -255,6 +255,11 @@ pub trait Device: Clone + Send + Sized {
         None
     }
 
+    /// What the device has done for its front-end: stands in the log when the connection has ended.
+    fn summary(&self) -> Option<String> {
+        None
+    }
+
     /// How the device stands, in a few words each.
     fn words(&self) -> Vec<String> {
         Vec::new()

@@ -3,7 +3,7 @@ mod messages;
 
 use std::cell::{Cell, RefCell};
 
-use crypto_device::{Buffers, Executor, Limits, Sessions};
+use crypto_device::{Buffers, Executed, Executor, Limits, Sessions};
 pub use messages::{bytes, setup};
 use virtio::crypto::Status;
 
@@ -57,13 +57,15 @@ pub fn sessions() -> Sessions {
 /// Runs one request with room for `result` bytes; gives the status and the result.
 pub fn run(sessions: &Sessions, request: Vec<u8>, result: usize) -> (Status, Vec<u8>) {
     let driver = Driver::new(request, result + 1);
-    let written = Executor::new().execute(sessions, &driver);
+    let executed = Executor::new().execute(sessions, &driver);
     assert_eq!(driver.reads.get(), 1, "the request is read once");
     let mut writable = driver.writable.into_inner();
     let status = Status::from_code(writable.pop().unwrap()).unwrap();
     if status == Status::Ok {
-        assert_eq!(written as usize, result + 1);
+        assert_eq!(executed, Executed { written: result as u32 + 1, status: Some(status) });
     } else {
+        // The status counts where nothing lies before it.
+        assert_eq!(executed, Executed { written: u32::from(result == 0), status: Some(status) });
         assert!(writable.iter().all(|byte| *byte == 0xee), "nothing but the status is written");
     }
     (status, writable)

@@ -240,16 +240,17 @@ impl<D: Device> Backend<D> {
         };
         // A path in it is the peer's.
         self.fault = fault.map(|fault| fault.replace(char::is_control, " "));
+        let summary = peer.engine.device.summary().map_or_else(String::new, |said| format!("; {said}"));
         self.disconnect(context);
         match (why, advice) {
             (End::Socket(SocketError::Closed), Some(advice)) => {
                 let what = "the front-end has disconnected before any queue ran";
-                self.shared.log.log(context, format_args!("{what}; {advice}"));
+                self.shared.log.log(context, format_args!("{what}; {advice}{summary}"));
             }
             (End::Socket(SocketError::Closed), None) => {
-                self.shared.log.log(context, "the front-end has disconnected");
+                self.shared.log.log(context, format_args!("the front-end has disconnected{summary}"));
             }
-            (other, _) => self.shared.log.warn(context, format_args!("{other}; disconnected")),
+            (other, _) => self.shared.log.warn(context, format_args!("{other}; disconnected{summary}")),
         }
         self.fruitless = if ran { 0 } else { self.fruitless.saturating_add(1) };
         match (pause_after(self.fruitless), self.options.role) {
