@@ -18,7 +18,9 @@ mlrsearch=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/mlrsearch
 nova=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/nova
 tuned_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/tuned
 irqbalance_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/irqbalance
+newer_qemu=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/qemu-10
 clean_root=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/debian-root.tar
+debian_keys=/usr/share/keyrings/debian-archive-keyring.gpg
 machine=$(uname -m)
 # Administrators' commands are not in every user's path.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
@@ -133,6 +135,24 @@ wrapt==2.5.2 \
 HASHES
 }
 
+# The QEMU of Debian 13 with its libraries: vhost-user crypto devices have another message there than in Debian 12.
+has_newer_qemu() { "$newer_qemu/qemu-system-x86_64" --version 2>/dev/null | grep -q 'version 10\.'; }
+fetch_newer_qemu() { # fetch_newer_qemu MIRROR
+    say "fetching QEMU 10 of Debian 13 into $newer_qemu (it is not installed)"
+    $as_root rm -rf "$newer_qemu.new" "$newer_qemu"
+    mkdir -p "$newer_qemu.new"
+    $as_root mmdebstrap --quiet --variant=extract --format=directory --include=qemu-system-x86 \
+        --aptopt='Acquire::Check-Valid-Until "false"' --keyring="$debian_keys" trixie "$newer_qemu.new/root" "$1" || return 1
+    libraries=$newer_qemu/root/usr/lib/x86_64-linux-gnu
+    cat >"$newer_qemu.new/qemu-system-x86_64" <<SCRIPT
+#!/bin/sh
+QEMU_MODULE_DIR=$libraries/qemu exec $libraries/ld-linux-x86-64.so.2 --library-path $libraries \\
+    $newer_qemu/root/usr/bin/qemu-system-x86_64 -L $newer_qemu/root/usr/share/qemu -L $newer_qemu/root/usr/share/seabios "\$@"
+SCRIPT
+    chmod 755 "$newer_qemu.new/qemu-system-x86_64"
+    mv "$newer_qemu.new" "$newer_qemu" && has_newer_qemu
+}
+
 # --- what is missing ------------------------------------------------------------------------------------
 need() { # need COMMAND PACKAGE
     has "$1" || packages="$packages $2"
@@ -181,7 +201,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
             [ ! -d "$root/lib/rustlib/$foreign-unknown-linux-gnu/lib" ] || foreign_rust=
         done
     fi
-    root_tar=
+    root_tar= qemu_10=
     if [ "$purpose" = test ]; then
         # What the tests of a release need: emulation, a clean root, an image's unpacker, systemd's checks.
         need "qemu-$foreign-static" qemu-user-static
@@ -189,6 +209,10 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         need systemd-analyze systemd
         need mmdebstrap mmdebstrap
         [ -s "$clean_root" ] || root_tar=missing
+        if [ "$machine" = x86_64 ] && ! has_newer_qemu; then
+            qemu_10=missing
+            [ -e "$debian_keys" ] || packages="$packages debian-archive-keyring"
+        fi
         need cyclictest rt-tests
         need lxc-execute lxc
         need chromium chromium
@@ -197,6 +221,8 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         has dpdk-testpmd || dpdk=missing
         need setpriv util-linux
         need strace strace
+        # Judges results of crypto devices.
+        need openssl openssl
         # Judges exported libvirt domains.
         need virt-xml-validate libvirt-clients
         need xmllint libxml2-utils
@@ -231,16 +257,17 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         look_for_cards
         # A guest with network ports loads virtio's, one with a doorbell VFIO's. A cache made by an older set-up lacks some.
         has_kernel "$cache" drivers/vfio || kernel=missing
-        # The nested machine, in which KVM is real, runs a generic kernel on an emulated x86 CPU.
+        # The nested machine, in which KVM is real, and guests with a crypto device run a generic kernel on an emulated
+        # x86 CPU. A cache made by an older set-up lacks the driver of crypto devices.
         if [ "$machine" = x86_64 ]; then
-            has_kernel "$nested_cache" fs/configfs || generic=missing
+            has_kernel "$nested_cache" drivers/crypto/virtio || generic=missing
             has_kernel "$realtime_cache" drivers/net || realtime=missing
         fi
         ;;
     esac
 }
 nothing_is_missing() {
-    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$root_tar${dpdk:-}${ovs:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
+    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$root_tar$qemu_10${dpdk:-}${ovs:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
 }
 look
 ! nothing_is_missing || exit 0
@@ -283,6 +310,7 @@ plan() { # what is missing
     [ -z "$rust" ] || say "  Rust 1.$oldest_rust or later, with cargo"
     [ -z "$foreign_rust" ] || say "  Rust's standard library for $foreign (rustup target add $foreign-unknown-linux-gnu, or the distribution's)"
     [ -z "$root_tar" ] || say "  a clean Debian root, in which packages are tried (mmdebstrap), as $clean_root"
+    [ -z "$qemu_10" ] || say "  QEMU 10 of Debian 13 with its libraries, unpacked (mmdebstrap), in $newer_qemu/"
     [ -z "$kernel" ] || say "  a stock kernel for the guest, never booted by this machine: a vmlinuz-* in $cache/$(size_of_kernel "$kernel_packages")"
     [ -z "$cards" ] || say "  a generic kernel with a driver for emulated cards, for guests, never booted by this machine: a vmlinuz-* in $cards_cache/$(size_of_kernel "$generic_packages")"
     [ -z "$realtime" ] || say "  a real-time kernel for a guest, never booted by this machine: a vmlinuz-* in $realtime_cache/$(size_of_kernel "$realtime_packages")"
@@ -438,14 +466,24 @@ if [ -n "${tuned:-}" ]; then
 fi
 if [ -n "${irqbalance:-}" ]; then unpack "$irqbalance_cache" irqbalance usr irqbalance; fi
 
-# --- a clean root, in which packages are installed: a tar, never this system ------------------------------
+# --- QEMU 10, and a clean root in which packages are installed (a tar): by mmdebstrap, never this system's ---
+if [ -n "$qemu_10$root_tar" ]; then
+    codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    mirror=$(apt-get indextargets 'Created-By: Packages' --format '$(CODENAME) $(REPO_URI)' | sed -n "s/^$codename //p" | head -n 1)
+fi
+if [ -n "$qemu_10" ]; then
+    debian=$mirror
+    [ "$(. /etc/os-release && echo "$ID")" = debian ] || debian=http://deb.debian.org/debian
+    if [ "$as_root" = none ] || ! fetch_newer_qemu "$debian"; then
+        say "it could not be made; as root: mmdebstrap --variant=extract --include=qemu-system-x86 trixie $newer_qemu/root $debian"
+        missing=yes
+    fi
+fi
 if [ -n "$root_tar" ]; then
     if [ "$as_root" = none ]; then
         say "a clean root is made by root: sudo mmdebstrap --variant=essential SUITE $clean_root"
         missing=yes
     else
-        codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
-        mirror=$(apt-get indextargets 'Created-By: Packages' --format '$(CODENAME) $(REPO_URI)' | sed -n "s/^$codename //p" | head -n 1)
         say "making a clean root of $codename in $clean_root"
         mkdir -p "${clean_root%/*}"
         if $as_root mmdebstrap --quiet --variant=essential --format=tar "$codename" "$clean_root.new" "$mirror"; then
@@ -541,7 +579,7 @@ fi
 if [ -n "$generic" ]; then
     refresh
     fetch_kernel "$nested_cache" "$generic_packages" 'arch/x86 crypto drivers/block drivers/char drivers/crypto/ccp
-        drivers/dca drivers/i2c/algos drivers/iommu drivers/net drivers/pps drivers/ptp drivers/vfio drivers/vhost
+        drivers/crypto/virtio drivers/dca drivers/i2c/algos drivers/iommu drivers/net drivers/pps drivers/ptp drivers/vfio drivers/vhost
         drivers/virtio fs/configfs lib net/802 net/8021q net/bridge net/core net/ipv4 net/ipv6 net/llc net/packet virt' || missing=yes
 fi
 [ -z "${missing:-}" ] || exit 1

@@ -24,6 +24,15 @@ pub fn qemu(needs: &mut Requirements) -> PathBuf {
     file(QEMU, needs).unwrap_or_else(|| needs.program("qemu-system-x86_64", "qemu-system-x86"))
 }
 
+/// The QEMU of a later release: that of Debian 13, as set-up has unpacked it.
+pub fn newer_qemu(needs: &mut Requirements) -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache");
+    let program = cache.unwrap_or_else(home).join("tautline/qemu-10/qemu-system-x86_64");
+    needs.path(&program, "QEMU 10: scripts/setup.sh test unpacks it");
+    program
+}
+
 /// The kernel of a guest: the distribution's otherwise.
 pub fn kernel(needs: &mut Requirements) -> PathBuf {
     file(KERNEL, needs).unwrap_or_else(|| {

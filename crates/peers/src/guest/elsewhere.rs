@@ -30,7 +30,7 @@ impl Boot {
         let mut needs = Requirements::new();
         let qemu = needs.program("qemu-system-x86_64", "qemu-system-x86");
         let kernel = chosen::kernel(&mut needs);
-        let userland = Userland::find(&kernel, &mut needs);
+        let userland = Userland::find(&kernel, &[], &mut needs);
         needs.met()?;
         let failed = |doing: &'static str| Error::system(doing);
         let folder = new_folder()?;

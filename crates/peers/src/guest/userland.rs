@@ -23,11 +23,16 @@ pub struct Userland {
     busybox: PathBuf,
     programs: Vec<PathBuf>,
     modules: PathBuf,
+    further: &'static [&'static str],
 }
 
+/// What tells archives apart.
+type Made = (PathBuf, &'static [&'static str]);
+
 impl Userland {
-    /// Finds the programs, and the modules of this kernel. What is missing is added to `needs`.
-    pub fn find(kernel: &Path, needs: &mut Requirements) -> Self {
+    /// Finds the programs, and the modules of this kernel; `further` are loaded behind those of every guest. What is
+    /// missing is added to `needs`.
+    pub fn find(kernel: &Path, further: &'static [&'static str], needs: &mut Requirements) -> Self {
         let busybox = needs.program("busybox", "busybox-static");
         if busybox.is_file() && !std::fs::read(&busybox).is_ok_and(|bytes| is_static(&bytes)) {
             needs.missing(format!(
@@ -44,21 +49,23 @@ impl Userland {
             ("ethtool", "ethtool"),
         ];
         let programs = programs.map(|(program, package)| needs.program(program, package));
-        Self { busybox, programs: programs.into(), modules: modules::folder(kernel, needs) }
+        Self { busybox, programs: programs.into(), modules: modules::folder(kernel, needs), further }
     }
 
-    /// The archive of these files, made once per process and kernel.
+    /// The archive of these files; that of a kernel and its modules is kept until another one is made.
     ///
     /// # Errors
     /// A program, library or module cannot be read, or `ldd` cannot be run.
     pub fn archive(&self) -> Result<Vec<u8>, Error> {
-        static MADE: Mutex<Option<(PathBuf, Vec<u8>)>> = Mutex::new(None);
+        static MADE: Mutex<Option<(Made, Vec<u8>)>> = Mutex::new(None);
         let mut made = MADE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         match &*made {
-            Some((modules, bytes)) if *modules == self.modules => Ok(bytes.clone()),
+            Some(((modules, further), bytes)) if *modules == self.modules && *further == self.further => {
+                Ok(bytes.clone())
+            }
             _ => {
                 let bytes = self.build()?;
-                *made = Some((self.modules.clone(), bytes.clone()));
+                *made = Some(((self.modules.clone(), self.further), bytes.clone()));
                 Ok(bytes)
             }
         }
@@ -74,7 +81,9 @@ impl Userland {
         archive.file(Path::new("init"), include_bytes!("init.sh")).map_err(failed)?;
         archive.file(Path::new("bin/busybox"), &read(&self.busybox)?).map_err(failed)?;
         let mut order = String::new();
-        for Module { name, content } in modules::with_dependencies(&self.modules, MODULES)? {
+        for Module { name, content } in
+            modules::with_dependencies(&self.modules, &[MODULES, self.further].concat())?
+        {
             archive.file(&Path::new("modules").join(&name), &content).map_err(failed)?;
             order.push_str(&name);
             order.push('\n');

@@ -44,8 +44,8 @@ impl Parts {
             qemu: qemu.to_owned(),
             busybox: needs.program("busybox", "busybox-static"),
             sha256sum: needs.program("sha256sum", "coreutils"),
-            userland: Userland::find(kernel, needs),
-            inner_userland: Userland::find(&inner_kernel, needs),
+            userland: Userland::find(kernel, &[], needs),
+            inner_userland: Userland::find(&inner_kernel, &[], needs),
             inner_kernel,
         }
     }

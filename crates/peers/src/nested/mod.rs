@@ -13,7 +13,7 @@ mod cache;
 mod deaf;
 mod image;
 mod inner;
-mod kernel;
+pub(crate) mod kernel;
 mod launch;
 mod machine;
 mod network;

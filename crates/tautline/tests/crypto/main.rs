@@ -1,0 +1,4 @@
+//! Stock guests with a crypto device: their kernel is the driver, QEMU the front-end, `tautline crypto` the back-end.
+
+mod af_alg;
+mod guest;
