@@ -87,9 +87,11 @@ fn load_modules() -> Result<(), Failure> {
     // QEMU's IOMMU does not map interrupts under every accelerator. A guest of ours holds no other tenant's device.
     let unsafe_interrupts = "/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts";
     match fs::write(unsafe_interrupts, "Y") {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Failure::new(format!("writing {unsafe_interrupts}"), error, "report it"))
-        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::new(
+            format!("writing {unsafe_interrupts}"),
+            error,
+            "take a kernel whose vfio_iommu_type1 has this parameter",
+        )),
         _ => Ok(()),
     }
 }

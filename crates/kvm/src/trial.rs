@@ -51,9 +51,7 @@ mod x86 {
         }
         match outcome.recv_timeout(limit) {
             Ok(outcome) => outcome,
-            Err(RecvTimeoutError::Disconnected) => {
-                Err(Failure::new("running an unmodified guest", "its thread panicked", "report this"))
-            }
+            Err(RecvTimeoutError::Disconnected) => Err(Failure::panicked("running an unmodified guest")),
             Err(RecvTimeoutError::Timeout) => {
                 stop.end()?;
                 let _ = outcome.recv_timeout(STOP);

@@ -17,4 +17,13 @@ impl Failure {
     pub fn new(tried: impl Into<String>, answer: impl ToString, remedy: impl Into<String>) -> Self {
         Failure { tried: tried.into(), answer: answer.to_string(), remedy: remedy.into() }
     }
+
+    /// A thread of this program panicked in the course of what was tried.
+    pub fn panicked(tried: impl Into<String>) -> Self {
+        Self::new(
+            tried,
+            "its thread panicked",
+            "standard error names the line, which is a mistake of Tautline; leave this part out to have the others",
+        )
+    }
 }

@@ -97,7 +97,7 @@ impl Daemon {
                 error,
                 "start it as root or with CAP_SYS_NICE",
             )),
-            Err(_) => Err(Failure::new("starting the thread that raises vCPUs", "it ended", "report it")),
+            Err(_) => Err(Failure::panicked("starting the thread that raises vCPUs")),
         }
     }
 

@@ -57,7 +57,11 @@ fn read_within(what: &str, mut pipe: File, limit: Duration) -> Result<Option<Str
             Ok(count) => text.extend_from_slice(&block[..count]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => {
-                return Err(Failure::new(format!("reading the result of {what}"), error, "try again"));
+                return Err(Failure::new(
+                    format!("reading the result of {what}"),
+                    error,
+                    "let read through the sandbox that this runs in",
+                ));
             }
         }
     }

@@ -306,9 +306,7 @@ fn ticks(bench: &Bench, duration: Duration) -> Result<u64, Failure> {
 type Running<'scope> = ScopedJoinHandle<'scope, Result<(), Failure>>;
 
 fn join(running: Running<'_>) -> Result<(), Failure> {
-    running
-        .join()
-        .unwrap_or_else(|_| Err(Failure::new("running the guest", "its thread panicked", "report this")))
+    running.join().unwrap_or_else(|_| Err(Failure::panicked("running the guest")))
 }
 
 /// Until the guest has ended. A guest of QEMU's emulated SVM was seen to halt for good, presumably

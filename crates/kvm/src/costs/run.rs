@@ -101,7 +101,7 @@ pub fn measure(
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
         }
     }
-    thread.join().map_err(|_| Failure::new(doing, "the measuring thread panicked", "report this"))??;
+    thread.join().map_err(|_| Failure::panicked(doing))??;
     Ok((prepared.expect("told before any row"), costs))
 }
 

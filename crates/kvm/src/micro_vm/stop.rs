@@ -35,8 +35,13 @@ impl Stop {
     /// # Errors
     /// The system refuses the signal's handler.
     pub fn end(&self) -> Result<(), Failure> {
-        register_signal_handler(SIGRTMIN(), nothing)
-            .map_err(|error| Failure::new("handling a signal that stops a guest", error, "report this"))?;
+        register_signal_handler(SIGRTMIN(), nothing).map_err(|error| {
+            Failure::new(
+                "handling a signal that stops a guest",
+                error,
+                "let rt_sigaction through the sandbox that this runs in",
+            )
+        })?;
         self.is_wanted.store(true, Ordering::Relaxed);
         for thread in self.lock().iter() {
             // SAFETY: no memory is passed. The list's lock is held, so the thread has not ended, and it is one of this

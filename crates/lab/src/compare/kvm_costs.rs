@@ -61,7 +61,13 @@ impl KvmCosts {
         }
         let costs = self.rows.as_ref().map_err(Failure::clone)?;
         let row = costs.rows.iter().find(|row| row.id == id);
-        let row = row.ok_or_else(|| Failure::new(format!("measuring {id}"), "no such row", "report it"))?;
+        let row = row.ok_or_else(|| {
+            Failure::new(
+                format!("measuring {id}"),
+                "this version has no such row",
+                "take a row that `tautline kvm costs` prints",
+            )
+        })?;
         outcome(row, costs.emulated)
     }
 }

@@ -157,9 +157,9 @@ fn measure(
                     let beside = scope.spawn(|| neighbour.measure(Some(Load::Cpu), &neighbours));
                     thread::sleep(MARGIN);
                     let outcome = receiver.measure(load, &job);
-                    let beside = beside.join().unwrap_or_else(|_| {
-                        Err(Failure::new("computing beside the receiver", "its thread panicked", "report it"))
-                    });
+                    let beside = beside
+                        .join()
+                        .unwrap_or_else(|_| Err(Failure::panicked("computing beside the receiver")));
                     beside.and(outcome)
                 })?
             };

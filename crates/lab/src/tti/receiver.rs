@@ -85,7 +85,10 @@ impl<'a> Receiver<'a> {
             // QEMU waits for its greeting before it runs the guest.
             let (running, peer) = thread::scope(|scope| {
                 let waiting = scope.spawn(|| server.accept(START_LIMIT));
-                (place.start(&start), waiting.join().unwrap_or_else(|_| Err(panicked("waiting for QEMU"))))
+                (
+                    place.start(&start),
+                    waiting.join().unwrap_or_else(|_| Err(Failure::panicked("waiting for QEMU"))),
+                )
             });
             (running?, FarEnd::Guest(peer?))
         } else {
@@ -208,7 +211,7 @@ fn send(page: &Page, peer: &Peer, job: &Job) -> (u32, Result<Sent, Failure>) {
             let thread = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
             (thread, source::run(page, &job.source, &|| peer.ring(0), &interrupt::is_set))
         });
-        source.join().unwrap_or_else(|_| (0, Err(panicked("sending ticks"))))
+        source.join().unwrap_or_else(|_| (0, Err(Failure::panicked("sending ticks"))))
     })
 }
 
@@ -229,8 +232,4 @@ fn vcpu(qemu: u32) -> Result<i32, Failure> {
 /// What errors call the agent in an environment.
 fn agent_in(name: &str) -> String {
     format!("the agent in {name}")
-}
-
-fn panicked(doing: &str) -> Failure {
-    Failure::new(doing, "its thread panicked", "report it")
 }

@@ -97,7 +97,9 @@ fn all<K: Kernel>(trial: &Trial, pace: &mut Pace) -> Result<Measured, Failure> {
             })
         };
         let threads: Vec<_> = trial.cpus.iter().map(spawn).collect();
-        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())));
+        let joined = threads.into_iter().map(|thread| {
+            thread.join().unwrap_or_else(|_| Err(Failure::panicked("running a kernel on one of the CPUs")))
+        });
         joined.collect()
     });
     let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -112,10 +114,6 @@ fn all<K: Kernel>(trial: &Trial, pace: &mut Pace) -> Result<Measured, Failure> {
 
 fn one_batch<K: Kernel>(mut kernel: K) -> impl FnMut(u64) -> Result<u64, Failure> {
     move |units| timed(|| (0..units).try_for_each(|_| check(kernel.run(), K::EXPECTED)))
-}
-
-fn panicked() -> Failure {
-    Failure::new("running a kernel on one of the CPUs", "its thread panicked", "report this as a bug")
 }
 
 /// Measures one operation's latency on the trial's first CPU.

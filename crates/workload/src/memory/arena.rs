@@ -100,7 +100,7 @@ fn unwanted_huge_pages() -> Failure {
     Failure::new(
         "asking for small pages",
         "the kernel gave huge ones in spite of MADV_NOHUGEPAGE",
-        "report this with the kernel's version",
+        "write never to /sys/kernel/mm/transparent_hugepage/enabled",
     )
 }
 

@@ -77,13 +77,7 @@ impl FarEnd {
         self.thread.take().map_or_else(
             || Ok(Counts::default()),
             |thread| {
-                thread.join().unwrap_or_else(|_| {
-                    Err(Failure::new(
-                        "serving the far end of a flow",
-                        "its thread panicked",
-                        "report this as a bug",
-                    ))
-                })
+                thread.join().unwrap_or_else(|_| Err(Failure::panicked("serving the far end of a flow")))
             },
         )
     }
@@ -116,9 +110,13 @@ fn serve_udp(socket: &UdpSocket, flow: &Flow, stop: &AtomicBool) -> Result<Count
         }
         (_, Side::Far) => {
             let Some(peer) = hello(socket, flow, stop) else { return Ok(Counts::default()) };
-            let own = socket
-                .local_addr()
-                .map_err(|error| Failure::new("asking for a port", error, "report this"))?;
+            let own = socket.local_addr().map_err(|error| {
+                Failure::new(
+                    "asking for a port",
+                    error,
+                    "let getsockname through the sandbox that this runs in",
+                )
+            })?;
             udp::send(&udp::connected(own, peer, flow.connections)?, flow)
         }
     }

@@ -51,9 +51,7 @@ pub fn run_beside(
         thread::sleep(HEAD_START);
         let outcome = run(flow, peer);
         let doing = "running the stream beside a flow";
-        let loaded = beside
-            .join()
-            .unwrap_or_else(|_| Err(Failure::new(doing, "its thread panicked", "report this as a bug")))?;
+        let loaded = beside.join().unwrap_or_else(|_| Err(Failure::panicked(doing)))?;
         if loaded.counts.sent == 0 {
             return Err(Failure::new(doing, "it sent nothing", "give a longer trial: the path may be slow"));
         }
