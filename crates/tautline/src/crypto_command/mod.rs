@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use linux::interrupt::{self, Interrupted};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use signal_hook::consts::SIGTERM;
 use signal_hook::flag;
 
@@ -18,6 +19,8 @@ pub fn run(arguments: &cli::Crypto) -> anyhow::Result<Done> {
     if let Some(cli::CryptoCommand::Bench(arguments)) = &arguments.command {
         return bench::run(arguments);
     }
+    // Keys are all over this process, and so is what guests encipher.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("keep keys out of core dumps")?;
     output::catch_interrupts()?;
     let terminated = Arc::new(AtomicBool::new(false));
     flag::register(SIGTERM, terminated.clone()).context("catching signals")?;

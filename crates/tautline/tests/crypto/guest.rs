@@ -8,25 +8,39 @@ use linux::{Child, OutputReader};
 use peers::guest::{Guest, Settings};
 
 /// Only a failing test waits for it.
-const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = Duration::from_secs(60);
 
 /// The command with one device.
 pub struct Device {
-    _child: Child,
+    child: Child,
     stderr: OutputReader,
     folder: tempfile::TempDir,
 }
 
 impl Device {
     pub fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap())
+    }
+
+    /// Another process at the same socket.
+    pub fn again(self) -> Self {
+        let Device { folder, .. } = self;
+        Self::start_in(folder)
+    }
+
+    /// SIGKILL: nothing is put in order.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+    }
+
+    fn start_in(folder: tempfile::TempDir) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tautline"));
         command.args(["crypto", "--port"]);
         command.arg(format!("c=vhost-user:{}", folder.path().join("socket").display()));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = Child::spawn(&mut command).unwrap();
         let stderr = OutputReader::start(child.take_stderr().unwrap());
-        Self { _child: child, stderr, folder }
+        Self { child, stderr, folder }
     }
 
     pub fn socket(&self) -> PathBuf {

@@ -2,3 +2,6 @@
 
 mod af_alg;
 mod guest;
+mod keys;
+mod killed;
+mod page;
