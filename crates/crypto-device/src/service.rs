@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vhost_device::{Backend, BackendOptions, Context as _, DeviceError, Log, PlainContext, TURN, Watches};
+use vhost_device::{
+    Backend, BackendOptions, Context as _, DeviceError, Log, PlainContext, TURN, Token, Watches,
+};
 
 use crate::{CryptoDevice, Limits};
 
@@ -63,16 +65,50 @@ fn serve(
         // What a device had to leave may come first next time.
         round = (round + 1) % ready.len().max(1);
         ready.rotate_left(round);
-        let mut spent = vec![Duration::ZERO; backends.len()];
-        for (number, token) in ready {
-            if spent[number] >= TURN {
-                contexts[number].after(token, Duration::ZERO);
-                continue;
-            }
+        let left = in_turns(ready, backends.len(), |number, token| {
             let since = Instant::now();
-            backends[number].ready(token, &mut contexts[number])?;
-            spent[number] += since.elapsed();
+            backends[number].ready(token, &mut contexts[number]).map(|()| since.elapsed())
+        })?;
+        for (number, token) in left {
+            contexts[number].after(token, Duration::ZERO);
         }
     }
     Ok(())
+}
+
+/// Serves what is ready, each device for one turn; gives what is left of devices that have taken theirs.
+fn in_turns<E>(
+    ready: Vec<(usize, Token)>,
+    devices: usize,
+    mut serve: impl FnMut(usize, Token) -> Result<Duration, E>,
+) -> Result<Vec<(usize, Token)>, E> {
+    let (mut spent, mut left) = (vec![Duration::ZERO; devices], Vec::new());
+    for (number, token) in ready {
+        if spent[number] < TURN {
+            spent[number] += serve(number, token)?;
+        } else {
+            left.push((number, token));
+        }
+    }
+    Ok(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_of_many_busy_rings_has_one_turn_in_a_round() {
+        let of =
+            |number: usize, tokens: std::ops::Range<u32>| tokens.map(move |token| (number, Token(token)));
+        let ready: Vec<_> = of(0, 0..8).chain(of(1, 0..1)).chain(of(2, 0..4)).collect();
+        let mut served = Vec::new();
+        let left = in_turns::<()>(ready, 3, |number, token| {
+            served.push((number, token));
+            // A ring takes a turn and the end of a request; messages take little.
+            Ok(if number == 0 { 2 * TURN } else { TURN / 8 })
+        });
+        let expected: Vec<_> = of(0, 0..1).chain(of(1, 0..1)).chain(of(2, 0..4)).collect();
+        assert_eq!((served, left), (expected, Ok(of(0, 1..8).collect())));
+    }
 }
