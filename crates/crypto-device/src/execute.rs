@@ -33,7 +33,8 @@ pub struct Executed {
 /// Works on requests, one after the other, in memory of its own.
 #[derive(Default)]
 pub struct Executor {
-    /// The readable bytes as they were read once. A result replaces the source data in place.
+    /// The readable bytes as they were read once. A result replaces the source data in place. Between requests all are
+    /// zero: a request pays for its own bytes, and not for those of the longest.
     bytes: Vec<u8>,
 }
 
@@ -55,7 +56,9 @@ impl Executor {
         let Some(room) = buffers.writable_bytes().checked_sub(1) else {
             return Executed { written: 0, status: None };
         };
-        let result = self.work(sessions, buffers, room);
+        let readable = buffers.readable_bytes();
+        let is_read = readable <= sessions.limits().request_bytes;
+        let result = if is_read { self.work(sessions, buffers, readable, room) } else { Err(Status::Error) };
         let (status, len) = match &result {
             Ok(Output { part, behind }) => {
                 let wrote = buffers.write(0, &self.bytes[part.clone()]);
@@ -64,22 +67,29 @@ impl Executor {
             Err(status) => (*status, 0),
         };
         buffers.write(room, &[status.code()]);
-        self.bytes.zeroize();
+        // A slice: of a vector each byte would be overwritten alone, and all that it has room for.
+        if is_read {
+            self.bytes[..readable].zeroize();
+        }
         let written = if len == room { len + 1 } else { len };
         Executed { written: u32::try_from(written).unwrap_or(u32::MAX), status: Some(status) }
     }
 
-    fn work(&mut self, sessions: &Sessions, buffers: &impl Buffers, room: usize) -> Result<Output, Status> {
-        let readable = buffers.readable_bytes();
-        if readable > sessions.limits().request_bytes {
-            return Err(Status::Error);
+    fn work(
+        &mut self,
+        sessions: &Sessions,
+        buffers: &impl Buffers,
+        readable: usize,
+        room: usize,
+    ) -> Result<Output, Status> {
+        if self.bytes.len() < readable {
+            self.bytes.resize(readable, 0);
         }
-        self.bytes.resize(readable, 0);
         // The only read: lengths, IV and data are checked and used as they are now.
-        let read = buffers.read(0, &mut self.bytes);
-        self.bytes.truncate(read);
+        let read = buffers.read(0, &mut self.bytes[..readable]);
+        let bytes = &mut self.bytes[..read];
         let (head, rest) =
-            self.bytes.split_first_chunk_mut::<{ DataRequest::BYTES }>().ok_or(Status::BadMessage)?;
+            bytes.split_first_chunk_mut::<{ DataRequest::BYTES }>().ok_or(Status::BadMessage)?;
         let request = DataRequest::from_bytes(head).map_err(|_| Status::NotSupported)?;
         let algorithm = sessions.algorithm(request.session_id);
         let found = || algorithm.ok_or(Status::InvalidSession);
@@ -156,4 +166,73 @@ fn exact(result: Vec<u8>, len: u32, room: usize) -> Result<Output, Status> {
         return Err(Status::BadMessage);
     }
     Ok(Output { part: 0..0, behind: result })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use vhost_user::codec::crypto::{CryptoSetup, SecretKey};
+
+    use super::*;
+    use crate::Limits;
+
+    struct Plain(Vec<u8>, RefCell<Vec<u8>>);
+
+    impl Buffers for Plain {
+        fn readable_bytes(&self) -> usize {
+            self.0.len()
+        }
+
+        fn writable_bytes(&self) -> usize {
+            self.1.borrow().len()
+        }
+
+        fn read(&self, offset: usize, into: &mut [u8]) -> usize {
+            into.copy_from_slice(&self.0[offset..][..into.len()]);
+            into.len()
+        }
+
+        fn write(&self, offset: usize, from: &[u8]) -> usize {
+            self.1.borrow_mut()[offset..][..from.len()].copy_from_slice(from);
+            from.len()
+        }
+    }
+
+    /// Whatever the status, and whatever was longer before.
+    #[test]
+    fn no_byte_of_a_request_is_kept_behind_it() {
+        let mut sessions = Sessions::new(Limits { request_bytes: 8192, ..Limits::default() });
+        let setup = CryptoSetup {
+            opcode: 2,
+            cipher: 3,
+            key: SecretKey::new(&[7; 16]),
+            hash: 0,
+            hash_result_bytes: 0,
+            auth_key: SecretKey::new(&[]),
+            aad_bytes: 0,
+            operation_type: 1,
+            direction: 1,
+            hash_mode: 0,
+            chain_order: 0,
+        };
+        let session_id = sessions.create(&setup).unwrap();
+        let mut executor = Executor::new();
+        for (said, there, status) in [
+            (4096, 4096, Status::Ok),
+            (32, 32, Status::Ok),
+            (64, 48, Status::BadMessage),
+            (16384, 16384, Status::Error),
+            (16, 16, Status::Ok),
+        ] {
+            let operation =
+                Operation::Cipher { encrypt: true, iv_len: 16, src_data_len: said, dst_data_len: said };
+            let head = DataRequest { session_id, algorithm: 0, flag: 1, operation }.to_bytes();
+            let request = [&head[..], &vec![0xaa; 16 + there]].concat();
+            let buffers = Plain(request, RefCell::new(vec![0; there + 1]));
+            _ = executor.execute(&sessions, &buffers);
+            assert_eq!(buffers.1.borrow()[there], status.code(), "{said} {there}");
+            assert!(executor.bytes.iter().all(|byte| *byte == 0), "{said} {there}");
+        }
+    }
 }

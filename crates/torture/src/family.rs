@@ -26,6 +26,10 @@ pub enum Family {
     Eventfd,
     /// Front-ends that stop in the middle of a message, or read no answers.
     Slow,
+    /// Sessions of a crypto device: without end, with lengths of keys that contradict, closed at random.
+    CryptoSession,
+    /// Requests to a crypto device: lengths that contradict, bytes that change after they were read.
+    CryptoRequest,
 }
 
 /// A name that is none of theirs.
@@ -34,7 +38,8 @@ pub struct UnknownFamily(String);
 
 impl std::fmt::Display for UnknownFamily {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = Family::ALL.map(Family::name).join(", ");
+        let names: Vec<_> = Family::ALL.iter().chain(&Family::CRYPTO).map(|family| family.name()).collect();
+        let names = names.join(", ");
         write!(f, "no cases are named {:?}; there are {names}", self.0)
     }
 }
@@ -42,7 +47,10 @@ impl std::fmt::Display for UnknownFamily {
 impl std::error::Error for UnknownFamily {}
 
 impl Family {
-    /// All of them, in the order in which they are run.
+    /// Those of crypto devices alone.
+    pub const CRYPTO: [Family; 2] = [Family::CryptoSession, Family::CryptoRequest];
+
+    /// Those of every back-end, in the order in which they are run.
     pub const ALL: [Family; 9] = [
         Family::Order,
         Family::Bytes,
@@ -67,6 +75,8 @@ impl Family {
             Family::Shrink => "shrink",
             Family::Eventfd => "eventfd",
             Family::Slow => "slow",
+            Family::CryptoSession => "crypto-session",
+            Family::CryptoRequest => "crypto-request",
         }
     }
 }
@@ -75,7 +85,7 @@ impl FromStr for Family {
     type Err = UnknownFamily;
 
     fn from_str(name: &str) -> Result<Self, UnknownFamily> {
-        let found = Self::ALL.into_iter().find(|family| family.name() == name);
+        let found = Self::ALL.into_iter().chain(Self::CRYPTO).find(|family| family.name() == name);
         found.ok_or_else(|| UnknownFamily(name.to_owned()))
     }
 }

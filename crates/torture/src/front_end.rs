@@ -121,10 +121,19 @@ impl FrontEnd {
     /// # Errors
     /// The request cannot be sent, the back-end closes the connection, or the answer is not whole within 2 s.
     pub fn ask(&mut self, request: u32) -> io::Result<u64> {
-        if !self.say(request, &[]) {
+        self.ask_with(request, &[], 8)
+    }
+
+    /// Sends a request and returns the number of 64 bits at the end of the answer, whose payload has so many bytes. The
+    /// answer's header is not checked.
+    ///
+    /// # Errors
+    /// The request cannot be sent, the back-end closes the connection, or the answer is not whole within 2 s.
+    pub fn ask_with(&mut self, request: u32, payload: &[u8], answer_bytes: usize) -> io::Result<u64> {
+        if !self.say(request, payload) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let mut answer = [0; HEADER_BYTES + 8];
+        let mut answer = vec![0; HEADER_BYTES + answer_bytes];
         let mut got = 0;
         let until = Instant::now() + ANSWER;
         while got < answer.len() {
@@ -141,8 +150,7 @@ impl FrontEnd {
                 Err(error) => return Err(error),
             }
         }
-        let [.., a, b, c, d, e, f, g, h] = answer;
-        Ok(u64::from_ne_bytes([a, b, c, d, e, f, g, h]))
+        Ok(answer.last_chunk().map_or(0, |number| u64::from_ne_bytes(*number)))
     }
 
     /// A message without descriptors.
@@ -180,6 +188,8 @@ pub struct Session {
     pub features: Features,
     /// Whether a message may ask for an answer.
     pub answers: bool,
+    /// Whether the back-end is a crypto device.
+    pub has_crypto: bool,
     started: Vec<Started>,
 }
 
@@ -196,15 +206,19 @@ impl Session {
         let mut front_end = FrontEnd::connect(path)?;
         let offered = Features::from_bits_retain(front_end.ask(id::GET_FEATURES)?);
         let features = offered & (wanted | Features::VERSION_1 | Features::VHOST_PROTOCOL_FEATURES);
-        let mut answers = false;
+        let (mut answers, mut has_crypto) = (false, false);
         if offered.contains(Features::VHOST_PROTOCOL_FEATURES) {
             let offered = ProtocolFeatures::from_bits_retain(front_end.ask(id::GET_PROTOCOL_FEATURES)?);
-            let agreed = offered & (ProtocolFeatures::REPLY_ACK | ProtocolFeatures::INFLIGHT_SHMFD);
+            let wanted = ProtocolFeatures::REPLY_ACK
+                | ProtocolFeatures::INFLIGHT_SHMFD
+                | ProtocolFeatures::CRYPTO_SESSION;
+            let agreed = offered & wanted;
             front_end.say(id::SET_PROTOCOL_FEATURES, &words(&[agreed.bits()]));
             answers = agreed.contains(ProtocolFeatures::REPLY_ACK);
+            has_crypto = agreed.contains(ProtocolFeatures::CRYPTO_SESSION);
         }
         let memory = Memory::new()?;
-        let mut session = Session { front_end, memory, features, answers, started: Vec::new() };
+        let mut session = Session { front_end, memory, features, answers, has_crypto, started: Vec::new() };
         session.say_right(id::SET_FEATURES, 0);
         session.front_end.say(id::SET_OWNER, &[]);
         let table = message::message(id::SET_MEM_TABLE, VERSION, &session.right(id::SET_MEM_TABLE, 0));

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use virtio::Features;
 
+use crate::family::Family;
 use crate::front_end::Session;
 use crate::message::id;
 
@@ -44,4 +45,11 @@ pub fn of(path: &Path, patience: Duration) -> Health {
         }
         std::thread::sleep(AGAIN);
     }
+}
+
+/// The families of cases that the back-end at this path can be given; those of every back-end where it does not answer.
+pub fn families_of(path: &Path) -> Vec<Family> {
+    let has_crypto = Session::begin(path, Features::empty()).is_ok_and(|session| session.has_crypto);
+    let crypto: &[Family] = if has_crypto { &Family::CRYPTO } else { &[] };
+    [&Family::ALL[..], crypto].concat()
 }

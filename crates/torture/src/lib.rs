@@ -9,6 +9,7 @@
 mod answers;
 mod bystander;
 mod cases;
+mod crypto_bystander;
 mod family;
 mod front_end;
 mod health;
@@ -18,7 +19,8 @@ mod run;
 mod turns;
 
 pub use bystander::{Bystander, Undisturbed};
+pub use crypto_bystander::{CryptoBystander, Requests};
 pub use family::{Family, UnknownFamily};
-pub use health::Health;
+pub use health::{Health, families_of};
 pub use run::{Amount, Counts, Finding, Plan, Target, run};
 pub use turns::Turns;

@@ -19,6 +19,8 @@ pub mod id {
     pub const GET_PROTOCOL_FEATURES: u32 = 15;
     pub const SET_PROTOCOL_FEATURES: u32 = 16;
     pub const SET_VRING_ENABLE: u32 = 18;
+    pub const CREATE_CRYPTO_SESSION: u32 = 26;
+    pub const CLOSE_CRYPTO_SESSION: u32 = 27;
     pub const GET_INFLIGHT_FD: u32 = 31;
     pub const ADD_MEM_REG: u32 = 37;
     /// Behind the last that there is.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use torture::{Counts, Undisturbed};
+use torture::{Counts, Requests, Undisturbed};
 
 use lab::Origin;
 
@@ -26,4 +26,7 @@ pub struct Results {
     pub families: Vec<Counts>,
     /// What became of the bystanders' frames.
     pub beside: Option<Undisturbed>,
+    /// What became of the bystander's requests to a crypto device.
+    #[serde(default)]
+    pub requests_beside: Option<Requests>,
 }

@@ -61,6 +61,16 @@ pub fn text(results: &Results, width: usize) -> String {
         total(|family| family.ring_states_seen),
         results.seed
     );
+    if let Some(beside) = &results.requests_beside {
+        let _ = writeln!(
+            text,
+            "beside: {} requests sent, {} came back with the right result, the longest after {:.1} ms{}",
+            beside.sent,
+            beside.right,
+            beside.longest_ns as f64 / 1e6,
+            beside.failure.as_ref().map_or(String::new(), |failure| format!("; then: {failure}"))
+        );
+    }
     if let Some(beside) = &results.beside {
         let _ = writeln!(
             text,

@@ -16,7 +16,8 @@ pub struct Torture {
     #[arg(value_name = "vhost-user:PATH")]
     pub target: String,
 
-    /// Only these kinds of cases, of order, bytes, descriptors, memory, split-ring, packed-ring, shrink, eventfd, slow.
+    /// Only these kinds of cases, of order, bytes, descriptors, memory, split-ring, packed-ring, shrink, eventfd, slow;
+    /// of a crypto device also crypto-session, crypto-request.
     #[arg(long, value_name = "KIND,…", value_delimiter = ',')]
     pub only: Vec<String>,
 
@@ -52,8 +53,9 @@ pub struct Torture {
     #[arg(long, value_name = "COMMAND")]
     pub command: Option<String>,
 
-    /// Two more sockets of the same switch: frames go between them all along, and what becomes of them is counted.
-    #[arg(long, value_name = "PATH,PATH", value_delimiter = ',')]
+    /// Two more sockets of the same switch: frames go between them all along, and what becomes of them is counted. Or one
+    /// more socket of the same crypto devices: requests are passed on all along, and their results are checked.
+    #[arg(long, value_name = "PATH[,PATH]", value_delimiter = ',')]
     pub beside: Vec<PathBuf>,
 
     /// Of those frames so many a second each way.

@@ -22,6 +22,9 @@ pub fn run(arguments: &cli::Crypto) -> anyhow::Result<Done> {
     // Keys are all over this process, and so is what guests encipher.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).context("keep keys out of core dumps")?;
     output::catch_interrupts()?;
+    // A guest that shortens its memory file must not end the devices of others.
+    let _guard = memory::TruncationGuard::install()
+        .context("catching SIGBUS; see that the system lets this process handle signals")?;
     let terminated = Arc::new(AtomicBool::new(false));
     flag::register(SIGTERM, terminated.clone()).context("catching signals")?;
     crypto_device::run(&arguments.port, |line| output::remark(&line.to_string()), || !interrupt::is_set())?;

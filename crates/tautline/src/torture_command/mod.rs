@@ -3,7 +3,7 @@
 mod target;
 
 use linux::interrupt::{self, Interrupted};
-use torture::{Amount, Bystander, Family, Plan, Target as _, Undisturbed};
+use torture::{Amount, Bystander, CryptoBystander, Family, Plan, Requests, Target as _, Undisturbed};
 
 use crate::cli::Torture;
 use crate::exit::{Done, Usage};
@@ -23,15 +23,16 @@ pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
         .strip_prefix("vhost-user:")
         .filter(|path| !path.is_empty())
         .ok_or_else(|| Usage(format!("{}: name a back-end as vhost-user:PATH", arguments.target)))?;
-    let families = match arguments.only.as_slice() {
-        [] => Family::ALL.to_vec(),
-        names => names
-            .iter()
-            .map(|name| name.parse::<Family>().map_err(|error| Usage(format!("--only: {error}")).into()))
-            .collect::<anyhow::Result<_>>()?,
-    };
+    let named = arguments
+        .only
+        .iter()
+        .map(|name| name.parse::<Family>().map_err(|error| Usage(format!("--only: {error}")).into()))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    output::catch_interrupts()?;
+    let origin = Origin::now(SCHEMA)?;
+    let mut target = Target::new(path.into(), arguments.command.clone(), arguments.timeout)?;
     let plan = Plan {
-        families,
+        families: if named.is_empty() { torture::families_of(target.path()) } else { named },
         amount: arguments
             .count
             .map_or(Amount::Cases { of_each: arguments.cases, time: arguments.time }, Amount::Seen),
@@ -40,14 +41,20 @@ pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
         check_every: arguments.check_every,
         patience: arguments.timeout,
     };
-    output::catch_interrupts()?;
-    let origin = Origin::now(SCHEMA)?;
-    let mut target = Target::new(path.into(), arguments.command.clone(), arguments.timeout)?;
-    let mut bystander = match arguments.beside.as_slice() {
-        [one, other] => Some(Bystander::start([one, other], arguments.beside_rate)?),
-        [] => None,
-        _ => return Err(Usage("--beside: name two sockets".into()).into()),
-    };
+    let (mut bystander, mut requests) = (None, None);
+    match arguments.beside.as_slice() {
+        [one, other] => bystander = Some(Bystander::start([one, other], arguments.beside_rate)?),
+        [_] if arguments.turn.is_some() => {
+            return Err(Usage("--turn: name two sockets of a switch with --beside".into()).into());
+        }
+        [one] => requests = Some(CryptoBystander::start(one)?),
+        [] => {}
+        _ => {
+            return Err(
+                Usage("--beside: name two sockets of a switch, or one of a crypto device".into()).into()
+            );
+        }
+    }
     let progress = output::progress();
     let families = torture::run(&mut target, &plan, &mut |counts| {
         progress.doing(format!(
@@ -72,6 +79,7 @@ pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
     }
     progress.finish();
     let beside = bystander.map(Bystander::end).transpose();
+    let requests_beside = requests.map(CryptoBystander::end).transpose()?;
     let families = families?;
     let results = Results {
         origin,
@@ -80,13 +88,15 @@ pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
         seed: arguments.seed,
         families,
         beside: beside?,
+        requests_beside,
     };
     sink.put(|width, _| tables::torture::text(&results, width), || Ok(serde_json::to_string(&results)?))?;
     if interrupt::is_set() {
         return Err(anyhow::Error::new(Interrupted).context("what was done until then is shown above"));
     }
     let found = results.families.iter().any(|family| !family.findings.is_empty());
-    let disturbed = results.beside.as_ref().is_some_and(is_disturbed);
+    let disturbed = results.beside.as_ref().is_some_and(is_disturbed)
+        || results.requests_beside.as_ref().is_some_and(are_disturbed);
     Ok(if found || disturbed { Done::ThresholdExceeded } else { Done::Whole })
 }
 
@@ -96,4 +106,9 @@ fn is_disturbed(beside: &Undisturbed) -> bool {
     beside.received < beside.sent
         || beside.spoiled > 0
         || rates.into_iter().flatten().any(|ratio| ratio < LEAST_RATIO)
+}
+
+/// Whether a hostile front-end has cost its neighbour a request.
+fn are_disturbed(beside: &Requests) -> bool {
+    beside.right < beside.sent || beside.failure.is_some()
 }

@@ -105,6 +105,37 @@ fn millions_of_hostile_messages_and_ring_states() {
     assert_eq!(beside["sent"], beside["received"], "{beside}");
 }
 
+/// Hostile front-ends at one port of our crypto devices; the driver at another gets every result, right and in time.
+#[test]
+fn our_crypto_devices_serve_on_and_a_neighbours_requests_come_back_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tautline"));
+    command.arg("crypto").stdout(Stdio::null()).stderr(Stdio::null());
+    for name in ["victim", "a"] {
+        command.args(["--port", &format!("{name}=vhost-user:{}", path(name))]);
+    }
+    let _devices = Child::spawn(&mut command).unwrap();
+    assert!(wait_until(|| ["victim", "a"].iter().all(|name| folder.path().join(name).exists())));
+    let run = Run::new(&["torture", &format!("vhost-user:{}", path("victim")), "--quiet"])
+        .args(&["--beside", &path("a"), "--count", "8000", "--format", "json"])
+        .spawn()
+        .finish_within(LIMIT);
+    let results: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"));
+    println!("{}\n{}", summary(&results), results["requests_beside"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(families(&results).len(), 11, "those of crypto devices, too");
+    for family in families(&results) {
+        assert_eq!(family["findings"].as_array().unwrap().len(), 0, "{family}");
+    }
+    let of = |name: &str| families(&results).iter().find(|family| family["family"] == name).unwrap();
+    assert!(number(&of("crypto-session")["messages_read"]) > 100, "{}", of("crypto-session"));
+    assert!(number(&of("crypto-request")["ring_states_seen"]) > 100, "{}", of("crypto-request"));
+    let beside = &results["requests_beside"];
+    assert!(number(&beside["sent"]) > 100, "{beside}");
+    assert_eq!(beside["sent"], beside["right"], "{beside}");
+}
+
 /// A program that listens, and ends at the first who says something.
 #[test]
 fn a_back_end_that_ends_is_found_and_started_again() {

@@ -39,7 +39,7 @@ fn descriptor(random: &mut StdRng) -> io::Result<OwnedFd> {
 
 /// Hostile messages on a connection. Where the back-end answers each, a refusal does not end the session, and all
 /// that it has read is known.
-struct Sender<'a> {
+pub(super) struct Sender<'a> {
     front_end: &'a mut FrontEnd,
     answers: bool,
     /// Answers to what was right before.
@@ -54,20 +54,26 @@ impl<'a> Sender<'a> {
     }
 
     /// Half of the sessions ask for answers, if the back-end gives any.
-    fn of(session: &'a mut Session, random: &mut StdRng) -> Self {
+    pub(super) fn of(session: &'a mut Session, random: &mut StdRng) -> Self {
         let answered_before = session.front_end.answered();
         let answers = session.answers && random.random_bool(0.5);
         Sender { front_end: &mut session.front_end, answers, answered_before, sent: 0 }
     }
 
     /// How many messages a case has: more where a refusal does not end the session.
-    fn count(&self, random: &mut StdRng, without_answers: u32) -> u32 {
+    pub(super) fn count(&self, random: &mut StdRng, without_answers: u32) -> u32 {
         random.random_range(1..=if self.answers { 32 * without_answers } else { without_answers })
     }
 
     /// Sends a message with these flags or, where the session asks for answers, with correct ones. Returns `false` at
     /// the connection's end.
-    fn send(&mut self, request: u32, flags: u32, payload: &[u8], descriptors: &[BorrowedFd<'_>]) -> bool {
+    pub(super) fn send(
+        &mut self,
+        request: u32,
+        flags: u32,
+        payload: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> bool {
         let flags = if self.answers { VERSION | NEED_REPLY } else { flags };
         self.send_bytes(&message::message(request, flags, payload), descriptors)
     }
@@ -84,7 +90,7 @@ impl<'a> Sender<'a> {
         !(self.answers && self.sent.is_multiple_of(AT_ONCE) && is_over(self.front_end))
     }
 
-    fn end(self) -> Done {
+    pub(super) fn end(self) -> Done {
         let closed = match self.answers {
             true => !self.front_end.hears(self.answered_before + self.sent, ANSWERS),
             false => self.front_end.is_closed_within(CLOSES),

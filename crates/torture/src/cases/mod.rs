@@ -1,5 +1,6 @@
 //! One case of each family.
 
+mod crypto;
 mod done;
 mod messages;
 mod rings;
@@ -30,5 +31,7 @@ pub fn make(family: Family, path: &Path, random: &mut StdRng) -> io::Result<Done
         Family::Shrink => sharing::shrink(path, random),
         Family::Eventfd => sharing::full_eventfd(path, random),
         Family::Slow => sharing::slow(path, random),
+        Family::CryptoSession => crypto::sessions(path, random),
+        Family::CryptoRequest => crypto::requests(path, random),
     }
 }

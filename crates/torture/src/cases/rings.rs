@@ -14,11 +14,11 @@ use crate::memory::{BYTES, DATA, GUEST, Memory, Ring, SIZE};
 use crate::message::odd_number;
 
 /// States of one case, in one session: a ring that the back-end stops is started again.
-const STATES: u64 = 128;
+pub(super) const STATES: u64 = 128;
 /// States without a sign of the back-end after which a ring is started again: it may have stopped without a word.
 const UNSEEN: u32 = 2;
 /// How long a state is left to the back-end, if it gives no sign.
-const LOOK: Duration = Duration::from_micros(300);
+pub(super) const LOOK: Duration = Duration::from_micros(300);
 /// A guest receives by the first and transmits by the second.
 const QUEUES: [u32; 2] = [0, 1];
 /// How many of the states are of what a guest transmits. Where it receives a back-end looks when frames come.
