@@ -15,8 +15,21 @@ use crate::{LOCK, Numbers, report, wanted};
 const OWNER: &str = "the database of Open vSwitch";
 /// After so much silence the database server is asked whether it is there.
 const PROBE: Duration = Duration::from_secs(5);
-/// Between two attempts to reach the database server or the switch, and between two looks whether to go on.
+/// Between two looks whether to go on.
 const TICK: Duration = Duration::from_millis(100);
+/// Between two connections, at first; each that ends soon makes it twice as long.
+const SHORTEST_PAUSE: Duration = TICK;
+/// See [`SHORTEST_PAUSE`].
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// What the database may make this process keep. A switch has at most 1024 ports: two rows for each, and as many again
+/// for bridges of others.
+const LIMITS: Limits = Limits {
+    message_bytes: 16 << 20,
+    message_values: 512 << 10,
+    nesting: 32,
+    rows: 16 << 10,
+    cache_bytes: 64 << 20,
+};
 
 /// What to join.
 #[derive(Clone, Debug)]
@@ -86,8 +99,9 @@ pub fn follow() -> Follow {
 pub fn run(settings: &Settings, log: impl Fn(&str), goes_on: impl Fn() -> bool) {
     let mut state =
         State { settings, numbers: Numbers::default(), cache: Cache::default(), applied: BTreeMap::new() };
-    let mut last = String::new();
+    let (mut last, mut pause) = (String::new(), SHORTEST_PAUSE);
     while goes_on() {
+        let began = Instant::now();
         if let Err(error) = state.connection(&goes_on) {
             let line = error.to_string();
             // A server that is away for long is one line.
@@ -96,7 +110,11 @@ pub fn run(settings: &Settings, log: impl Fn(&str), goes_on: impl Fn() -> bool) 
                 last = line;
             }
         }
-        std::thread::sleep(TICK);
+        pause = if began.elapsed() > LONGEST_PAUSE { SHORTEST_PAUSE } else { (2 * pause).min(LONGEST_PAUSE) };
+        let until = Instant::now() + pause;
+        while goes_on() && Instant::now() < until {
+            std::thread::sleep(TICK);
+        }
     }
 }
 
@@ -130,8 +148,7 @@ impl State<'_> {
         socket.set_read_timeout(Some(TICK)).map_err(failed(path, "waiting for"))?;
         socket.set_write_timeout(Some(PROBE)).map_err(failed(path, "waiting for"))?;
         let began = Instant::now();
-        let session =
-            Session::new(follow(), Limits::default(), std::mem::take(&mut self.cache), began.elapsed());
+        let session = Session::new(follow(), LIMITS, std::mem::take(&mut self.cache), began.elapsed());
         let mut connection = Connection { socket, session, is_owner: false, sent: None };
         let ended = self.serve(&mut connection, began, goes_on);
         self.cache = connection.session.into_cache();

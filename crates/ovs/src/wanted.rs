@@ -110,6 +110,9 @@ fn place(
     ports: &mut BTreeMap<String, PortDescription>,
 ) -> Place {
     let name = text(interface, "name");
+    if name.contains(char::is_control) {
+        return Place::Refused("its name has control characters: give it one without".to_owned());
+    }
     if name.len() > NAME_BYTES {
         return Place::Refused(format!(
             "its name has {} bytes: give it one of at most {NAME_BYTES}",
@@ -127,8 +130,9 @@ fn place(
     };
     let made = match text(interface, "type") {
         "internal" if name == bridge => return Place::Local,
-        "dpdkvhostuser" if name.contains('/') => {
-            Err("its name is that of a socket, and has no '/'".to_owned())
+        "dpdkvhostuser" if name.contains('/') || matches!(name, "." | "..") => {
+            Err("its name is that of a socket too: give it one without '/', other than '.' and '..'"
+                .to_owned())
         }
         "dpdkvhostuser" => socket(&folder.join(name).display().to_string(), true),
         "dpdkvhostuserclient" => match option(interface, "vhost-server-path") {

@@ -23,10 +23,18 @@ impl OvsDatabase {
     /// # Errors
     /// Open vSwitch is missing, or one of its programs fails.
     pub fn new() -> Result<Self, Error> {
+        Self::new_in(&std::env::temp_dir())
+    }
+
+    /// As [`OvsDatabase::new`], in a folder within this one.
+    ///
+    /// # Errors
+    /// As [`OvsDatabase::new`].
+    pub fn new_in(parent: &Path) -> Result<Self, Error> {
         let mut needs = Requirements::new();
         let programs = find(None, &mut needs);
         needs.met()?;
-        let folder = tempfile::tempdir().map_err(Error::system("making a folder for a database"))?;
+        let folder = tempfile::tempdir_in(parent).map_err(Error::system("making a folder for a database"))?;
         let instance = programs.instance(folder.path());
         succeed(process::run(&mut instance.create(), LIMIT)?, "making Open vSwitch's database")?;
         let mut database = Self { server: None, instance, folder };

@@ -361,7 +361,11 @@ impl MacTable {
 
     /// Forgets all stations behind a port.
     pub fn flush(&self, port: PortId) {
-        self.remove(|entry, _| port_of(entry) == port);
+        // The counts are exact and are taken before an entry is written. Without them each change of a port would read
+        // the whole table for every port that was ever removed.
+        if self.behind(port) > 0 {
+            self.remove(|entry, _| port_of(entry) == port);
+        }
     }
 
     /// Forgets the stations that were not seen for too long, so that they count no more.

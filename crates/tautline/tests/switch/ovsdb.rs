@@ -1,7 +1,10 @@
 //! `ovs-vsctl` and a real `ovsdb-server` drive the switch, in the place of ovs-vswitchd.
 mod first;
+mod hostile;
+mod many;
+mod restarts;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use peers::OvsDatabase;
 
@@ -21,16 +24,21 @@ struct Scene {
 impl Scene {
     /// With a bridge in user space.
     fn new() -> Self {
-        let scene = Self::without_bridge();
+        Self::with(OvsDatabase::new().unwrap(), Sockets::new())
+    }
+
+    fn with(database: OvsDatabase, sockets: Sockets) -> Self {
+        let switch = start(&database, &sockets);
+        let scene = Scene { database, sockets, switch };
         let netdev = format!("-- set Bridge {BRIDGE} datapath_type=netdev");
         scene.vsctl(&format!("add-br {BRIDGE} {netdev}"));
         scene
     }
 
-    fn without_bridge() -> Self {
-        let (database, sockets) = (OvsDatabase::new().unwrap(), Sockets::new());
-        let switch = start(&database, &sockets);
-        Scene { database, sockets, switch }
+    /// As [`Scene::new`], with all sockets in memory, where a switch can note what it delivers.
+    fn in_memory() -> Self {
+        let database = OvsDatabase::new_in(Path::new("/dev/shm")).unwrap();
+        Self::with(database, Sockets::in_memory())
     }
 
     /// Runs `ovs-vsctl` with these words, which waits for the switch.
@@ -78,4 +86,11 @@ fn arguments(database: &OvsDatabase, sockets: &Sockets) -> Vec<String> {
     let control = sockets.path("control").display().to_string();
     let database = format!("unix:{}", database.socket().display());
     ["--control".to_owned(), control, "--ovsdb".to_owned(), database].into()
+}
+
+/// Memory of a process.
+fn resident_kib(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
 }
