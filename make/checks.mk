@@ -1,7 +1,7 @@
 # What `make test` builds and checks before it runs anything; included by the Makefile. Each build ends with one large
 # crate on one core, so `make -j2 checks` runs two at a time. cargo shares make's job slots (hence the +).
 
-.PHONY: checks check-lints check-tests check-foreign instruction-limits
+.PHONY: lint-workflows checks check-lints check-tests check-foreign instruction-limits
 
 ## checks: lints, all tests built, the sources checked for the other processor
 checks: check-tests check-foreign
@@ -22,3 +22,7 @@ instruction-limits:
 	$(CARGO) run --release --locked -p virtqueue --example bench gate
 	$(CARGO) run --release --locked -p port --example forward gate
 	$(CARGO) run --release --locked -p pipeline --example decide gate
+
+## lint-workflows: actionlint over .github/workflows
+lint-workflows:
+	scripts/workflows.sh

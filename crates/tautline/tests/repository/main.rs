@@ -8,3 +8,4 @@ mod setup;
 mod setup_in_roots;
 mod threat_model;
 mod wording;
+mod workflows;
