@@ -2,22 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use ovsdb::{Cache, Datum, Row, Transaction};
+use ovsdb::{Atom, Cache, Datum, Row, Transaction};
 
-use crate::{LOCK, Numbers, Place, Wanted};
+use crate::{LOCK, Numbers, Observed, Place, Wanted};
 
 /// The number of the interface that stands for a bridge (OpenFlow's `OFPP_LOCAL` of version 1.0).
 const LOCAL: i64 = 65534;
 /// The number of an interface that cannot be.
 const REFUSED: i64 = -1;
+/// The types of interface that Open_vSwitch.iface_types names.
+const TYPES: [&str; 5] = ["afxdp", "dpdkvhostuser", "dpdkvhostuserclient", "internal", "tap"];
 
 /// The columns that differ from what the database has, as one transaction; empty if none does. `failed` says of ports
-/// why the switch does not have them.
+/// why the switch does not have them; `observed` has those that it has. A column that the server's schema lacks is left
+/// out.
 pub fn report(
     cache: &Cache,
     wanted: &Wanted,
     failed: &BTreeMap<String, String>,
     numbers: &Numbers,
+    observed: &BTreeMap<String, Observed>,
 ) -> Transaction {
     let mut transaction = Transaction::new();
     let mut changes = Vec::new();
@@ -32,20 +36,32 @@ pub fn report(
             (Place::Local, None) => Some(LOCAL),
             (_, None) => Some(numbers.of(&interface.name).map_or(REFUSED, i64::from)),
         };
-        let columns: Row = [
-            ("ofport".to_owned(), number.map_or(Datum::empty(), Datum::from)),
-            ("error".to_owned(), error.map_or(Datum::empty(), |why| Datum::from(why.as_str()))),
-        ]
-        .into();
-        changes.push(("Interface", interface.row, columns));
+        let port =
+            observed.get(&interface.name).filter(|_| interface.place == Place::Port && error.is_none());
+        let columns = [
+            ("ofport", number.map_or(Datum::empty(), Datum::from)),
+            ("error", error.map_or(Datum::empty(), |why| Datum::from(why.as_str()))),
+            ("admin_state", port.map_or(Datum::empty(), |_| Datum::from("up"))),
+            ("link_state", port.map_or(Datum::empty(), Observed::link_state)),
+            ("statistics", port.map_or(Datum::Map(BTreeMap::new()), Observed::statistics)),
+        ];
+        changes.push(("Interface", interface.row, columns.to_vec()));
     }
     if let Some((root, configuration)) = wanted.root {
-        changes.push(("Open_vSwitch", root, [("cur_cfg".to_owned(), Datum::from(configuration))].into()));
+        let set =
+            |names: &[&str]| Datum::Set(names.iter().map(|name| Atom::String((*name).to_owned())).collect());
+        let columns = [
+            ("cur_cfg", Datum::from(configuration)),
+            ("iface_types", set(&TYPES)),
+            ("datapath_types", set(&["netdev"])),
+        ];
+        changes.push(("Open_vSwitch", root, columns.to_vec()));
     }
     for (table, row, columns) in changes {
-        let there = cache.row(table, row);
-        let differs = |column: &String, value: &Datum| there.and_then(|row| row.get(column)) != Some(value);
-        let columns: Row = columns.into_iter().filter(|(column, value)| differs(column, value)).collect();
+        let Some(there) = cache.row(table, row) else { continue };
+        let differs = |(column, value): &(&str, Datum)| there.get(*column).is_some_and(|old| old != value);
+        let columns: Row =
+            columns.into_iter().filter(differs).map(|(column, value)| (column.to_owned(), value)).collect();
         if !columns.is_empty() {
             if transaction.is_empty() {
                 transaction.assert_lock(LOCK);

@@ -10,17 +10,19 @@
 //! # Where to change what
 //!
 //! - To take another type of interface or another column: `wanted.rs`.
-//! - To write another column back: `columns.rs`.
+//! - To write another column back: `columns.rs`; what the switch says of a port: `observed.rs`.
 //! - To change how the database and the switch are reached: `runner.rs`.
 #![forbid(unsafe_code)]
 
 mod columns;
 mod numbers;
+mod observed;
 mod runner;
 mod wanted;
 
 pub use columns::report;
 pub use numbers::Numbers;
+pub use observed::Observed;
 pub use runner::{RunError, Settings, follow, run};
 pub use wanted::{Interface, Place, Wanted, wanted};
 

@@ -6,10 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use control::{Client, ClientError, PortDescription};
+use control::{Client, ClientError, PortDescription, Request};
 use ovsdb::{Cache, Event, Follow, Limits, Session, SessionError, TransactionId};
 
-use crate::{LOCK, Numbers, report, wanted};
+use crate::{LOCK, Numbers, Observed, report, wanted};
 
 /// Whose ports they are, for the switch.
 const OWNER: &str = "the database of Open vSwitch";
@@ -17,6 +17,8 @@ const OWNER: &str = "the database of Open vSwitch";
 const PROBE: Duration = Duration::from_secs(5);
 /// Between two looks whether to go on.
 const TICK: Duration = Duration::from_millis(100);
+/// Between two looks at the ports' counters (ovs-vswitchd's `stats-update-interval`).
+const LOOK: Duration = Duration::from_secs(5);
 /// Between two connections, at first; each that ends soon makes it twice as long.
 const SHORTEST_PAUSE: Duration = TICK;
 /// See [`SHORTEST_PAUSE`].
@@ -58,6 +60,11 @@ pub enum RunError {
     /// What the server sent.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// The server does not do a transaction.
+    #[error(
+        "the database does not take what the switch writes: {0}; is another program writing the same columns?"
+    )]
+    NotWritten(String),
     /// The switch was not asked.
     #[error(transparent)]
     Switch(#[from] ClientError),
@@ -66,7 +73,7 @@ pub enum RunError {
 /// The columns that are followed.
 pub fn follow() -> Follow {
     let columns: [(&str, &[&str]); 4] = [
-        ("Open_vSwitch", &["bridges", "next_cfg", "cur_cfg"]),
+        ("Open_vSwitch", &["bridges", "next_cfg", "cur_cfg", "iface_types", "datapath_types"]),
         ("Bridge", &["name", "ports", "datapath_type"]),
         ("Port", &["name", "interfaces", "tag", "trunks", "vlan_mode", "qos"]),
         (
@@ -81,6 +88,9 @@ pub fn follow() -> Follow {
                 "ofport_request",
                 "ofport",
                 "error",
+                "admin_state",
+                "link_state",
+                "statistics",
             ],
         ),
     ];
@@ -97,8 +107,14 @@ pub fn follow() -> Follow {
 /// Joins them for as long as `goes_on` says. A database that goes away changes nothing in the switch; `log` gets a line
 /// for each connection that ended.
 pub fn run(settings: &Settings, log: impl Fn(&str), goes_on: impl Fn() -> bool) {
-    let mut state =
-        State { settings, numbers: Numbers::default(), cache: Cache::default(), applied: BTreeMap::new() };
+    let mut state = State {
+        settings,
+        numbers: Numbers::default(),
+        cache: Cache::default(),
+        applied: BTreeMap::new(),
+        observed: BTreeMap::new(),
+        looked: None,
+    };
     let (mut last, mut pause) = (String::new(), SHORTEST_PAUSE);
     while goes_on() {
         let began = Instant::now();
@@ -129,6 +145,9 @@ struct State<'a> {
     cache: Cache,
     /// The ports of the database that the switch has.
     applied: BTreeMap<String, PortDescription>,
+    /// What the switch said of its ports, and when.
+    observed: BTreeMap<String, Observed>,
+    looked: Option<Instant>,
 }
 
 /// What one connection knows.
@@ -172,13 +191,13 @@ impl State<'_> {
                     Event::Changed(_) => is_new = true,
                     Event::LockGained => (connection.is_owner, is_new) = (true, true),
                     Event::LockLost => connection.is_owner = false,
-                    Event::Answered(id, _) if connection.sent == Some(id) => {
-                        (connection.sent, is_new) = (None, true);
+                    Event::Answered(_, answer) => {
+                        answer.map_err(RunError::NotWritten)?;
+                        connection.sent = None;
                     }
-                    Event::Answered(..) => {}
                 }
             }
-            is_due |= is_new;
+            is_due |= is_new || self.looks_are_old();
             if is_due && is_followed && connection.is_owner && connection.sent.is_none() {
                 self.apply(connection)?;
                 is_due = false;
@@ -202,11 +221,21 @@ impl State<'_> {
         let wanted = wanted(connection.session.cache(), &self.settings.folder);
         let failed = self.change(&wanted.ports)?;
         self.numbers.give(&wanted.interfaces);
-        let transaction = report(connection.session.cache(), &wanted, &failed, &self.numbers);
+        // Not with each change of the database: what is written is such a change, and counters always differ.
+        if self.looks_are_old() {
+            let answer = Client::connect(&self.settings.control)?.ask(Request::Ports)?;
+            (self.observed, self.looked) = (Observed::all(&answer), Some(Instant::now()));
+        }
+        let transaction = report(connection.session.cache(), &wanted, &failed, &self.numbers, &self.observed);
         if !transaction.is_empty() {
             connection.sent = Some(connection.session.transact(transaction));
         }
         Ok(())
+    }
+
+    /// Whether the ports' counters have to be asked for.
+    fn looks_are_old(&self) -> bool {
+        self.looked.is_none_or(|looked| looked.elapsed() >= LOOK)
     }
 
     /// Changes the ports that are not as they are wanted. Returns why which of them could not be.
@@ -224,6 +253,7 @@ impl State<'_> {
             return Ok(failed);
         }
         let done = Client::connect(&self.settings.control)?.change(OWNER, changes.clone())?;
+        self.looked = None;
         for change in done.changes {
             if let Some(why) = change.error {
                 failed.insert(change.port, why);

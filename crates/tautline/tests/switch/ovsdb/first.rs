@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::{BRIDGE, Scene};
 use crate::switch_process::guest::{Guest, layouts};
-use crate::switch_process::{dropped, listens};
+use crate::switch_process::{dropped, listens, wait_for};
 
 #[test]
 fn ovs_vsctl_adds_ports_that_pass_frames_and_removes_them() {
@@ -13,6 +13,15 @@ fn ovs_vsctl_adds_ports_that_pass_frames_and_removes_them() {
     let hellos = ends.hellos();
     let lost = ends.account(|| dropped(&scene.switch.snapshot()) - hellos);
     assert_eq!(lost, 0);
+    // The counters are written every five seconds.
+    let sent = ends.sent()[0] + hellos / 2;
+    wait_for("the columns of the ports", || {
+        let columns =
+            scene.columns("one", "link_state admin_state statistics:rx_packets statistics:tx_dropped");
+        (columns == format!("up\nup\n{sent}\n0\n")).then_some(())
+    });
+    let types = scene.vsctl("--no-wait get Open_vSwitch . iface_types datapath_types");
+    assert!(types.contains("dpdkvhostuserclient") && types.contains("netdev"), "{types}");
     assert_eq!(scene.columns(BRIDGE, "ofport"), "65534\n");
     assert_eq!(scene.columns("one", "ofport error"), "1\n[]\n");
     assert_eq!(scene.columns("two", "ofport error"), "2\n[]\n");
