@@ -4,6 +4,7 @@ mod connection;
 mod learn;
 mod parse;
 mod print;
+mod word;
 
 use crate::action::{HashFields, Reason};
 

@@ -2,7 +2,7 @@
 use std::net::IpAddr;
 
 use super::super::{ParseError, value};
-use super::parse::{Word, list, number, split, subfield};
+use super::word::{Word, number, split, subfield};
 use crate::{Action, Ct, Field, Nat, NatSide, Zone};
 
 /// `ADDRESS[-ADDRESS][:PORT[-PORT]]`. IPv6 addresses before a range or ports are in brackets.
@@ -81,8 +81,12 @@ fn zone(word: &Word<'_>, text: &str) -> Result<Zone, ParseError> {
 }
 
 /// Only the connection's own mark and label can be written there.
-fn exec(word: &Word<'_>, text: &str, depth: usize) -> Result<Vec<Action>, ParseError> {
-    let actions = list(text, depth + 1)?;
+fn exec(
+    word: &Word<'_>,
+    text: &str,
+    list: impl Fn(&str) -> Result<Vec<Action>, ParseError>,
+) -> Result<Vec<Action>, ParseError> {
+    let actions = list(text)?;
     let own = |action: &Action| match action {
         Action::SetField(field, ..) => matches!(field, Field::CtMark | Field::CtLabel),
         Action::Move(_, to) => matches!(to.field, Field::CtMark | Field::CtLabel),
@@ -94,7 +98,11 @@ fn exec(word: &Word<'_>, text: &str, depth: usize) -> Result<Vec<Action>, ParseE
     Ok(actions)
 }
 
-pub(super) fn parse(word: &Word<'_>, depth: usize) -> Result<Action, ParseError> {
+/// `list` reads the actions of `exec`.
+pub(super) fn parse(
+    word: &Word<'_>,
+    list: impl Fn(&str) -> Result<Vec<Action>, ParseError>,
+) -> Result<Action, ParseError> {
     let mut ct = Ct {
         commit: false,
         force: false,
@@ -120,7 +128,7 @@ pub(super) fn parse(word: &Word<'_>, depth: usize) -> Result<Action, ParseError>
                 _ => return Err(word.wrong("unknown protocol", "ftp, tftp")),
             },
             "nat" => ct.nat = Some(nat(&part)?),
-            "exec" => ct.exec = exec(word, part.argument, depth)?,
+            "exec" => ct.exec = exec(word, part.argument, &list)?,
             _ => return Err(word.wrong("unknown word", "commit, force, table=, zone=, nat, exec(…), alg=")),
         }
     }

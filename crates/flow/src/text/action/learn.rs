@@ -1,6 +1,6 @@
 //! `learn` from text.
 use super::super::{ParseError, value};
-use super::parse::{Word, arrow, number, split, subfield, writable};
+use super::word::{Word, arrow, number, split, subfield, writable};
 use crate::{Action, Field, Learn, LearnSpec, Subfield};
 
 fn load(word: &Word<'_>, text: &str) -> Result<LearnSpec, ParseError> {
