@@ -25,6 +25,7 @@ mod network;
 mod plot;
 mod published;
 pub mod screen;
+pub mod share;
 pub mod terminal;
 pub mod units;
 mod view;

@@ -481,6 +481,15 @@ pub struct Report {
     #[arg(required = true, num_args = 1..=2, value_name = "FILE.json")]
     pub files: Vec<PathBuf>,
 
+    /// Make one archive of a results file of `compare`, an audit and what `doctor` says of this machine, without names of
+    /// hosts and users and without addresses. It is shown before it is written.
+    #[arg(long, value_name = "FILE")]
+    pub share: Option<PathBuf>,
+
+    /// Write the archive of --share without asking.
+    #[arg(long, requires = "share")]
+    pub yes: bool,
+
     /// Where results go, a page of them, and a gate.
     #[command(flatten)]
     pub reported: Reported,

@@ -15,6 +15,8 @@ use crate::output::{self, Sink};
 use crate::show::Shown;
 use crate::{gate, kvm_command, rfc2544, scenario_command, show, tti_command};
 
+mod share;
+
 type Redraw = fn(&Path, &Sink, Option<&Path>) -> anyhow::Result<Done>;
 
 /// Files that a page is drawn of, one at a time, by the schema of each.
@@ -29,11 +31,24 @@ const REDRAWN: [(&str, Redraw); 6] = [
 
 /// Runs the command.
 pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
+    if let Some(archive) = &arguments.share {
+        let [file] = &arguments.files[..] else {
+            return Err(Usage("--share makes an archive of one results file; give one".to_owned()).into());
+        };
+        return share::run(file, archive, arguments.yes);
+    }
     let gate = gate::load(&arguments.reported.limits)?;
     let sink = Sink::open(&arguments.reported.results_to)?;
     let html = arguments.reported.html.as_deref();
     output::require_writable(html)?;
     let kinds = arguments.files.iter().map(|file| kind_of(file)).collect::<Result<Vec<_>, _>>()?;
+    if let ([file], [kind]) = (&arguments.files[..], &kinds[..])
+        && is_of(kind, report::share::SCHEMA)
+    {
+        let outcomes = show::results(&share::load(file)?, Shown::Tables, &sink, html, gate.as_ref())?;
+        output::print_gate(&sink, &outcomes)?;
+        return Ok(gate::done(&outcomes));
+    }
     if let ([file], [kind]) = (&arguments.files[..], &kinds[..])
         && let Some((_, show)) = REDRAWN.iter().find(|(schema, _)| is_of(kind, schema))
     {

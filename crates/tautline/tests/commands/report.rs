@@ -138,3 +138,57 @@ fn a_results_file_of_any_shape_is_drawn_or_refused() {
     assert!(unread.is_empty(), "{}", unread.join("\n"));
     assert!(codes.len() > 1, "{codes:?}");
 }
+
+/// An archive is shown and written only when that is confirmed; it has what this machine says of itself, and is drawn.
+#[test]
+fn a_run_is_shared_without_the_names_of_its_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, archive] = ["walburga.json", "archive.json"].map(|name| folder.path().join(name));
+    let measured =
+        Run::new(&["compare", "--quick", "--blocks", "1", "--only", "os.syscall", "--environments", "host"])
+            .args(&["--output", file.to_str().unwrap()])
+            .finish();
+    assert_eq!(measured.code, Some(0), "{}", measured.stderr);
+    let mut whole = read(&file);
+    let model = whole["host"]["cpu_model"].clone();
+    let share = |more: &[&str]| {
+        Run::new(&["report"])
+            .arg(&file)
+            .arg("--share")
+            .arg(&archive)
+            .args(more)
+            .env("SUDO_USER", "walburga")
+            .finish()
+    };
+
+    // Of another machine: nothing is asked of this one.
+    whole["host"]["cpu_model"] = "walburga's own".into();
+    fs::write(&file, whole.to_string()).unwrap();
+    let run = share(&[]);
+    assert_eq!((run.code, archive.exists()), (Some(2), false), "{}", run.stderr);
+    assert!(
+        run.stdout.contains("walburga -> ") && run.stderr.contains("add --yes"),
+        "{} {}",
+        run.stdout,
+        run.stderr
+    );
+    let run = share(&["--yes"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stderr.contains("audit and doctor are left out"), "{}", run.stderr);
+    assert!(read(&archive).get("doctor").is_none());
+
+    whole["host"]["cpu_model"] = model;
+    fs::write(&file, whole.to_string()).unwrap();
+    let run = share(&["--yes"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let found = read(&archive);
+    assert_eq!(found["audit"]["schema"], "tautline-host-audit/1");
+    assert_eq!(found["doctor"]["schema"], "tautline-doctor/1");
+    let text = fs::read_to_string(&archive).unwrap();
+    for secret in ["walburga", folder.path().to_str().unwrap()] {
+        assert!(!text.contains(secret), "{secret}");
+    }
+    let drawn = Run::new(&["report"]).arg(&archive).finish();
+    assert_eq!(drawn.code, Some(0), "{}", drawn.stderr);
+    assert!(drawn.stdout.contains("system call"), "{}", drawn.stdout);
+}
