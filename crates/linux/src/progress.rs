@@ -1,6 +1,7 @@
 //! What the user sees meanwhile. Everything vanishes, or is not drawn at all, where the error output is no
 //! terminal.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -22,6 +23,8 @@ pub enum Detail {
 pub struct Progress {
     bar: ProgressBar,
     detail: Detail,
+    /// Stands behind what is done, until it is replaced.
+    remark: RefCell<String>,
 }
 
 impl Progress {
@@ -32,7 +35,7 @@ impl Progress {
             Detail::Normal | Detail::Steps => ProgressBar::new_spinner(),
         };
         bar.enable_steady_tick(Duration::from_millis(200));
-        Progress { bar, detail }
+        Progress { bar, detail, remark: RefCell::default() }
     }
 
     /// What is being done.
@@ -41,7 +44,12 @@ impl Progress {
         if self.detail == Detail::Steps && self.bar.is_hidden() {
             eprintln!("{what}");
         }
-        self.bar.set_message(what);
+        self.bar.set_message(what + &*self.remark.borrow());
+    }
+
+    /// What is known so far: it stands behind what is done, where the error output is a terminal.
+    pub fn remark(&self, words: &str) {
+        *self.remark.borrow_mut() = format!("  | {words}");
     }
 
     /// From now on `steps` steps are counted, with an estimate of the time left.

@@ -20,6 +20,8 @@ const WORST: usize = 3;
 /// Columns of a group's name, and those that a line and its first column leave blank at their sides.
 const GROUP: usize = 9;
 const MARGIN: usize = 3;
+/// The starts after which a line of progress names what differs.
+const EARLIEST: usize = 3;
 /// The narrowest terminal that lines are laid out for.
 const NARROWEST: usize = 60;
 
@@ -46,6 +48,31 @@ pub fn render(results: &Results, analysis: &Analysis, width: usize, color: bool)
     }
     screen.gaps(&gaps);
     screen.canvas.finish()
+}
+
+/// What differs most in each environment, in a few words for a line of progress. Nothing until three starts have ended:
+/// before that, any order of figures is likely by chance. A difference that is shown has no mark; one for which there
+/// are too few starts yet has a question mark.
+pub fn so_far(results: &Results) -> Option<String> {
+    let analysis = measure::compare::analyse(results);
+    let of = |environment: &EnvironmentRecord| {
+        let differs = |c: &&Comparison| {
+            let (low, high) = c.interval.unwrap_or((c.slowdown, c.slowdown));
+            c.environment == environment.name && c.blocks >= EARLIEST && low > 1.0 && high.is_finite()
+        };
+        let found = analysis.comparisons.iter().filter(differs);
+        let worst = found.max_by(|one, other| one.slowdown.total_cmp(&other.slowdown))?;
+        let title = &results.metric(&worst.metric)?.title;
+        let mark = if worst.finding == Finding::Slower { "" } else { "?" };
+        Some(format!(
+            "{}: {} {}{mark}",
+            environment_name(environment),
+            units::text(title),
+            units::factor(worst.slowdown)
+        ))
+    };
+    let found: Vec<String> = results.environments.iter().skip(1).filter_map(of).collect();
+    (!found.is_empty()).then(|| format!("so far {}", found.join(", ")))
 }
 
 struct Screen {
@@ -261,6 +288,22 @@ mod tests {
             );
             assert!(found.contains("more: `tautline report FILE`"), "{width}: {found}");
         }
+    }
+
+    #[test]
+    fn a_line_of_progress_names_the_worst_once_three_starts_have_ended() {
+        let mut results = example::results();
+        let after = |results: &mut Results, blocks: u32| {
+            results.trials.retain(|trial| trial.block < blocks);
+            so_far(results)
+        };
+        let shown = after(&mut results, 8).unwrap();
+        assert!(shown.starts_with("so far container: system call ×1.91, vm†: "), "{shown}");
+        assert!(!shown.contains('?'), "{shown}");
+        let early = after(&mut results, 3).unwrap();
+        assert!(early.contains("container: system call ×1.9") && early.contains('?'), "{early}");
+        assert_eq!(after(&mut results, 2), None);
+        assert_eq!(after(&mut results, 0), None);
     }
 
     #[test]

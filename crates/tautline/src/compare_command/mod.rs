@@ -27,7 +27,12 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
     let progress = output::progress();
     let saver = save::Saver::new(sink.json_file());
     // What fails to be saved here is tried again, and told, at the end.
-    let results = lab::compare::run(&run_plan, &progress, |results| drop(saver.save(results)))?;
+    let results = lab::compare::run(&run_plan, &progress, |results| {
+        drop(saver.save(results));
+        if let Some(words) = report::screen::so_far(results) {
+            progress.remark(&words);
+        }
+    })?;
     let saved = saver.save(&results);
     progress.finish();
 
