@@ -67,7 +67,6 @@ mod changes;
 mod context;
 mod control;
 mod copies;
-mod edits;
 mod error;
 mod forward;
 mod hand_over;

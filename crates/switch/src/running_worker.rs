@@ -117,9 +117,8 @@ impl RunningWorker {
         added.map_err(|error| ("adding the mailbox to epoll", error))?;
         // The first call makes room for events.
         let _ = poller.wait(Some(Duration::ZERO)).map(drop);
-        let tx_queues = TxQueues::new(MAX_PORTS, common.options.burst, Arc::clone(&counters));
         Ok(RunningWorker {
-            tx_queues: tx_queues.map_err(|error| ("memory for edited frames", error))?,
+            tx_queues: TxQueues::new(MAX_PORTS, common.options.burst, Arc::clone(&counters)),
             spin: SpinBudget::new(common.options.spin, has_cpu),
             common,
             programs,
