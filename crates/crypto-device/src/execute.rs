@@ -173,6 +173,7 @@ mod tests {
     use std::cell::RefCell;
 
     use vhost_user::codec::crypto::{CryptoSetup, SecretKey};
+    use virtio::crypto::{Cipher, Opcode};
 
     use super::*;
     use crate::Limits;
@@ -204,17 +205,9 @@ mod tests {
     fn no_byte_of_a_request_is_kept_behind_it() {
         let mut sessions = Sessions::new(Limits { request_bytes: 8192, ..Limits::default() });
         let setup = CryptoSetup {
-            opcode: 2,
-            cipher: 3,
+            cipher: Cipher::AesCbc.code(),
             key: SecretKey::new(&[7; 16]),
-            hash: 0,
-            hash_result_bytes: 0,
-            auth_key: SecretKey::new(&[]),
-            aad_bytes: 0,
-            operation_type: 1,
-            direction: 1,
-            hash_mode: 0,
-            chain_order: 0,
+            ..CryptoSetup::empty(Opcode::CipherCreateSession)
         };
         let session_id = sessions.create(&setup).unwrap();
         let mut executor = Executor::new();

@@ -100,22 +100,16 @@ impl Sessions {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use vhost_user::codec::crypto::SecretKey;
+    use virtio::crypto::{Cipher, Opcode};
+
+    use super::*;
 
     fn aes_cbc() -> CryptoSetup {
         CryptoSetup {
-            opcode: 2,
-            cipher: 3,
+            cipher: Cipher::AesCbc.code(),
             key: SecretKey::new(&[7; 16]),
-            hash: 0,
-            hash_result_bytes: 0,
-            auth_key: SecretKey::new(&[]),
-            aad_bytes: 0,
-            operation_type: 1,
-            direction: 1,
-            hash_mode: 0,
-            chain_order: 0,
+            ..CryptoSetup::empty(Opcode::CipherCreateSession)
         }
     }
 

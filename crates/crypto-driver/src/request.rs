@@ -2,37 +2,33 @@
 use vhost_user::codec::crypto::{CryptoSetup, SecretKey};
 use virtio::crypto::{Aead, Cipher, DataRequest, Hash, Mac, Opcode, Operation};
 
-/// A set-up with nothing but an operation.
-fn empty(opcode: Opcode) -> CryptoSetup {
-    CryptoSetup {
-        opcode: opcode.code().into(),
-        cipher: 0,
-        key: SecretKey::new(&[]),
-        hash: 0,
-        hash_result_bytes: 0,
-        auth_key: SecretKey::new(&[]),
-        aad_bytes: 0,
-        operation_type: 1,
-        direction: 1,
-        hash_mode: 0,
-        chain_order: 0,
-    }
-}
-
 /// A session of a cipher.
 pub fn cipher_session(cipher: Cipher, key: &[u8]) -> CryptoSetup {
-    CryptoSetup { cipher: cipher.code(), key: SecretKey::new(key), ..empty(Opcode::CipherCreateSession) }
+    CryptoSetup {
+        cipher: cipher.code(),
+        key: SecretKey::new(key),
+        ..CryptoSetup::empty(Opcode::CipherCreateSession)
+    }
 }
 
 /// A session of an AEAD algorithm with tags of 16 bytes.
 pub fn aead_session(aead: Aead, key: &[u8]) -> CryptoSetup {
     let key = SecretKey::new(key);
-    CryptoSetup { cipher: aead.code(), key, hash_result_bytes: 16, ..empty(Opcode::AeadCreateSession) }
+    CryptoSetup {
+        cipher: aead.code(),
+        key,
+        hash_result_bytes: 16,
+        ..CryptoSetup::empty(Opcode::AeadCreateSession)
+    }
 }
 
 /// A session of a hash of so many bytes.
 pub fn hash_session(hash: Hash, result_bytes: u32) -> CryptoSetup {
-    CryptoSetup { hash: hash.code(), hash_result_bytes: result_bytes, ..empty(Opcode::HashCreateSession) }
+    CryptoSetup {
+        hash: hash.code(),
+        hash_result_bytes: result_bytes,
+        ..CryptoSetup::empty(Opcode::HashCreateSession)
+    }
 }
 
 /// A session of a MAC of so many bytes.
@@ -42,7 +38,7 @@ pub fn mac_session(mac: Mac, key: &[u8], result_bytes: u32) -> CryptoSetup {
         hash: mac.code(),
         auth_key,
         hash_result_bytes: result_bytes,
-        ..empty(Opcode::MacCreateSession)
+        ..CryptoSetup::empty(Opcode::MacCreateSession)
     }
 }
 

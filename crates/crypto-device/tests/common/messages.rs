@@ -1,6 +1,6 @@
 //! What a driver asks for: sessions, and requests as bytes.
 use vhost_user::codec::crypto::{CryptoSetup, SecretKey};
-use virtio::crypto::{DataRequest, Operation};
+use virtio::crypto::{DataRequest, Opcode, Operation};
 
 pub fn setup(opcode: u64, algorithm: u32, key: &[u8], result_bytes: u32) -> CryptoSetup {
     let mac = opcode == 0x202;
@@ -11,11 +11,7 @@ pub fn setup(opcode: u64, algorithm: u32, key: &[u8], result_bytes: u32) -> Cryp
         hash: algorithm,
         hash_result_bytes: result_bytes,
         auth_key: SecretKey::new(if mac { key } else { &[] }),
-        aad_bytes: 0,
-        operation_type: 1,
-        direction: 1,
-        hash_mode: 0,
-        chain_order: 0,
+        ..CryptoSetup::empty(Opcode::CipherCreateSession)
     }
 }
 

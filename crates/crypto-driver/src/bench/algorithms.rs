@@ -92,7 +92,7 @@ impl Algorithm {
         virtio::crypto::DataRequest::BYTES + IV.len() + AAD.len() + TAG_BYTES + 64
     }
 
-    /// The same work without a device.
+    /// The library that does the algorithm's work, called directly.
     ///
     /// # Errors
     /// The library does not have the algorithm.

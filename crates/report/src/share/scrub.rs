@@ -54,13 +54,13 @@ const PARAMETERS: [&str; 44] = [
 const COMMON: [&str; 8] = ["/proc/", "/sys/", "/usr/", "/lib/", "/bin/", "/sbin/", "/dev/", "/etc/default/"];
 /// Folders below those whose entries are named by the owner of the machine or are its identity.
 const OWNED: [&str; 5] = ["/dev/mapper/", "/dev/disk/", "/usr/local/", "/usr/src/", "/sys/fs/cgroup/"];
-/// Words of a key whose value is nobody's business.
+/// Words in the name of a value that is left out.
 const SECRET_KEYS: [&str; 7] = ["password", "passwd", "token", "secret", "apikey", "api_key", "credential"];
 /// Options whose value is a file or a host of the user.
 const OPTIONS: [&str; 9] =
     ["--output", "--html", "--workloads", "--gate", "--limits", "--identity", "--key", "--assign", "--share"];
 
-/// Host names and users that identify no machine and nobody, and stand in results with another meaning.
+/// Names that many machines and users have, and that results hold with another meaning.
 const COMMON_NAMES: [&str; 12] = [
     "container",
     "debian",

@@ -81,6 +81,25 @@ pub struct CryptoSetup {
     pub chain_order: u8,
 }
 
+impl CryptoSetup {
+    /// One with an operation, and without algorithm and key.
+    pub fn empty(opcode: virtio::crypto::Opcode) -> Self {
+        CryptoSetup {
+            opcode: opcode.code().into(),
+            cipher: 0,
+            key: SecretKey::new(&[]),
+            hash: 0,
+            hash_result_bytes: 0,
+            auth_key: SecretKey::new(&[]),
+            aad_bytes: 0,
+            operation_type: 1,
+            direction: 1,
+            hash_mode: 0,
+            chain_order: 0,
+        }
+    }
+}
+
 /// What CREATE_CRYPTO_SESSION asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateCryptoSession {
