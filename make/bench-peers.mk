@@ -5,5 +5,5 @@
 ## bench-peers: the switch beside DPDK's testpmd, OVS-DPDK and the kernel's bridge; QUICK=1 within 5 minutes, all within 25; GATE=FILE: limits
 bench-peers: release
 	@scripts/setup.sh test
-	$(CARGO) build --release --locked -p bench-peers
+	$(CARGO) build --release --locked -p tautline-bench-peers
 	$(dir $(TAUTLINE))bench-peers $(if $(QUICK),--quick) $(if $(GATE),--gate $(GATE)) $(ARGS)

@@ -19,9 +19,9 @@ check-foreign:
 
 ## instruction-limits: limits of instructions for a buffer of a queue, a frame from guest to guest, and where a frame goes
 instruction-limits:
-	$(CARGO) run --release --locked -p virtqueue --example bench gate
-	$(CARGO) run --release --locked -p port --example forward gate
-	$(CARGO) run --release --locked -p pipeline --example decide gate
+	$(CARGO) run --release --locked -p tautline-virtqueue --example bench gate
+	$(CARGO) run --release --locked -p tautline-port --example forward gate
+	$(CARGO) run --release --locked -p tautline-pipeline --example decide gate
 
 ## lint-workflows: actionlint over .github/workflows
 lint-workflows:

@@ -5,7 +5,7 @@
 ## test-matrix: the tests with QEMU, guests, DPDK and Open vSwitch against the builds of Debian 13, its backports and sid (SETS=sid: one of them); writes docs/support-matrix.md
 test-matrix:
 	@scripts/setup.sh test
-	$(CARGO) run --quiet --locked -p peers --example matrix -- $(SETS)
+	$(CARGO) run --quiet --locked -p tautline-peers --example matrix -- $(SETS)
 
 ## test-setup: scripts/setup.sh compare in clean roots of Debian 12, 13, 13 with backports, and sid
 test-setup:

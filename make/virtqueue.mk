@@ -4,7 +4,7 @@
 
 ## bench-virtqueue: ns and instructions per buffer, per layout, features and burst size
 bench-virtqueue:
-	cargo run --release -p virtqueue --example bench
+	cargo run --release -p tautline-virtqueue --example bench
 
 ## ablation-virtqueue: each technique switched off alone
 ablation-virtqueue:

@@ -12,10 +12,10 @@ ARCH=aarch64
 # All of virtqueue's tests but loom: its models are the same on every processor, and explored natively.
 queues=$(for file in crates/virtqueue/tests/*.rs; do basename "$file" .rs; done | grep -vx loom | sed 's/^/--test /')
 tests() {
-    "$cargo" test --locked --target "$target" -p memory -p kvm "$@"
-    "$cargo" test --locked --target "$target" -p virtqueue --lib $queues "$@"
+    "$cargo" test --locked --target "$target" -p tautline-memory -p tautline-kvm "$@"
+    "$cargo" test --locked --target "$target" -p tautline-virtqueue --lib $queues "$@"
 }
-examples() { "$cargo" build --locked --release --target "$target" -p virtqueue --example hot; }
+examples() { "$cargo" build --locked --release --target "$target" -p tautline-virtqueue --example hot; }
 if [ "${1:-}" = build ]; then
     tests --no-run
     examples

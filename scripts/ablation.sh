@@ -8,7 +8,7 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 run() {
     name=$1
     shift
-    cargo build --quiet --release -p virtqueue --example bench --target-dir target/ablation/build "$@"
+    cargo build --quiet --release -p tautline-virtqueue --example bench --target-dir target/ablation/build "$@"
     cp "target/ablation/build/$host/release/examples/bench" "target/ablation/bench-$name"
 }
 run all

@@ -76,7 +76,7 @@ done
 
 echo "fuzz: unguided loop, $loop executions, then as many with a concurrently writing thread"
 CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
-    cargo build --release -p virtqueue --example fuzz --target-dir target/fuzz
+    cargo build --release -p tautline-virtqueue --example fuzz --target-dir target/fuzz
 for flags in "" "--concurrent"; do
     "target/fuzz/$host/release/examples/fuzz" "$loop" $flags --seed "$(date +%s)" --corpus fuzz/corpus
 done

@@ -1,4 +1,4 @@
-//! Shows what this machine can do: `cargo run -p capability --example doctor`.
+//! Shows what this machine can do: `cargo run -p tautline-capability --example doctor`.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

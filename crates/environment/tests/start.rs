@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn echo() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let binary = test.parent().unwrap().parent().unwrap().join("examples/echo");
-    assert!(binary.exists(), "{} is missing: run `cargo test -p environment`", binary.display());
+    assert!(binary.exists(), "{} is missing: run `cargo test -p tautline-environment`", binary.display());
     binary
 }
 

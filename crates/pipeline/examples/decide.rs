@@ -1,7 +1,7 @@
 //! What it costs to decide where frames go: bursts of 32 frames of a port that learns, all to one station or each to
 //! another, and an output that only counts.
 //!
-//! `cargo run --release -p pipeline --example decide one|each BURSTS` runs them; with `gate` it counts instructions,
+//! `cargo run --release -p tautline-pipeline --example decide one|each BURSTS` runs them; with `gate` it counts instructions,
 //! which repeat exactly, and says whether the limits are kept.
 use std::ops::Range;
 use std::process::ExitCode;

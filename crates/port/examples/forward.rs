@@ -1,7 +1,7 @@
 //! What the one copy costs here, with nothing around it: bursts of 32 frames from one guest's transmitq to
 //! another guest's receiveq, drivers and devices in one thread; deliveries are noted, as a port does.
 //!
-//! `cargo run --release -p port --example forward [packed|split] [in-order] [BYTES] [BURSTS]` prints ns a
+//! `cargo run --release -p tautline-port --example forward [packed|split] [in-order] [BYTES] [BURSTS]` prints ns a
 //! frame by stage; with `gate` it counts instructions, which repeat exactly where nanoseconds do not, and
 //! says whether the limits are kept.
 use std::process::ExitCode;

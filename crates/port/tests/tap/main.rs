@@ -1,6 +1,6 @@
 //! TAP ports with a real kernel at the other end, each in a network namespace of its own.
 //!
-//! Takes root, or root of a user namespace: `unshare --user --map-root-user --net cargo test -p port`.
+//! Takes root, or root of a user namespace: `unshare --user --map-root-user --net cargo test -p tautline-port`.
 mod cut;
 #[path = "../common/exchange.rs"]
 mod exchange;

@@ -34,15 +34,18 @@ fn edges() -> BTreeMap<String, BTreeSet<String>> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
-    let names: BTreeSet<&str> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
+    let name = |package: &serde_json::Value| {
+        let name = package["name"].as_str().unwrap();
+        name.strip_prefix("tautline-").unwrap_or(name).to_owned()
+    };
+    let names: BTreeSet<String> = packages.iter().map(name).collect();
     packages
         .iter()
         .map(|package| {
             let used = package["dependencies"].as_array().unwrap().iter();
             let used = used.filter(|dependency| dependency["kind"] != "dev");
-            let used = used.map(|dependency| dependency["name"].as_str().unwrap());
-            let used = used.filter(|name| names.contains(name)).map(str::to_owned).collect();
-            (package["name"].as_str().unwrap().to_owned(), used)
+            let used = used.map(name).filter(|name| names.contains(name)).collect();
+            (name(package), used)
         })
         .collect()
 }

@@ -4,6 +4,7 @@ mod architecture;
 mod documentation;
 mod import_circles;
 mod oldest_rust;
+mod packages;
 mod setup;
 mod setup_in_roots;
 mod threat_model;
