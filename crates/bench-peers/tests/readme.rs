@@ -155,16 +155,14 @@ const FORMER: [&str; 9] = [
     "crates/switch/src/table.rs",
 ];
 
-/// What lies there and is not of it: tests, and what the control thread does with files and queues before and
-/// after frames pass.
-const BESIDE: [&str; 9] = [
+/// What lies there and is not of it: tests, and what the control thread does with files before and after frames pass.
+const BESIDE: [&str; 8] = [
     "crates/memory/src/drop_queue.rs",
     "crates/memory/src/file_system.rs",
     "crates/memory/src/file_watch.rs",
     "crates/memory/src/kept_files.rs",
     "crates/memory/src/mapping.rs",
     "crates/memory/src/peer.rs",
-    "crates/net-queues/src/device/ring_queue.rs",
     "crates/**/tests*",
     "crates/pipeline/src/testing.rs",
 ];

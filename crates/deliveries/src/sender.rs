@@ -18,8 +18,9 @@ const FIRST_NOTE: usize = 8;
 /// The third word of a note: the first and the last of a run of frames, and this. 0 where a bit for each frame follows.
 const RUN: u64 = 1 << 32;
 
-/// What is noted of one transmitq. One worker at a time has it, but for one that was given up and comes back.
-#[derive(Debug)]
+/// What is noted of one transmitq. One worker at a time has it, but for one that was given up and comes back. A clone
+/// notes in the same place.
+#[derive(Clone, Debug)]
 pub struct SenderLog {
     words: Words,
     process: u64,

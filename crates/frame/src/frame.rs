@@ -1,5 +1,5 @@
 //! One frame of a burst, where its sender put it.
-use memory::{SgArena, SharedSlice};
+use memory::{SgArena, SgList, SharedSlice};
 use virtio::net::{MacAddress, Offload};
 
 /// Bytes at a frame's start that are copied when it is received: what decisions are made on.
@@ -114,5 +114,17 @@ impl<'a> Frame<'a> {
     #[inline(always)]
     pub fn slices(&self) -> (&'a [SharedSlice<'a>], usize) {
         (self.arena.slices(self.meta.first..self.meta.end), self.meta.skip as usize)
+    }
+
+    /// Reads bytes from `at` on, as far as the frame has them, and returns how many: what the snapshot holds from there,
+    /// the rest from the sender's memory, which may change before the frame is delivered.
+    pub fn read(&self, at: usize, into: &mut [u8]) -> usize {
+        let len = into.len().min(self.len_bytes().saturating_sub(at));
+        let known = self.snapshot().get(at..).unwrap_or_default();
+        let known = &known[..known.len().min(len)];
+        let (from_snapshot, rest) = into[..len].split_at_mut(known.len());
+        from_snapshot.copy_from_slice(known);
+        let (slices, skip) = self.slices();
+        known.len() + SgList::new(slices).skip(skip + at + known.len()).read(rest)
     }
 }

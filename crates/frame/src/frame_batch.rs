@@ -1,4 +1,5 @@
 //! A batch of frames, borrowed where their sender put them.
+mod edited;
 mod images;
 mod log;
 mod memory;
@@ -14,8 +15,8 @@ use virtqueue::Burst;
 use crate::DropReason;
 use crate::frame::{Frame, FrameMeta};
 
-pub use images::ImagesId;
 use work::{MAX_WORK, enough, of_popped};
+pub use {edited::EditedFrames, images::ImagesId};
 
 /// What holds the frames' slices.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ pub struct FrameBatch {
     work: u32,
     images: Option<ImagesId>,
     /// Where deliveries of these frames are noted.
-    log: Option<Box<SenderLog>>,
+    log: Option<SenderLog>,
 }
 
 /// What [`FrameBatch::push_chains`] has done.
@@ -95,8 +96,7 @@ impl FrameBatch {
         enough(chains, self.work)
     }
 
-    /// Counts what was popped for these frames. Chains count too that hold no frame, and those that are left for the
-    /// next burst.
+    /// Counts what was popped for these frames, chains included that hold no frame or are left for the next burst.
     pub fn count_popped(&mut self, descriptors_and_pieces: u32) {
         self.work += of_popped(descriptors_and_pieces);
     }

@@ -18,6 +18,9 @@
 //!   Source::release     the sender has its buffers back, the whole batch at once
 //! ```
 //!
+//! A program that asks for more of a frame gets a longer window ([`Windows`]), and a frame that changes on its way has
+//! another head for a receiver ([`EditedFrames`], by a [`HeadEdit`]): sinks take both as they take any frame.
+//!
 //! What was checked is what is delivered, whatever the sender writes meanwhile. A sink knows what its receiver can
 //! take, so the sink finishes a checksum or segments a frame, in the course of its copy; the switch knows nothing of
 //! offloads. A sink drops and counts the frames that it has no room for ([`DropReason`]): no port waits for a slow
@@ -36,6 +39,7 @@
 #![deny(unsafe_code)]
 
 mod counters;
+mod edit;
 #[allow(clippy::module_inception)]
 mod frame;
 mod frame_batch;
@@ -45,14 +49,17 @@ mod pair_counters;
 mod queue;
 mod ring_state;
 mod side;
+mod windows;
 
 pub use counters::{Counts, CutShort, DropReason, QueueCounters};
+pub use edit::HeadEdit;
 pub use frame::{
     ETHERNET_HEADER_BYTES, Frame, HeaderSnapshot, LARGEST_FRAME_BYTES, SHORTEST_FRAME_BYTES, SNAPSHOT_BYTES,
 };
-pub use frame_batch::{FrameBatch, ImagesId, PushedChains};
+pub use frame_batch::{EditedFrames, FrameBatch, ImagesId, PushedChains};
 pub use own::{OwnMemory, OwnSgBuilder};
 pub use pair_counters::PairCounters;
 pub use queue::{QueueError, Sink, Source};
 pub use ring_state::RingState;
 pub use side::Side;
+pub use windows::{WINDOW_BYTES, Windows};

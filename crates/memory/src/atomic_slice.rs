@@ -55,6 +55,12 @@ pub struct AtomicSlice<T> {
     cell: PhantomData<T>,
 }
 
+impl<T> Clone for AtomicSlice<T> {
+    fn clone(&self) -> Self {
+        AtomicSlice { mapping: Arc::clone(&self.mapping), ..*self }
+    }
+}
+
 // SAFETY: a reference to atomics plus an `Arc`; both may move between and be shared by threads.
 unsafe impl<T: AtomicData> Send for AtomicSlice<T> {}
 // SAFETY: as above.

@@ -53,6 +53,25 @@ impl SgArena {
         self.slices.get(index as usize).copied()
     }
 
+    /// Appends at most `len` bytes, from `skip` on, of some of another arena's slices. They stay mapped while they are
+    /// here.
+    pub fn append(&mut self, other: &SgArena, range: Range<u32>, skip: usize, len: usize) {
+        for space in &other.spaces {
+            if !self.spaces.iter().any(|kept| Arc::ptr_eq(kept, space)) {
+                self.spaces.push(Arc::clone(space));
+            }
+        }
+        let (mut skip, mut left) = (skip, len);
+        for slice in other.slices.get(range.start as usize..range.end as usize).unwrap_or_default() {
+            let rest = slice.slice(skip, left);
+            skip -= slice.len_bytes().min(skip);
+            left -= rest.len_bytes();
+            if !rest.is_empty() {
+                self.slices.push(rest);
+            }
+        }
+    }
+
     /// Gives back all slices.
     #[inline]
     pub fn clear(&mut self) {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use frame::{DropReason, FrameBatch, OwnMemory};
+use frame::{DropReason, FrameBatch, HeadEdit, OwnMemory};
 use peers::callgrind::{Runs, gate};
 use pipeline::{Admission, Learning, MacTable, Output, PortId, Program, TableOptions};
 use virtio::net::{HeaderLayout, MacAddress, NetHeader};
@@ -31,6 +31,16 @@ impl Output for Counting {
     }
 
     fn send_all(&mut self, _to: PortId) -> bool {
+        false
+    }
+
+    fn window(&mut self, _frame: u16, _bytes: usize) -> &[u8] {
+        &[]
+    }
+
+    fn edit(&mut self, _frames: Range<u16>, _edit: &HeadEdit<'_>) {}
+
+    fn send_edited(&mut self, _to: PortId) -> bool {
         false
     }
 

@@ -2,7 +2,9 @@
 //!
 //! A flow is two IP addresses and, for TCP, UDP and SCTP, two ports; fragments go by their addresses, for
 //! only the first has ports. What is not IP goes by its Ethernet addresses. VLAN tags are stepped over. All
-//! of it is read from the snapshot; ports beyond it do not count.
+//! of it is read from the snapshot, but for ports that lie behind it.
+use frame::Frame;
+
 use crate::Key;
 
 const VLAN: u16 = 0x8100; // IEEE 802.1Q C-tag
@@ -28,15 +30,40 @@ fn u64_at(snapshot: &[u8], at: usize) -> Option<u64> {
     field(snapshot, at).map(u64::from_be_bytes)
 }
 
-/// The hash of the flow that a frame with this snapshot belongs to.
-pub fn hash(snapshot: &[u8], key: &Key) -> u64 {
-    ip(snapshot, key).unwrap_or_else(|| {
+/// The hash of the flow that a frame belongs to.
+#[inline]
+pub fn of_frame(frame: &Frame<'_>, key: &Key) -> u64 {
+    hash_with(frame.snapshot(), key, &|at| ports_beyond(frame, at))
+}
+
+/// As far as the snapshot tells.
+#[cfg(test)]
+fn hash(snapshot: &[u8], key: &Key) -> u64 {
+    hash_with(snapshot, key, &|_| None)
+}
+
+/// Ports that the snapshot does not hold, of IPv6 behind two tags or IPv4 with options. They choose a queue and nothing
+/// else, so that it does no harm if the sender changes them later.
+#[cold]
+fn ports_beyond(frame: &Frame<'_>, at: usize) -> Option<u64> {
+    let mut ports = [0; 4];
+    if frame.read(at, &mut ports) < ports.len() {
+        return None;
+    }
+    Some(u32::from_be_bytes(ports).into())
+}
+
+/// `beyond` gives the ports that begin behind the snapshot or reach beyond it, by their place in the frame.
+#[inline(always)]
+fn hash_with(snapshot: &[u8], key: &Key, beyond: &impl Fn(usize) -> Option<u64>) -> u64 {
+    ip(snapshot, key, beyond).unwrap_or_else(|| {
         let addresses = (u64_at(snapshot, 0).unwrap_or(0), u32_at(snapshot, 8).unwrap_or(0));
         key.more(key.hash(addresses.0), addresses.1)
     })
 }
 
-fn ip(snapshot: &[u8], key: &Key) -> Option<u64> {
+#[inline(always)]
+fn ip(snapshot: &[u8], key: &Key, beyond: &impl Fn(usize) -> Option<u64>) -> Option<u64> {
     let mut at = 12;
     let mut kind = u16_at(snapshot, at)?;
     for _ in 0..2 {
@@ -46,37 +73,43 @@ fn ip(snapshot: &[u8], key: &Key) -> Option<u64> {
         }
     }
     at += 2;
+    let beyond = |place| beyond(at + place);
     match kind {
-        IPV4 => ipv4(snapshot.get(at..)?, key),
-        IPV6 => ipv6(snapshot.get(at..)?, key),
+        IPV4 => ipv4(snapshot.get(at..)?, key, beyond),
+        IPV6 => ipv6(snapshot.get(at..)?, key, beyond),
         _ => None,
     }
 }
 
 /// RFC 791 §3.1.
-fn ipv4(packet: &[u8], key: &Key) -> Option<u64> {
+#[inline(always)]
+fn ipv4(packet: &[u8], key: &Key, beyond: impl Fn(usize) -> Option<u64>) -> Option<u64> {
     let addresses = key.hash(u64_at(packet, 12)?);
     let header_bytes = usize::from(packet[0] & 0xf) * 4;
     let more_fragments_or_offset = u16_at(packet, 6)? & 0x3fff;
     let ports = match more_fragments_or_offset == 0 && WITH_PORTS.contains(&packet[9]) {
-        true => u32_at(packet, header_bytes),
+        true => u32_at(packet, header_bytes).or_else(|| beyond(header_bytes)),
         false => None,
     };
     Some(ports.map_or(addresses, |ports| key.more(addresses, ports)))
 }
 
 /// RFC 8200 §3. Extension headers, the fragment's among them, are not stepped over.
-fn ipv6(packet: &[u8], key: &Key) -> Option<u64> {
+#[inline(always)]
+fn ipv6(packet: &[u8], key: &Key, beyond: impl Fn(usize) -> Option<u64>) -> Option<u64> {
     let mut hash = 0;
     for at in [8, 16, 24, 32] {
         hash = key.more(hash, u64_at(packet, at)?);
     }
-    let ports = WITH_PORTS.contains(&packet[6]).then(|| u32_at(packet, 40)).flatten();
+    let with_ports = WITH_PORTS.contains(&packet[6]);
+    let ports = with_ports.then(|| u32_at(packet, 40).or_else(|| beyond(40))).flatten();
     Some(ports.map_or(hash, |ports| key.more(hash, ports)))
 }
 
 #[cfg(test)]
 mod tests {
+    use frame::FrameBatch;
+
     use super::*;
 
     /// Addresses, tags, IPv4 with these ports.
@@ -132,6 +165,32 @@ mod tests {
         other_address[14 + 39] = 1;
         let hashes = [&frame, &other_port, &other_address].map(|frame| hash(frame, &key));
         assert!(hashes[0] != hashes[1] && hashes[0] != hashes[2] && hashes[1] != hashes[2]);
+    }
+
+    /// IPv6 behind two tags has its ports at 62 to 66, and IPv4 with all options behind one at 78 to 82.
+    #[test]
+    fn ports_behind_the_snapshot_tell_flows_apart() {
+        let key = Key::random();
+        let of = |frame: &[u8]| of_frame(&FrameBatch::of_frame(frame).unwrap().frame(0), &key);
+        let mut v6 = vec![2; 12];
+        v6.extend([0x88, 0xa8, 0, 5, 0x81, 0, 0, 6, 0x86, 0xdd]);
+        v6.resize(100, 0);
+        v6[22 + 6] = 17;
+        let mut v4 = udp(&[5], 0, [0, 0]);
+        v4.resize(100, 0);
+        v4[18] = 0x4f;
+        for (mut frame, ports) in [(v6, 62), (v4, 78)] {
+            let plain = of(&frame);
+            assert_eq!(plain, of(&frame));
+            for at in 0..4 {
+                frame[ports + at] = 1;
+                assert_ne!(of(&frame), plain, "byte {at} of the ports");
+                frame[ports + at] = 0;
+            }
+            frame[ports + 4] = 1;
+            assert_eq!(of(&frame), plain, "behind the ports");
+            (14..ports + 4).for_each(|len| _ = of(&frame[..len]));
+        }
     }
 
     #[test]

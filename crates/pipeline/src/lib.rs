@@ -11,7 +11,7 @@
 //! workers at once, for each queue of its port.
 //!
 //! What programs have in common: [`Admission`] says which frames may come from a port at all, [`RateLimit`] is a token
-//! bucket, [`flow::hash`] tells the flow of a frame.
+//! bucket, [`flow::of_frame`] tells the flow of a frame.
 //!
 //! # Where to change what
 //!

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use frame::{DropReason, FrameBatch};
+use frame::{DropReason, FrameBatch, HeadEdit};
 use virtio::net::MacAddress;
 
 use crate::{PortId, Refused};
@@ -31,6 +31,18 @@ pub trait Output {
 
     /// Gives the whole burst to a port at once. False, and nothing done, if the port has no queue running or several.
     fn send_all(&mut self, to: PortId) -> bool;
+
+    /// At least the first `bytes` of a frame, as far as it has them, up to [`frame::WINDOW_BYTES`]. What lies behind its
+    /// snapshot is read once, and is what the receivers get.
+    fn window(&mut self, frame: u16, bytes: usize) -> &[u8];
+
+    /// Edits frames for the calls of [`Output::send_edited`] that follow, until the next edit. Frames that cannot be edited
+    /// so are dropped. What is sent as it is, before or after, stays as it is.
+    fn edit(&mut self, frames: Range<u16>, edit: &HeadEdit<'_>);
+
+    /// Gives the frames of the last [`Output::edit`] to a port, edited. False, and nothing done, if the port has no queue
+    /// running. A port gets a burst's edited frames behind those that were sent as they are, in their order for each edit.
+    fn send_edited(&mut self, to: PortId) -> bool;
 
     /// Counts so many frames that go nowhere.
     fn drop(&mut self, reason: DropReason, frames: u64);

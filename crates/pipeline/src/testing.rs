@@ -3,7 +3,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use frame::{DropReason, FrameBatch, OwnMemory};
+use frame::{DropReason, FrameBatch, HeadEdit, OwnMemory};
 use virtio::net::{HeaderLayout, MacAddress, NetHeader};
 
 use crate::{Flooded, Output, PortId, Program};
@@ -37,6 +37,8 @@ pub fn burst(frames: &[(MacAddress, MacAddress, usize)]) -> FrameBatch {
 pub enum Said {
     Send(PortId, Range<u16>),
     All(PortId),
+    /// Where the edit is, bytes that go, bytes that come.
+    SendEdited(PortId, Range<u16>, (usize, usize, Vec<u8>)),
     Drop(DropReason, u64),
 }
 
@@ -46,6 +48,8 @@ pub struct Recorder {
     pub said: Vec<Said>,
     pub down: Vec<PortId>,
     pub several_queues: bool,
+    /// The frames of the last edit, and the edit.
+    pub edited: (Range<u16>, (usize, usize, Vec<u8>)),
 }
 
 impl Output for Recorder {
@@ -61,6 +65,23 @@ impl Output for Recorder {
         let up = !self.several_queues && !self.down.contains(&to);
         if up {
             self.said.push(Said::All(to));
+        }
+        up
+    }
+
+    fn window(&mut self, _frame: u16, _bytes: usize) -> &[u8] {
+        &[]
+    }
+
+    fn edit(&mut self, frames: Range<u16>, edit: &HeadEdit<'_>) {
+        self.edited = (frames, (edit.at, edit.removed, edit.inserted.to_vec()));
+    }
+
+    fn send_edited(&mut self, to: PortId) -> bool {
+        let up = !self.down.contains(&to);
+        if up {
+            let (frames, edit) = self.edited.clone();
+            self.said.push(Said::SendEdited(to, frames, edit));
         }
         up
     }

@@ -2,7 +2,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use frame::{DropReason, FrameBatch, QueueCounters};
+use frame::{DropReason, FrameBatch, HeadEdit, QueueCounters};
 use pipeline::{Key, Output, PortId, Program};
 
 use crate::tx_queues::{Sent, TxQueues};
@@ -25,18 +25,61 @@ struct ToSinks<'a> {
     batch: &'a FrameBatch,
     /// Of a burst that went to one port as a whole.
     sent: Option<Sent>,
+    /// What was handed over before the program had decided about all frames.
+    early: Sent,
+}
+
+impl ToSinks<'_> {
+    /// Frames of which more was looked at than their snapshots: what was looked at is what the port gets.
+    #[cold]
+    fn send_windows(&mut self, to: PortId, frames: Range<u16>) -> bool {
+        frames.fold(true, |taken, index| {
+            let frames = index..index + 1;
+            let one_taken = match self.tx_queues.edits.windows.is_extended(index.into()) {
+                true => {
+                    self.edit(frames, &HeadEdit::NONE);
+                    self.send_edited(to)
+                }
+                false => self.tx_queues.push(to, frames, self.batch, self.key),
+            };
+            taken && one_taken
+        })
+    }
 }
 
 impl Output for ToSinks<'_> {
     #[inline]
     fn send(&mut self, to: PortId, frames: Range<u16>) -> bool {
+        if self.tx_queues.edits.windows.any() {
+            return self.send_windows(to, frames);
+        }
         self.tx_queues.push(to, frames, self.batch, self.key)
     }
 
     #[inline]
     fn send_all(&mut self, to: PortId) -> bool {
+        if self.tx_queues.edits.windows.any() {
+            return false;
+        }
         self.sent = self.tx_queues.send_all(self.batch, to);
         self.sent.is_some()
+    }
+
+    fn window(&mut self, frame: u16, bytes: usize) -> &[u8] {
+        let at = usize::from(frame);
+        self.tx_queues.edits.windows.extend(at, self.batch.frame(at), bytes)
+    }
+
+    fn edit(&mut self, frames: Range<u16>, edit: &HeadEdit<'_>) {
+        if !self.tx_queues.edits.has_room(frames.start) {
+            self.early += self.tx_queues.flush(self.batch);
+        }
+        let counters = self.counters;
+        self.tx_queues.edits.edit(self.batch, frames, edit, |reason| counters.dropped(reason, 1));
+    }
+
+    fn send_edited(&mut self, to: PortId) -> bool {
+        self.tx_queues.push_edited(to, self.key)
     }
 
     fn drop(&mut self, reason: DropReason, frames: u64) {
@@ -49,13 +92,18 @@ impl Forwarder<'_> {
     #[inline]
     pub fn forward(self, batch: &FrameBatch) -> Outcome {
         let Forwarder { key, program, tx_queues, counters } = self;
-        let mut output = ToSinks { key, tx_queues, counters, batch, sent: None };
+        let mut output = ToSinks { key, tx_queues, counters, batch, sent: None, early: Sent::default() };
         let flooded = program.run(batch, &Instant::now, &mut output);
-        let ToSinks { tx_queues, sent, .. } = output;
-        let sent = sent.unwrap_or_else(|| tx_queues.flush(batch));
+        let ToSinks { tx_queues, sent, early, .. } = output;
+        let mut sent = sent.unwrap_or_else(|| tx_queues.flush(batch));
+        sent += early;
+        tx_queues.edits.windows.clear();
         if sent.gone > 0 {
             counters.dropped(DropReason::NotConnected, sent.gone);
         }
         Outcome { flooded: flooded.frames, flood_copies: flooded.copies, copies: sent.accepted }
     }
 }
+
+#[cfg(test)]
+mod tests;

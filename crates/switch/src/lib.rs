@@ -67,6 +67,7 @@ mod changes;
 mod context;
 mod control;
 mod copies;
+mod edits;
 mod error;
 mod forward;
 mod hand_over;

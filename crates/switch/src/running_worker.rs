@@ -117,8 +117,9 @@ impl RunningWorker {
         added.map_err(|error| ("adding the mailbox to epoll", error))?;
         // The first call makes room for events.
         let _ = poller.wait(Some(Duration::ZERO)).map(drop);
+        let tx_queues = TxQueues::new(MAX_PORTS, common.options.burst, Arc::clone(&counters));
         Ok(RunningWorker {
-            tx_queues: TxQueues::new(MAX_PORTS, common.options.burst, Arc::clone(&counters)),
+            tx_queues: tx_queues.map_err(|error| ("memory for edited frames", error))?,
             spin: SpinBudget::new(common.options.spin, has_cpu),
             common,
             programs,

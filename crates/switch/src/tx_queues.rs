@@ -1,11 +1,13 @@
 //! The sinks that one worker uses, by the port they lead to.
 use std::collections::BTreeSet;
-use std::ops::Range;
+use std::io;
+use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
-use frame::{FrameBatch, QueueError, Sink};
+use frame::{Frame, FrameBatch, QueueError, Sink};
 use pipeline::{Key, flow};
 
+use crate::edits::{Edits, SLOTS};
 use crate::heartbeat::Heartbeat;
 use crate::shared_queue::SharedQueue;
 use crate::worker_counters::WorkerCounters;
@@ -17,6 +19,8 @@ struct TxQueue {
     /// This worker's alone, or shared with others where there are more of them than sinks.
     queue: Arc<SharedQueue<dyn Sink>>,
     which: Vec<u16>,
+    /// Those that go there with another head, by their place in [`Edits`].
+    edited: [Vec<u16>; SLOTS],
 }
 
 /// What came of a burst; `None` if the sink is gone, or another worker does not give it back.
@@ -42,6 +46,12 @@ fn accept(
     Some(result)
 }
 
+/// Which of so many queues a frame takes: all of one flow take the same.
+#[inline(always)]
+fn queue_of(frame: &Frame<'_>, queues: usize, key: &Key) -> usize {
+    ((u128::from(flow::of_frame(frame, key)) * queues as u128) >> 64) as usize
+}
+
 /// What became of a burst at its receivers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
@@ -51,12 +61,23 @@ pub(crate) struct Sent {
     pub gone: u64,
 }
 
+impl AddAssign for Sent {
+    #[inline(always)]
+    fn add_assign(&mut self, more: Sent) {
+        self.accepted += more.accepted;
+        self.gone += more.gone;
+    }
+}
+
 /// All sinks of one worker.
 pub(crate) struct TxQueues {
     /// By port.
     ports: Vec<Vec<TxQueue>>,
     /// Queues that have frames of the burst at hand.
     touched: Vec<(u16, u16)>,
+    /// Queues that have edited frames, and the place of these in `edits`.
+    touched_edited: Vec<(u16, u16, u16)>,
+    pub edits: Edits,
     /// 0, 1, 2, ...
     all: Vec<u16>,
     burst: usize,
@@ -67,15 +88,20 @@ pub(crate) struct TxQueues {
 
 impl TxQueues {
     /// For ports `0 .. ports` and bursts of this many frames, in the hands of the worker with these counters.
-    pub fn new(ports: usize, burst: usize, counters: Arc<WorkerCounters>) -> Self {
-        TxQueues {
+    ///
+    /// # Errors
+    /// The memory for edited frames cannot be made or mapped.
+    pub fn new(ports: usize, burst: usize, counters: Arc<WorkerCounters>) -> io::Result<Self> {
+        Ok(TxQueues {
+            edits: Edits::new(burst)?,
+            touched_edited: Vec::new(),
             ports: (0..ports).map(|_| Vec::new()).collect(),
             touched: Vec::new(),
             all: (0..=u16::MAX).take(burst).collect(),
             burst,
             stopped: Vec::new(),
             counters,
-        }
+        })
     }
 
     /// Adds sinks that are not there yet.
@@ -84,7 +110,8 @@ impl TxQueues {
         for (id, queue) in sinks {
             let which = Vec::with_capacity(self.burst);
             if let Some(tx_queues) = self.ports.get_mut(usize::from(id.port.0)) {
-                tx_queues.push(TxQueue { id, queue, which });
+                let edited = std::array::from_fn(|_| Vec::with_capacity(self.burst));
+                tx_queues.push(TxQueue { id, queue, which, edited });
                 ports.insert(usize::from(id.port.0));
             }
         }
@@ -92,7 +119,9 @@ impl TxQueues {
             // The same flow takes the same pair whatever the order in which they were attached.
             self.ports[port].sort_by_key(|tx_queue| tx_queue.id.pair);
         }
-        self.touched.reserve(self.ports.iter().map(Vec::len).sum());
+        let queues = self.ports.iter().map(Vec::len).sum();
+        self.touched.reserve(queues);
+        self.touched_edited.reserve(queues * SLOTS);
     }
 
     pub fn remove(&mut self, id: QueueId) {
@@ -117,12 +146,30 @@ impl TxQueues {
             1 => push(tx_queues, 0, frames),
             n => {
                 for index in frames {
-                    let hash = flow::hash(batch.frame(index.into()).snapshot(), key);
-                    push(tx_queues, ((u128::from(hash) * n as u128) >> 64) as usize, index..index + 1);
+                    let at = queue_of(&batch.frame(index.into()), n, key);
+                    push(tx_queues, at, index..index + 1);
                 }
             }
         }
         true
+    }
+
+    /// As [`TxQueues::push`], for the frames of the last edit.
+    pub fn push_edited(&mut self, to: PortId, key: &Key) -> bool {
+        let tx_queues = &mut self.ports[usize::from(to.0)];
+        let (slot, which) = self.edits.last();
+        let batch = self.edits.batch(slot);
+        let queues = tx_queues.len();
+        for index in which {
+            let at = if queues > 1 { queue_of(&batch.frame((*index).into()), queues, key) } else { 0 };
+            let Some(tx_queue) = tx_queues.get_mut(at) else { return false };
+            let edited = &mut tx_queue.edited[slot];
+            if edited.is_empty() {
+                self.touched_edited.push((to.0, at as u16, slot as u16));
+            }
+            edited.push(*index);
+        }
+        queues > 0
     }
 
     /// Hands over what was pushed: one call for each sink, in the order in which the frames came.
@@ -142,7 +189,32 @@ impl TxQueues {
             }
             tx_queue.which.clear();
         }
+        if !self.touched_edited.is_empty() {
+            sent += self.flush_edited();
+        }
+        self.edits.clear();
         self.take_out_stopped();
+        sent
+    }
+
+    #[inline(never)] // the code for frames that go as they are is not to be longer for it
+    fn flush_edited(&mut self) -> Sent {
+        let mut sent = Sent::default();
+        for (port, at, slot) in self.touched_edited.drain(..) {
+            let tx_queue = &mut self.ports[usize::from(port)][usize::from(at)];
+            let (batch, which) = (self.edits.batch(slot.into()), &mut tx_queue.edited[usize::from(slot)]);
+            let frames = which.len() as u64;
+            let result = accept(&tx_queue.queue, tx_queue.id, &self.counters.heartbeat, batch, which);
+            which.clear();
+            match result {
+                Some(Ok(())) => sent.accepted += frames,
+                Some(Err(why)) => {
+                    sent.accepted += frames;
+                    self.stopped.push((tx_queue.id, why));
+                }
+                None => sent.gone += frames,
+            }
+        }
         sent
     }
 

@@ -8,6 +8,8 @@ use memory::{
 use proptest::prelude::*;
 use virtio::net::{Accepts, HeaderLayout, NetHeader, checksum};
 
+mod edited;
+
 use super::{GsoOutput, Scratch, write_plain};
 use crate::cache_policy::{Stores, Temporal};
 

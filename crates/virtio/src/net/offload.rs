@@ -154,6 +154,43 @@ impl Offload {
         Ok(Offload { checksum, verified: header.flags & NetHeader::F_DATA_VALID != 0, segmentation })
     }
 
+    /// The same work, left to be done to a frame in which `removed` bytes at `at` gave way to `inserted` others, and which
+    /// has `frame_bytes` now. What lies behind the change, and the end of what was changed, moves with it. `None` if the
+    /// checksum has no place in the changed frame.
+    #[inline(always)]
+    pub fn edited(&self, at: usize, removed: usize, inserted: usize, frame_bytes: usize) -> Option<Self> {
+        match *self == Self::NONE {
+            true => Some(Self::NONE),
+            false => self.edited_some(at, removed, inserted, frame_bytes),
+        }
+    }
+
+    fn edited_some(&self, at: usize, removed: usize, inserted: usize, frame_bytes: usize) -> Option<Self> {
+        let moved = |place: usize| match place < at {
+            true => Some(place),
+            false => (place + inserted).checked_sub(removed).filter(|place| *place >= at),
+        };
+        let checksum = match self.checksum {
+            None => None,
+            Some(PartialChecksum { start, offset }) => {
+                let (start, offset) = (usize::from(start), usize::from(offset));
+                let (start, field) = (moved(start)?, moved(start + offset)?);
+                if start < ETHERNET_BYTES.into() || field < start || field + 2 > frame_bytes {
+                    return None;
+                }
+                Some(PartialChecksum {
+                    start: start.try_into().ok()?,
+                    offset: (field - start).try_into().ok()?,
+                })
+            }
+        };
+        let hint = |segmentation: Segmentation| {
+            let bytes = moved(segmentation.header_bytes_hint.into()).and_then(|bytes| bytes.try_into().ok());
+            Segmentation { header_bytes_hint: bytes.unwrap_or(0), ..segmentation }
+        };
+        Some(Offload { checksum, segmentation: self.segmentation.map(hint), ..*self })
+    }
+
     /// The header that says the same to a receiver that accepts it; `num_buffers` is 1.
     #[inline(always)]
     pub fn header(&self) -> NetHeader {

@@ -1,0 +1,91 @@
+//! The frames of the burst at hand that go out with another head, or of which more was read than their snapshots.
+use std::io;
+use std::ops::Range;
+
+use frame::{DropReason, EditedFrames, FrameBatch, HeadEdit, Windows};
+
+/// Different edits of one frame until what was decided so far is handed over, which makes room for others.
+pub(crate) const SLOTS: usize = 3;
+
+/// One worker's.
+pub(crate) struct Edits {
+    pub windows: Windows,
+    slots: [EditedFrames; SLOTS],
+    any: bool,
+    /// The slot of the last edit, and its frames.
+    slot: usize,
+    which: Vec<u16>,
+}
+
+impl Edits {
+    /// For bursts of this many frames.
+    ///
+    /// # Errors
+    /// The memory for heads cannot be made or mapped.
+    pub fn new(burst: usize) -> io::Result<Self> {
+        let slot = || EditedFrames::new(burst);
+        Ok(Edits {
+            windows: Windows::new(burst),
+            slots: [slot()?, slot()?, slot()?],
+            any: false,
+            slot: 0,
+            which: Vec::with_capacity(burst),
+        })
+    }
+
+    /// The first slot without frames from the one at `start` on.
+    fn free(&self, start: u16) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.batch().len() <= start.into())
+    }
+
+    /// Whether frames from the one at `start` on can be edited once more.
+    pub fn has_room(&self, start: u16) -> bool {
+        self.free(start).is_some()
+    }
+
+    /// Edits frames; `refused` is told of each that cannot be.
+    pub fn edit(
+        &mut self,
+        burst: &FrameBatch,
+        frames: Range<u16>,
+        edit: &HeadEdit<'_>,
+        mut refused: impl FnMut(DropReason),
+    ) {
+        self.which.clear();
+        let Some(slot) = self.free(frames.start) else { return };
+        (self.slot, self.any) = (slot, true);
+        for index in frames {
+            let at = usize::from(index);
+            let window = self.windows.window(at, burst.frame(at));
+            match self.slots[slot].push(burst, at, window, edit) {
+                Ok(()) => self.which.push(index),
+                Err(reason) => refused(reason),
+            }
+        }
+    }
+
+    /// The slot of the last edit, and the frames that it made.
+    pub fn last(&self) -> (usize, &[u16]) {
+        (self.slot, &self.which)
+    }
+
+    /// The edited frames of a slot.
+    pub fn batch(&self, slot: usize) -> &FrameBatch {
+        self.slots[slot].batch()
+    }
+
+    /// What was edited was handed over.
+    #[inline(always)]
+    pub fn clear(&mut self) {
+        if self.any {
+            self.clear_some();
+        }
+    }
+
+    #[cold]
+    fn clear_some(&mut self) {
+        self.any = false;
+        self.which.clear();
+        self.slots.iter_mut().for_each(EditedFrames::clear);
+    }
+}
