@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::switch_process::guest::{Guest, InFlight, plain};
 use crate::switch_process::load::Load;
-use crate::switch_process::{SOON, Sockets, SwitchProcess, connect, description, wait_for};
+use crate::switch_process::{SOON, Sockets, SwitchProcess, connect, description, drops, wait_for};
 use peers::Pages;
 use peers::guest::{Port, Settings as GuestSettings};
 use peers::pages::Grown;
@@ -41,6 +41,9 @@ struct Ends {
     load: Load,
     in_flight: [InFlight; 2],
     sockets: Sockets,
+    /// Frames that lay in DPDK's ring at a restart and were taken out of it before the receiver was back: the switch
+    /// drops and counts them.
+    without_receiver: u64,
 }
 
 impl Ends {
@@ -76,7 +79,8 @@ impl Ends {
         self.load.take();
         let since = Instant::now();
         self.switch = SwitchProcess::start(&self.arguments);
-        // Then who sends: what is sent to a port without a driver is dropped.
+        // The receiver first: what comes for a port without a driver is dropped.
+        self.load.receiver.reconnect(&self.path("b"), &self.in_flight[1], true);
         wait_for("DPDK's driver", || {
             let snapshot = self.switch.snapshot();
             ["p0", "p1"]
@@ -84,10 +88,11 @@ impl Ends {
                 .all(|port| description(&snapshot, port).contains("2 queues run"))
                 .then_some(())
         });
-        self.load.receiver.reconnect(&self.path("b"), &self.in_flight[1], true);
         self.load.sender.reconnect(&self.path("a"), &self.in_flight[0], true);
         self.flow(Duration::ZERO, "after a restart");
-        since.elapsed()
+        let blackout = since.elapsed();
+        self.without_receiver += drops(&self.switch.snapshot(), "p1", "receiver not connected");
+        blackout
     }
 
     /// Another process takes over.
@@ -132,7 +137,14 @@ fn testpmd_behind(packed: bool) {
     let guest = |name: &str| Guest::running_with_in_flight(&sockets.path(name), plain());
     let ((sender, of_sender), (receiver, of_receiver)) = (guest("a"), guest("b"));
     let in_flight = [of_sender, of_receiver];
-    let mut ends = Ends { arguments, switch, load: Load::new(sender, receiver), in_flight, sockets };
+    let mut ends = Ends {
+        arguments,
+        switch,
+        load: Load::new(sender, receiver),
+        in_flight,
+        sockets,
+        without_receiver: 0,
+    };
     ends.flow(LOAD, "at the start");
     ends.taken_over();
     ends.settle();
@@ -157,7 +169,11 @@ fn testpmd_behind(packed: bool) {
         on_the_way.len(),
     );
     if !packed {
-        assert!(lost.is_empty(), "completed and not received: {lost:?}");
+        let dropped = ends.without_receiver;
+        assert!(
+            lost.len() as u64 <= dropped,
+            "completed, not received, and {dropped} counted as dropped: {lost:?}"
+        );
     }
     assert!(doubled.is_empty(), "received more often than once: {doubled:?}");
     // virtio-user empties packed rings when it connects again: what lay in them is gone, and it says so.
