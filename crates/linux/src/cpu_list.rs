@@ -108,7 +108,10 @@ impl WrittenCpus {
         };
         match self.regions.iter().any(open) {
             true => Err(BadCpuList::NoMachine(self.text.clone())),
-            false => self.on(MOST - 1).map_err(BadCpuList::without_machine),
+            false => {
+                let largest = self.regions.iter().map(|region| region.last.on(0)).max().unwrap_or(0);
+                self.on(largest.min(MOST - 1)).map_err(BadCpuList::without_machine)
+            }
         }
     }
 }
