@@ -8,5 +8,6 @@ mod packages;
 mod setup;
 mod setup_in_roots;
 mod threat_model;
+mod troubleshooting;
 mod wording;
 mod workflows;
