@@ -1,4 +1,5 @@
 # make compare   what virtualization costs on this machine: table and page, in about four minutes
+#                (TAUTLINE=FILE: with a program that is there, without Rust; ARGS=...: more options)
 # make test      what each change must pass; installs what it needs
 # make test-long all that takes longer (STEPS="soak dist": some of it), with a record in bench-results/long/
 # make prove     shows that the comparison can be trusted on this machine
@@ -10,10 +11,17 @@
 SHELL := /bin/sh
 CARGO ?= cargo
 
-.PHONY: compare test test-long fast setup lint release prove
+.PHONY: compare setup-run test test-long fast setup lint release prove
 
+ifeq ($(origin TAUTLINE),command line)
+compare: setup-run
+else
 compare: setup release
-	$(TAUTLINE) compare --quick --output compare.json --html compare.html
+endif
+	$(TAUTLINE) compare --quick --output compare.json --html compare.html $(ARGS)
+
+setup-run:
+	@scripts/setup.sh run
 
 setup:
 	@scripts/setup.sh compare

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what is missing for `make compare` (default), `make dist` (argument: dist) or `make test` (argument:
-# test; both others included).
+# test; both others included). Argument run: what `compare` itself needs, without what builds it.
 # Idempotent, and quick when nothing is missing. It prints what it will install before it does so. On a terminal
 # it asks before it uses sudo; as root, or without a terminal, it goes on by itself. Without root, or on a
 # distribution without apt, it prints exactly what to install. It never touches the host's boot: the guest's kernel
@@ -175,8 +175,10 @@ has_driver() { # has_driver FOLDER MODULE: the newest kernel has modules, and th
 }
 look() { # finds out what is missing; once more at the end, whether each step made what it was to make
     packages=
-    need cc gcc
-    [ -e /usr/include/stdlib.h ] || packages="$packages libc6-dev"
+    if [ "$purpose" != run ]; then
+        need cc gcc
+        [ -e /usr/include/stdlib.h ] || packages="$packages libc6-dev"
+    fi
     if [ "$purpose" != dist ]; then
         need "$qemu" "$qemu_package"
         need crun crun
@@ -190,7 +192,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         need nsenter util-linux
     fi
     foreign_rust=
-    if [ "$purpose" != compare ]; then
+    if [ "$purpose" = dist ] || [ "$purpose" = test ]; then
         need dpkg-deb dpkg
         need readelf binutils
         need "$foreign-linux-gnu-gcc" "gcc-$(echo "$foreign" | tr _ -)-linux-gnu"
@@ -246,10 +248,10 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         [ -z "$mlr$flavor$crate_tools" ] || has_venv || packages="$packages python3-venv"
     fi
     rust=
-    rust_is_recent || rust=missing
+    [ "$purpose" = run ] || rust_is_recent || rust=missing
     kernel= cards= generic= realtime=
     case $purpose in
-    compare)
+    compare | run)
         has_kernel "$cache" || kernel=missing
         look_for_cards
         ;;

@@ -7,7 +7,7 @@ use textwrap::{Options, WordSplitter};
 use super::audit::{Audit, Finding};
 use super::cpu_list::CpuList;
 use super::plan::Plan;
-use super::rules::{Change, State};
+use super::rules::{Change, State, Takes};
 
 /// Below this width lines would hold a word or two.
 const NARROWEST: usize = 40;
@@ -54,6 +54,13 @@ impl Audit {
             }
             text.push('\n');
         }
+        self.answer(&mut text, width);
+        text
+    }
+
+    /// The last lines: how many rules hold, the names of those that do not by what a change of them takes, and the
+    /// command to go on with.
+    fn answer(&self, text: &mut String, width: usize) {
         let count = |state| self.count(state);
         let _ = writeln!(
             text,
@@ -63,7 +70,17 @@ impl Audit {
             count(State::Unknown),
             count(State::NotApplicable)
         );
-        text
+        let failing = |finding: &&Finding| finding.state == State::Fail;
+        for takes in [Takes::RunTime, Takes::ModuleReload, Takes::Reboot, Takes::Firmware, Takes::Nothing] {
+            let of = self.findings.iter().filter(failing).filter(|finding| finding.takes == takes);
+            let names: Vec<&str> = of.map(|finding| finding.rule.as_str()).collect();
+            if !names.is_empty() {
+                paragraph(text, &format!("  {}: ", takes.words()), &names.join(", "), width);
+            }
+        }
+        if count(State::Fail) > 0 {
+            let _ = writeln!(text, "'tautline host plan' lists what to write for each; it changes nothing.");
+        }
     }
 
     fn one(&self, text: &mut String, finding: &Finding, symbol: char, width: usize) {

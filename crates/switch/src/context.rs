@@ -133,7 +133,9 @@ impl Attachments {
                 Side::ToGuest => self.change_sink(*id, |sink| copies::copied(sink, copy)),
             }
             .or_else(|why| match why {
-                Unclaimed::Held => Err(io::Error::other("a worker keeps a queue: see `ctl rings`")),
+                Unclaimed::Held => Err(io::Error::other(
+                    "a worker does not release a queue; 'tautline ctl SOCKET rings' names it; remove the port and add it again",
+                )),
                 Unclaimed::Lost => Ok(()),
             })
         });

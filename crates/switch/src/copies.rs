@@ -70,7 +70,9 @@ impl Observer {
             // The receiver is gone: the copies fill their ring, which is dropped with the observer.
             Ok(()) | Err(TrySendError::Disconnected(_)) => {}
             Err(TrySendError::Full(_)) => {
-                return Err(io::Error::other("whoever looks does not take up those before"));
+                return Err(io::Error::other(
+                    "the capture or mirror has not taken up the copies of earlier queues; end it, and start it again",
+                ));
             }
         }
         Ok(Copy { id: self.id, sink, ended: Arc::clone(&self.ended) })

@@ -5,6 +5,7 @@ use std::time::Duration;
 use port::PortError;
 
 use crate::MAX_PORTS;
+use crate::panicked::WHERE;
 
 /// Why a switch cannot be put together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +61,9 @@ pub enum RunError {
         error: PortError,
     },
     /// A port's control side panicked as the switch started or ended, or was the last one.
-    #[error("port '{name}' panicked: {message}; this is a mistake of Tautline, please report it")]
+    #[error(
+        "running port '{name}': its control code panicked: {message}; {WHERE}; start the switch without this port"
+    )]
     PortPanicked {
         /// The port.
         name: String,
@@ -68,7 +71,9 @@ pub enum RunError {
         message: String,
     },
     /// A worker panicked.
-    #[error("worker {worker} panicked: {message}; this is a mistake of Tautline, please report it")]
+    #[error(
+        "running worker {worker}: it panicked outside of any queue: {message}; {WHERE}; start the switch again"
+    )]
     WorkerPanicked {
         /// The worker.
         worker: usize,

@@ -1,4 +1,5 @@
 //! What people are told of a worker whose thread was given up.
+use crate::panicked::WHERE;
 use crate::worker_event::{Cause, Replaced};
 use crate::{PortId, QueueId};
 
@@ -38,8 +39,8 @@ pub(crate) fn describe<'a>(replaced: &Replaced, name: impl Fn(PortId) -> &'a str
                 }
             }
         }
-        Cause::Panic(message) => format!(
-            "worker {worker} panicked in {place}: {message}; this is a mistake of Tautline, please report it{either}"
-        ),
+        Cause::Panic(message) => {
+            format!("worker {worker} panicked in {place}: {message}; {WHERE}{either}")
+        }
     }
 }

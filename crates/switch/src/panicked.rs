@@ -3,10 +3,14 @@ use port::PortError;
 
 use crate::RunError;
 
+/// Where a panic is found.
+pub(crate) const WHERE: &str = "standard error names the line, which is a mistake of Tautline";
+
 /// The port is gone.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "panicked: {0}; this is a mistake of Tautline, please report it; the port is ended, all others go on"
+    "its control code panicked: {0}; {WHERE}; the port is ended, all others go on; \
+     'tautline ctl SOCKET remove' and 'add' start it anew"
 )]
 pub(crate) struct Panicked(pub String);
 
@@ -21,8 +25,8 @@ impl From<Panicked> for PortError {
     fn from(Panicked(message): Panicked) -> Self {
         PortError::new(
             "starting it",
-            format!("panicked: {message}"),
-            "this is a mistake of Tautline, please report it",
+            format!("its control code panicked: {message}"),
+            format!("{WHERE}; the switch goes on without this port"),
         )
     }
 }

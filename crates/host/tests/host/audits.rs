@@ -500,5 +500,13 @@ fn an_audit_reads_back_from_its_json_and_prints() {
         for finding in &audit.findings {
             assert!(text.contains(&finding.rule), "{name}: {}", finding.rule);
         }
+        // The last lines answer: what fails, by what a change of it takes, and how to go on.
+        let (_, answer) = text.rsplit_once(" not applicable\n").unwrap();
+        let failing = audit.findings.iter().filter(|finding| finding.state == State::Fail);
+        for finding in failing.clone() {
+            assert!(answer.contains(finding.takes.words()), "{name}: {answer}");
+            assert!(answer.contains(&finding.rule), "{name}: {} is not in {answer}", finding.rule);
+        }
+        assert_eq!(answer.contains("tautline host plan"), failing.count() > 0, "{name}: {answer}");
     }
 }

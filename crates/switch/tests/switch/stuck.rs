@@ -329,7 +329,7 @@ fn a_port_that_panics_takes_no_other_along() {
     send(&mut faulty.0, &frame(BROADCAST, station(3), 1));
     let mut scene =
         Scene { bench, hands: hands.into_iter().flatten().collect(), faulty: vec![], stopped, go_on };
-    let said = "panicked: out of order; this is a mistake of Tautline";
+    let said = "its control code panicked: out of order; standard error names the line, which is a mistake of Tautline";
     let over = |scene: &Scene| scene.has_logged("c: ", said);
     check("a port panics", scene.bystanders((0, 1), |_| (), over));
     let gone = &scene.bench.snapshot().ports[2];
@@ -344,7 +344,11 @@ fn a_port_that_panics_takes_no_other_along() {
         view.add_port("c", Box::new(port), PortOptions::default()).unwrap();
         refused
     });
-    assert_eq!(refused, "starting it: panicked: at once; this is a mistake of Tautline, please report it");
+    assert_eq!(
+        refused,
+        "starting it: its control code panicked: at once; standard error names the line, which is a mistake of \
+         Tautline; the switch goes on without this port"
+    );
     let twice = |scene: &Scene| scene.logged().iter().filter(|line| line.contains(said)).count() == 2;
     check("one that was added panics", scene.bystanders((0, 1), |_| (), twice));
     scene.bench.stop();

@@ -200,7 +200,8 @@ fn a_port_that_panics_ends_the_switch_if_it_is_the_only_one() {
     let error = Bench::run(switch).ended().result.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "port 'c' panicked: out of order; this is a mistake of Tautline, please report it"
+        "running port 'c': its control code panicked: out of order; standard error names the line, which is a mistake of \
+         Tautline; start the switch without this port"
     );
 }
 

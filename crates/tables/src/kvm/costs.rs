@@ -5,11 +5,31 @@ use std::fmt::Write;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use kvm::costs::{self, Cost, Costs};
 use report::html::figures::{self, Figures};
+use report::units;
 
 const HEADER: [&str; 8] = ["ns", "p50", "p99", "max", "ticks", "n", "vmexit", "ARM study"];
 const LEGEND: &str = "ticks: the median in ticks of the TSC. vmexit: the test of kvm-unit-tests that times the same. \
     ARM study: the closest row of \"ARM Virtualization: Performance and Architectural Implications\". Each row includes \
     its two time stamps, the first row.";
+
+/// What the last lines answer, from rows of the table.
+const ANSWERS: &[(&str, &[(&str, &str)])] = &[
+    (
+        "an exit",
+        &[
+            ("handled in the kernel", "cpuid"),
+            ("by an ioeventfd", "port-write-ioeventfd"),
+            ("in user space", "port-write-user"),
+        ],
+    ),
+    (
+        "an interrupt to a guest",
+        &[("that runs", "inject-irqfd-spinning"), ("that is halted", "inject-irqfd-halted")],
+    ),
+    ("an IPI to a virtual CPU", &[("that runs", "ipi-spinning"), ("that is halted", "ipi-halted")]),
+    ("a timer of a guest", &[("that runs", "timer-spinning"), ("that is halted", "timer-halted")]),
+    ("the first store to a page", &[("of 4 KiB", "page-fault-4k"), ("of 2 MiB", "page-fault-2m")]),
+];
 
 /// One self-contained page.
 pub fn page(costs: &Costs) -> String {
@@ -35,7 +55,38 @@ pub fn text(costs: &Costs, width: usize) -> String {
     let _ = writeln!(text, "\n{table}");
     failures(costs).for_each(|failure| _ = writeln!(text, "{failure}"));
     let _ = writeln!(text, "{LEGEND}");
+    answer(costs).iter().for_each(|line| _ = writeln!(text, "{line}"));
     text
+}
+
+/// The last lines: medians that answer what people ask first, each against the first of its line.
+fn answer(costs: &Costs) -> Vec<String> {
+    let median = |id: &str| {
+        let row = costs.rows.iter().find(|row| row.id == id)?;
+        Some(row.latency.as_ref()?.quantile_ns(0.5)).filter(|ns| *ns > 0)
+    };
+    let line = |(what, rows): &(&str, &[(&str, &str)])| {
+        let mut shown = rows.iter().filter_map(|(words, id)| Some((words, median(id)?)));
+        let (words, base) = shown.next()?;
+        let first = format!("{words} {}", units::nanos(base));
+        let others = shown.map(|(words, ns)| {
+            format!("{words} {} ({})", units::nanos(ns), units::factor(ns as f64 / base as f64))
+        });
+        let figures: Vec<String> = std::iter::once(first).chain(others).collect();
+        Some(format!("  {what}: {}", figures.join(", ")))
+    };
+    let lines: Vec<String> = ANSWERS.iter().filter_map(line).collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    let mark = if costs.emulated { "; the CPU is emulated" } else { "" };
+    let absent = costs.rows.iter().filter(|row| row.latency.is_none()).count();
+    let gaps = if absent > 0 {
+        format!("; {absent} of {} rows not measured", costs.rows.len())
+    } else {
+        String::new()
+    };
+    std::iter::once(format!("\nIn short, medians{mark}{gaps}")).chain(lines).collect()
 }
 
 /// The page.
@@ -139,5 +190,48 @@ mod tests {
             assert!(text.contains(shown) && page.contains(shown), "{shown} in {text} and {page}");
         }
         assert!(page.contains("kvm-svm &lt;nested&gt;"));
+    }
+
+    #[test]
+    fn the_last_lines_answer_in_medians_and_factors() {
+        let cost = |id: &str, ns: Option<u64>| {
+            let row = costs::ROWS.iter().find(|row| row.id == id).unwrap();
+            let refused = || Failure::new("asking", "the kernel refused", "boot another");
+            Cost::new(row, ns.map(|ns| vec![ns]).ok_or_else(refused), 1_000_000)
+        };
+        let mut costs = Costs {
+            schema: SCHEMA.into(),
+            tautline: String::new(),
+            started: String::new(),
+            host: HostFacts::gather(),
+            accelerator: "kvm-vmx".into(),
+            emulated: false,
+            settings: Vec::new(),
+            tsc_khz: 1_000_000,
+            alignment: None,
+            rows: vec![
+                cost("cpuid", Some(1000)),
+                cost("port-write-user", Some(4000)),
+                cost("ipi-spinning", None),
+                cost("ipi-halted", Some(9000)),
+            ],
+        };
+        assert_eq!(
+            answer(&costs),
+            [
+                "\nIn short, medians; 1 of 4 rows not measured",
+                "  an exit: handled in the kernel 1.00 µs, in user space 4.00 µs (×4.00)",
+                "  an IPI to a virtual CPU: that is halted 9.00 µs",
+            ]
+        );
+        assert!(text(&costs, 120).ends_with("that is halted 9.00 µs\n"));
+        costs.emulated = true;
+        assert!(answer(&costs)[0].contains("the CPU is emulated"));
+        // Every row that is named is one that is measured.
+        for (_, id) in ANSWERS.iter().flat_map(|(_, rows)| rows.iter()) {
+            assert!(costs::ROWS.iter().any(|row| row.id == *id), "{id}");
+        }
+        costs.rows.clear();
+        assert!(answer(&costs).is_empty());
     }
 }

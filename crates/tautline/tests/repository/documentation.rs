@@ -16,6 +16,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
@@ -31,10 +32,11 @@ fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// README.md, the other documents beside it, and all of docs/, with their texts.
+/// README.md, the other documents beside it, all of docs/, and where archives are kept, with their texts.
 fn pages() -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     files(&root().join("docs"), "md", &mut found);
+    files(&root().join("bench-results/shared"), "md", &mut found);
     let beside = fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().path());
     found.extend(beside.filter(|path| path.extension().is_some_and(|of| of == "md")));
     found.sort();
@@ -166,7 +168,10 @@ fn run(text: &str) -> Result<(), String> {
         .iter()
         .map(|socket| format!("until [ -S {socket} ] || ! kill -0 $!; do sleep 0.05; done\n"))
         .collect();
-    let script = format!("{text}\nif [ -n \"$(jobs -pr)\" ]; then\n{wait}kill $(jobs -pr)\nwait $!\nfi\n");
+    // A block that fails ends what it started too: as long as that holds the output open, its end is not seen.
+    let trap = "trap 'kill $(jobs -pr) 2>/dev/null || true' EXIT";
+    let script =
+        format!("{trap}\n{text}\nif [ -n \"$(jobs -pr)\" ]; then\n{wait}kill $(jobs -pr)\nwait $!\nfi\n");
     let output = Command::new("timeout")
         .args(["--kill-after", "5", "240", "bash", "-e", "-c", &script])
         .current_dir(folder.path())
@@ -178,6 +183,15 @@ fn run(text: &str) -> Result<(), String> {
     let printed =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     if output.status.success() { Ok(()) } else { Err(format!("{}\n{printed}", output.status)) }
+}
+
+#[test]
+fn a_block_that_fails_ends_what_it_started() {
+    let start = Instant::now();
+    let failed = run("sleep 60 &\nfalse\n").unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(30), "{failed}");
+    run("sleep 60 &\nfalse || true\n").unwrap_err();
+    run("sleep 0 &\nwait $!\n").unwrap();
 }
 
 /// What a marker asks for, done.

@@ -7,6 +7,8 @@ mod oldest_rust;
 mod packages;
 mod setup;
 mod setup_in_roots;
+mod site;
 mod threat_model;
+mod troubleshooting;
 mod wording;
 mod workflows;

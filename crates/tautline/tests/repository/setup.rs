@@ -77,8 +77,12 @@ impl Machine {
 
     /// What it printed, and its exit code. On a terminal `answer` is typed; otherwise there is none.
     fn set_up(&self, answer: Option<&str>) -> (String, Option<i32>) {
+        self.set_up_for("", answer)
+    }
+
+    fn set_up_for(&self, purpose: &str, answer: Option<&str>) -> (String, Option<i32>) {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/setup.sh");
-        let script = format!("{} 2>&1", script.to_str().unwrap());
+        let script = format!("{} {purpose} 2>&1", script.to_str().unwrap());
         let mut command = match answer {
             // Runs a command on a terminal of its own.
             Some(_) => Command::new(found("script")),
@@ -189,6 +193,32 @@ fn without_sudo_or_apt_it_prints_what_to_install() {
         assert!(!text.contains("RAN") && !text.contains(QUESTION), "{text}");
         assert_eq!(code, Some(1), "{text}");
     }
+}
+
+/// `make compare TAUTLINE=FILE`: nothing is built, so neither a compiler nor Rust is asked for.
+#[test]
+fn a_program_that_is_there_needs_no_rust() {
+    let machine = Machine::new(0).without("rustc");
+    let (text, code) = machine.set_up_for("run", None);
+    assert_in_order(&text, &["to be installed:", "crun", "RAN apt-get install"]);
+    assert!(!text.contains("gcc") && !text.contains("Rust"), "{text}");
+    assert_eq!(code, Some(0), "{text}");
+    let (text, code) = machine.set_up(None);
+    assert!(text.contains("Rust 1.91 or later"), "{text}");
+    assert_eq!(code, Some(1), "{text}");
+
+    // The line of the build is run all the same (`+`): it builds with `:`.
+    let makefile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Makefile");
+    let make = |arguments: &[&str]| {
+        let mut command = Command::new("make");
+        command.args(["-n", "CARGO=:", "-f"]).arg(&makefile).arg("compare").args(arguments);
+        let output = command.current_dir(makefile.parent().unwrap()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let own = make(&["TAUTLINE=./tautline", "ARGS=--only os"]);
+    assert_in_order(&own, &["setup.sh run", "./tautline compare --quick", "--only os"]);
+    assert!(!own.contains("build"), "{own}");
+    assert!(make(&[]).contains(": build --release"), "{}", make(&[]));
 }
 
 #[test]
