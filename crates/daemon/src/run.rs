@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use port::PortError;
 use switch::{Options, SetupError, Switch, TableOptions, WorkerOptions};
 
-use crate::companion::Companion;
+use crate::companion::{Companion, Ending};
 use crate::configured::{self, Configured};
 use crate::control_socket::{ControlSocket, KnownPorts};
 use crate::error::{Error, Invalid};
@@ -45,11 +45,11 @@ impl Service {
     }
 }
 
-/// Runs a switch until a signal, or a process that takes over, ends it; the companion, if any, beside it.
+/// Runs a switch until a signal, or a process that takes over, ends it; the companions beside it.
 ///
 /// # Errors
 /// The settings are wrong, the system refused something at the start, or the switch could not go on.
-pub fn run(service: &Service, companion: Option<Companion>) -> Result<(), Error> {
+pub fn run(service: &Service, companions: Vec<Companion>) -> Result<(), Error> {
     // Every setting is parsed before anything on the host is changed.
     let settings = &service.settings;
     let take_over = service.take_over.clone();
@@ -93,9 +93,10 @@ pub fn run(service: &Service, companion: Option<Companion>) -> Result<(), Error>
     if let Some(missing) = sandbox::prepare() {
         operator.log_line(&missing);
     }
-    let companion = companion.map(|companion| companion.start(operator.logger())).transpose();
-    let _ending =
-        companion.map_err(Error::system("starting a thread", "raise the limit of threads (ulimit -u)"))?;
+    let started = companions.into_iter().map(|companion| companion.start(operator.logger()));
+    let _endings: Vec<Ending> = started
+        .collect::<Result<_, _>>()
+        .map_err(Error::system("starting a thread", "raise the limit of threads (ulimit -u)"))?;
     let ended = switch.run(&mut operator);
     let shown = operator.finish(&ended.snapshot);
     ended.result?;

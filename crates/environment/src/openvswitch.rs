@@ -205,6 +205,13 @@ impl Instance {
         command
     }
 
+    /// `ovs-appctl` with these words, for the process that the pidfile of ovs-vswitchd names.
+    pub fn appctl_of_pidfile(&self, words: &[&str]) -> Command {
+        let mut command = self.command(&self.programs.appctl);
+        command.args(words);
+        command
+    }
+
     /// `ovs-ofctl` with these words.
     pub fn ofctl(&self, words: &[&str]) -> Command {
         let mut command = self.command(&self.programs.ofctl);

@@ -11,9 +11,11 @@
 //!
 //! - To take another type of interface or another column: `wanted.rs`.
 //! - To write another column back: `columns.rs`; what the switch says of a port: `observed.rs`.
+//! - To answer another command of `ovs-appctl`: `appctl/commands.rs`.
 //! - To change how the database and the switch are reached: `runner.rs`.
 #![forbid(unsafe_code)]
 
+pub mod appctl;
 mod columns;
 mod numbers;
 mod observed;

@@ -52,6 +52,7 @@ mod tests {
     fn ports(asked: &[(&str, Option<u16>)]) -> Vec<Interface> {
         let port = |(name, asked): &(&str, Option<u16>)| Interface {
             name: (*name).to_owned(),
+            kind: String::new(),
             row: ovsdb::Uuid::default(),
             asked: *asked,
             place: Place::Port,

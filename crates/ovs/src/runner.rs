@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use control::{Client, ClientError, PortDescription, Request};
 use ovsdb::{Cache, Event, Follow, Limits, Session, SessionError, TransactionId};
 
-use crate::{LOCK, Numbers, Observed, report, wanted};
+use crate::appctl::{Served, ServedPort, SharedBridge};
+use crate::{Interface, LOCK, Numbers, Observed, Wanted, report, wanted};
 
 /// Whose ports they are, for the switch.
 const OWNER: &str = "the database of Open vSwitch";
@@ -42,6 +44,8 @@ pub struct Settings {
     pub control: PathBuf,
     /// Where sockets are made.
     pub folder: PathBuf,
+    /// Where the bridge is noted for `ovs-appctl`.
+    pub bridge: SharedBridge,
 }
 
 /// Why a connection ended. A new one is made.
@@ -221,6 +225,7 @@ impl State<'_> {
         let wanted = wanted(connection.session.cache(), &self.settings.folder);
         let failed = self.change(&wanted.ports)?;
         self.numbers.give(&wanted.interfaces);
+        *self.settings.bridge.lock().unwrap_or_else(PoisonError::into_inner) = self.served(&wanted);
         // Not with each change of the database: what is written is such a change, and counters always differ.
         if self.looks_are_old() {
             let answer = Client::connect(&self.settings.control)?.ask(Request::Ports)?;
@@ -231,6 +236,18 @@ impl State<'_> {
             connection.sent = Some(connection.session.transact(transaction));
         }
         Ok(())
+    }
+
+    /// The bridge as `ovs-appctl` shows it.
+    fn served(&self, wanted: &Wanted) -> Served {
+        let port = |interface: &Interface| {
+            let number = self.numbers.of(&interface.name)?;
+            let (name, kind) = (interface.name.clone(), interface.kind.clone());
+            Some(ServedPort { number, name, kind })
+        };
+        let mut ports: Vec<ServedPort> = wanted.interfaces.iter().filter_map(port).collect();
+        ports.sort_unstable_by_key(|port| port.number);
+        Served { bridge: wanted.bridge.clone(), ports }
     }
 
     /// Whether the ports' counters have to be asked for.

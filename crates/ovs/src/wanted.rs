@@ -12,6 +12,8 @@ use ovsdb::{Cache, Datum, Row, Uuid};
 pub struct Wanted {
     /// The row of the switch itself and the number of its configuration; `None` while the database has none.
     pub root: Option<(Uuid, i64)>,
+    /// The bridge that the switch is.
+    pub bridge: Option<String>,
     /// The ports, by name.
     pub ports: BTreeMap<String, PortDescription>,
     /// Every interface that a bridge has.
@@ -25,6 +27,8 @@ pub struct Interface {
     pub row: Uuid,
     /// Its name.
     pub name: String,
+    /// Its type, as the database has it.
+    pub kind: String,
     /// The number that it asks for (`ofport_request`).
     pub asked: Option<u16>,
     /// What becomes of it.
@@ -61,6 +65,7 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
     // The switch is one network: the first bridge by name that it can serve is that network.
     let served =
         bridges.iter().find(|row| text(row, "datapath_type") == "netdev").map(|row| text(row, "name"));
+    wanted.bridge = served.map(str::to_owned);
     for bridge in bridges {
         let name = text(bridge, "name");
         let refused = match served {
@@ -82,8 +87,8 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
                 // A switch that was started again gives the number that the one before it gave.
                 let asked = integer(interface, "ofport_request").or_else(|| integer(interface, "ofport"));
                 let asked = asked.and_then(|number| number.try_into().ok());
-                let name = text(interface, "name").to_owned();
-                wanted.interfaces.push(Interface { row, name, asked, place });
+                let [name, kind] = ["name", "type"].map(|column| text(interface, column).to_owned());
+                wanted.interfaces.push(Interface { row, name, kind, asked, place });
             }
         }
     }

@@ -73,4 +73,12 @@ impl OvsDatabase {
     pub fn vsctl(&self, words: &[&str]) -> Result<String, Error> {
         run(&mut self.instance.vsctl(words))
     }
+
+    /// Runs `ovs-appctl` with these words. It finds the switch by the pidfile beside the database's socket.
+    ///
+    /// # Errors
+    /// `ovs-appctl` cannot be started, fails, or does not end within 60 s.
+    pub fn appctl(&self, words: &[&str]) -> Result<String, Error> {
+        run(&mut self.instance.appctl_of_pidfile(words))
+    }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use control::PortDescription;
 use daemon::settings::no_such_port;
 use daemon::{Companion, CounterFile, Counters, Error, Invalid, Service, Settings};
+use ovs::appctl::{Room, SharedBridge, Socket, SocketError};
 
 use crate::cli;
 use crate::cpu_list;
@@ -26,8 +27,12 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
         take_over: arguments.take_over.clone(),
         counters: Counters { print_json: sink.is_json_printed(), file },
     };
-    let companion = arguments.ovsdb.as_deref().map(|database| follower(database, &service)).transpose()?;
-    match daemon::run(&service, companion) {
+    let place = arguments.ovsdb.as_deref().map(|database| Place::of(database, &service)).transpose()?;
+    // Both files are removed once the switch has ended.
+    let socket =
+        place.as_ref().map(|place| Socket::open(&place.settings.folder, service.take_over.is_some()));
+    let companions = place.map_or_else(Vec::new, |place| place.companions(&service, socket.as_ref()));
+    match daemon::run(&service, companions) {
         Ok(()) => Ok(Done::Whole),
         Err(Error::Invalid(Invalid(why))) => Err(Usage(why).into()),
         Err(Error::Interrupted(interrupted)) => Err(interrupted.into()),
@@ -35,21 +40,51 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     }
 }
 
-/// What follows a database of Open vSwitch beside the switch.
-fn follower(database: &str, service: &Service) -> Result<Companion, Usage> {
-    let wrong = |why: &str| Usage(format!("--ovsdb {database}: {why}"));
-    let path = database.strip_prefix("unix:").filter(|path| path.starts_with('/'));
-    let path = path.ok_or_else(|| wrong("write unix:PATH, as in unix:/var/run/openvswitch/db.sock"))?;
-    let control = [&service.control, &service.settings.control, &service.take_over];
-    let control: Option<&PathBuf> = control.into_iter().flatten().next();
-    let control = control.ok_or_else(|| wrong("give --control too: the ports are added by that socket"))?;
-    let settings = ovs::Settings {
-        database: path.into(),
-        control: control.clone(),
-        folder: Path::new(path).parent().unwrap_or(Path::new("/")).to_owned(),
-    };
-    let work = move |log: &dyn Fn(&str), goes_on: &dyn Fn() -> bool| ovs::run(&settings, log, goes_on);
-    Ok(Companion { name: "ovsdb".to_owned(), work: Box::new(work) })
+/// The place of ovs-vswitchd beside a database.
+struct Place {
+    settings: ovs::Settings,
+}
+
+impl Place {
+    /// From the value of `--ovsdb`.
+    fn of(database: &str, service: &Service) -> Result<Self, Usage> {
+        let wrong = |why: &str| Usage(format!("--ovsdb {database}: {why}"));
+        let path = database.strip_prefix("unix:").filter(|path| path.starts_with('/'));
+        let path = path.ok_or_else(|| wrong("write unix:PATH, as in unix:/var/run/openvswitch/db.sock"))?;
+        let control = [&service.control, &service.settings.control, &service.take_over];
+        let control: Option<&PathBuf> = control.into_iter().flatten().next();
+        let control =
+            control.ok_or_else(|| wrong("give --control too: the ports are added by that socket"))?;
+        let settings = ovs::Settings {
+            database: path.into(),
+            control: control.clone(),
+            folder: Path::new(path).parent().unwrap_or(Path::new("/")).to_owned(),
+            bridge: SharedBridge::default(),
+        };
+        Ok(Place { settings })
+    }
+
+    /// What follows the database, and what answers `ovs-appctl`, beside the switch.
+    fn companions(self, service: &Service, socket: Option<&Result<Socket, SocketError>>) -> Vec<Companion> {
+        let Place { settings } = self;
+        let addresses = service.settings.mac_table_size;
+        let room = Room::new(settings.control.clone(), SharedBridge::clone(&settings.bridge), addresses);
+        let listener = socket.map(|socket| match socket {
+            Ok(socket) => socket.listener().map_err(|error| format!("answering ovs-appctl: {error}")),
+            Err(error) => Err(error.to_string()),
+        });
+        let appctl = move |log: &dyn Fn(&str), goes_on: &dyn Fn() -> bool| match listener {
+            Some(Ok(listener)) => ovs::appctl::answer(&listener, room, goes_on),
+            Some(Err(why)) => log(&why),
+            None => {}
+        };
+        let follower =
+            move |log: &dyn Fn(&str), goes_on: &dyn Fn() -> bool| ovs::run(&settings, log, goes_on);
+        vec![
+            Companion { name: "ovsdb".to_owned(), work: Box::new(follower) },
+            Companion { name: "ovs-appctl".to_owned(), work: Box::new(appctl) },
+        ]
+    }
 }
 
 /// What the flags say.

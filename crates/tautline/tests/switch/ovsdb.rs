@@ -1,7 +1,9 @@
 //! `ovs-vsctl` and a real `ovsdb-server` drive the switch, in the place of ovs-vswitchd.
+mod appctl;
 mod first;
 mod hostile;
 mod many;
+mod page;
 mod restarts;
 
 use std::path::{Path, PathBuf};
@@ -45,6 +47,12 @@ impl Scene {
     #[track_caller]
     fn vsctl(&self, words: &str) -> String {
         self.database.vsctl(&words.split(' ').collect::<Vec<_>>()).unwrap()
+    }
+
+    /// Runs `ovs-appctl` with these words.
+    #[track_caller]
+    fn appctl(&self, words: &str) -> String {
+        self.database.appctl(&words.split(' ').collect::<Vec<_>>()).unwrap()
     }
 
     /// Adds a port on whose socket the switch listens. Returns the socket.

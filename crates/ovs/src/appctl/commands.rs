@@ -1,0 +1,117 @@
+//! The commands by name, as ovs-vswitchd(8) has them.
+
+use std::fmt::Write as _;
+use std::ops::RangeInclusive;
+
+use super::{Room, coverage, datapath};
+
+/// What a command does with its arguments.
+type Answer = fn(&mut Room, &[&str]) -> Result<String, String>;
+
+struct Command {
+    name: &'static str,
+    /// Its arguments as `list-commands` shows them.
+    usage: &'static str,
+    /// How many arguments it takes.
+    arguments: RangeInclusive<usize>,
+    answer: Answer,
+}
+
+const fn command(
+    name: &'static str,
+    usage: &'static str,
+    arguments: RangeInclusive<usize>,
+    answer: Answer,
+) -> Command {
+    Command { name, usage, arguments, answer }
+}
+
+/// By name.
+const COMMANDS: [Command; 17] = [
+    command("bond/list", "", 0..=0, |_, _| Ok("bond\ttype\trecircID\tmembers\n".to_owned())),
+    command("bond/show", "[port]", 0..=1, bond),
+    command("coverage/read-counter", "COUNTER", 1..=1, coverage::counter),
+    command("coverage/show", "", 0..=0, coverage::show),
+    command("dpctl/dump-dps", "", 0..=0, |_, _| Ok(format!("{}\n", datapath::NAME))),
+    command("dpctl/show", "[-s] [dp...]", 0..=8, datapath::show),
+    command("dpif/dump-dps", "", 0..=0, |_, _| Ok(format!("{}\n", datapath::NAME))),
+    command("dpif/show", "", 0..=0, datapath::bridges),
+    command("exit", "[--cleanup]", 0..=1, exit),
+    command("fdb/stats-show", "bridge", 1..=1, datapath::table),
+    command("list-commands", "", 0..=0, |_, _| Ok(list())),
+    command("memory/show", "", 0..=0, memory),
+    command("ofproto/list", "", 0..=0, |room, _| {
+        Ok(room.bridge().bridge.map_or_else(String::new, |name| name + "\n"))
+    }),
+    command("version", "", 0..=0, |_, _| {
+        Ok(concat!("ovs-vswitchd (Tautline) ", env!("CARGO_PKG_VERSION"), "\n").to_owned())
+    }),
+    command("vlog/list", "", 0..=0, |_, _| Ok(levels())),
+    // The switch logs to its standard error, which its service manager keeps.
+    command("vlog/reopen", "", 0..=0, |_, _| Ok(String::new())),
+    command("vlog/set", "{spec | PATTERN:destination:pattern}", 0..=8, set_level),
+];
+
+/// Carries out a command.
+///
+/// # Errors
+/// There is no such command, it has too few or too many arguments, or it fails; in words for its user.
+pub fn carry_out(room: &mut Room, name: &str, arguments: &[&str]) -> Result<String, String> {
+    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
+        let shown: String = name.chars().take(64).filter(|letter| !letter.is_control()).collect();
+        return Err(format!(
+            "\"{shown}\" is not a valid command of this switch (list-commands shows which are)\n"
+        ));
+    };
+    let (least, most) = (command.arguments.start(), command.arguments.end());
+    if arguments.len() < *least {
+        return Err(format!("\"{name}\" command requires at least {least} arguments\n"));
+    }
+    if arguments.len() > *most {
+        return Err(format!("\"{name}\" command takes at most {most} arguments\n"));
+    }
+    (command.answer)(room, arguments)
+}
+
+fn list() -> String {
+    let mut said = "The available commands are:\n".to_owned();
+    for Command { name, usage, .. } in &COMMANDS {
+        let _ = writeln!(said, "  {name:<23} {usage}");
+    }
+    said
+}
+
+fn bond(_: &mut Room, arguments: &[&str]) -> Result<String, String> {
+    arguments.first().map_or(Ok(String::new()), |_| Err("no such bond\n".to_owned()))
+}
+
+fn exit(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
+    if arguments.iter().any(|word| *word != "--cleanup") {
+        return Err("exit takes nothing but --cleanup\n".to_owned());
+    }
+    room.ends = true;
+    Ok(String::new())
+}
+
+/// Pairs of a name and a count.
+fn memory(room: &mut Room, _: &[&str]) -> Result<String, String> {
+    let counters = room.counters()?;
+    let count = |table: &serde_json::Value| table.as_array().map_or(0, Vec::len);
+    let addresses = counters["table"]["addresses"].as_u64().unwrap_or(0);
+    let (ports, workers) = (count(&counters["ports"]), count(&counters["workers"]));
+    Ok(format!("mac-entries:{addresses} ports:{ports} workers:{workers}\n"))
+}
+
+/// The table of ovs-vswitchd's modules has one: this program.
+fn levels() -> String {
+    let row =
+        |cells: [&str; 4]| format!("{:<15} {:>8} {:>10} {:>10}\n", cells[0], cells[1], cells[2], cells[3]);
+    row(["", "console", "syslog", "file"])
+        + &row(["", "-------", "------", "------"])
+        + &row(["tautline", "INFO", "OFF", "OFF"])
+}
+
+fn set_level(_: &mut Room, _: &[&str]) -> Result<String, String> {
+    Err("the switch logs at one level, to its standard error: filter where that is kept (journalctl -p)\n"
+        .to_owned())
+}

@@ -1,0 +1,138 @@
+//! How often things happened: `coverage/show`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::Room;
+
+/// Between two samples.
+const PERIOD: Duration = Duration::from_secs(5);
+/// Samples in a minute.
+const MINUTE: usize = 12;
+/// Samples in an hour, and as many are kept.
+const HOUR: usize = 720;
+
+type Totals = BTreeMap<String, u64>;
+
+/// Totals of the last hour, the newest first.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    samples: VecDeque<Totals>,
+    taken: Option<Instant>,
+}
+
+impl Coverage {
+    /// Events a second over the last so many samples, at the newest.
+    fn rate(&self, name: &str, samples: usize) -> f64 {
+        let at =
+            |place: usize| self.samples.get(place).and_then(|totals| totals.get(name)).copied().unwrap_or(0);
+        at(0).saturating_sub(at(samples)) as f64 / (PERIOD.as_secs() * samples as u64) as f64
+    }
+}
+
+impl Room {
+    /// Takes a sample every five seconds.
+    pub fn sample(&mut self, now: Instant) {
+        if self.coverage.taken.is_some_and(|taken| now.duration_since(taken) < PERIOD) {
+            return;
+        }
+        self.coverage.taken = Some(now);
+        // Without an answer there is no sample; the next comes in five seconds.
+        if let Ok(counters) = self.counters() {
+            self.coverage.samples.push_front(totals(&counters));
+            self.coverage.samples.truncate(HOUR + 1);
+        }
+    }
+}
+
+/// By the names of ovs-vswitchd where it counts the same.
+fn totals(counters: &Value) -> Totals {
+    let mut totals = Totals::new();
+    let mut add = |name: &str, count: &Value| {
+        *totals.entry(name.to_owned()).or_default() += count.as_u64().unwrap_or(0);
+    };
+    for queue in list(counters, "ports").flat_map(|port| list(port, "queues")) {
+        let is_from_guest = queue["from_guest"] == true;
+        add(if is_from_guest { "netdev_received" } else { "netdev_sent" }, &queue["frames"]);
+        for (reason, frames) in queue["drops"].as_object().into_iter().flatten() {
+            add(&format!("drop_{}", reason.replace(' ', "_")), frames);
+        }
+    }
+    for (name, count) in [
+        ("mac_learning_learned", "learned"),
+        ("mac_learning_expired", "expired"),
+        ("mac_learning_evicted", "evicted"),
+        ("mac_learning_moved", "moved"),
+    ] {
+        add(name, &counters["table"][count]);
+    }
+    for worker in list(counters, "workers") {
+        add("worker_sleep", &worker["sleeps"]);
+        add("worker_wake", &worker["wakes"]);
+        add("flooded_frames", &worker["flooded"]);
+    }
+    totals
+}
+
+fn list<'a>(of: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    of[name].as_array().into_iter().flatten()
+}
+
+/// The command: a line for each event that has happened.
+pub fn show(room: &mut Room, _: &[&str]) -> Result<String, String> {
+    let totals = totals(&room.counters()?);
+    let mut said = "Event coverage, avg rate over last: 5 seconds, last minute, last hour:\n".to_owned();
+    let never = totals.values().filter(|total| **total == 0).count();
+    for (name, total) in totals.into_iter().filter(|(_, total)| *total > 0) {
+        let rate = |samples| room.coverage.rate(&name, samples);
+        let _ = writeln!(
+            said,
+            "{name:<24} {:>5.1}/sec {:>9.3}/sec {:>13.4}/sec   total: {total}",
+            rate(1),
+            rate(MINUTE),
+            rate(HOUR)
+        );
+    }
+    let _ = writeln!(said, "{never} events never hit");
+    Ok(said)
+}
+
+/// The command: one total.
+pub fn counter(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
+    let totals = totals(&room.counters()?);
+    let total = arguments.first().and_then(|name| totals.get(*name));
+    total
+        .map(|total| format!("{total}\n"))
+        .ok_or_else(|| "no such counter: coverage/show has their names\n".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn totals_are_those_of_all_queues_and_rates_of_their_time() {
+        let counters = |frames: u64| {
+            json!({"ports": [
+                {"queues": [{"from_guest": true, "frames": frames, "drops": {"too long": 2}},
+                            {"from_guest": false, "frames": 1}]},
+                {"queues": [{"from_guest": true, "frames": frames}]}, {}],
+                "table": {"learned": 3}, "workers": [{"sleeps": 4}, {"sleeps": 5}]})
+        };
+        let newest = totals(&counters(60));
+        let of = |name: &str| newest[name];
+        assert_eq!([of("netdev_received"), of("netdev_sent"), of("drop_too_long")], [120, 1, 2]);
+        assert_eq!([of("mac_learning_learned"), of("worker_sleep"), of("flooded_frames")], [3, 9, 0]);
+        let samples = [60, 50, 30].map(|frames| totals(&counters(frames)));
+        let coverage = Coverage { samples: samples.into(), taken: None };
+        assert_eq!(coverage.rate("netdev_received", 1), 4.0);
+        // Before the first sample nothing had happened.
+        assert_eq!(coverage.rate("netdev_received", MINUTE), 2.0);
+        assert_eq!(coverage.rate("drop_too_long", 1), 0.0);
+    }
+}

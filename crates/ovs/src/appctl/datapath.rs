@@ -1,0 +1,121 @@
+//! What a datapath of Open vSwitch says of itself: `dpctl/show`, `dpif/show`, `fdb/stats-show`.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::{Room, Served};
+use crate::Observed;
+
+/// The datapath's name, as that of Open vSwitch in user space.
+pub const NAME: &str = "netdev@ovs-netdev";
+/// OpenFlow's number of the port that is the bridge itself (`OFPP_LOCAL`).
+const LOCAL: u16 = 0xfffe;
+
+/// Frames to an address that was known, and those that were flooded.
+fn lookups(counters: &Value) -> (u64, u64) {
+    let sum = |name: &str| -> u64 {
+        let workers = counters["workers"].as_array().into_iter().flatten();
+        workers.filter_map(|worker| worker[name].as_u64()).sum()
+    };
+    let missed = sum("flooded");
+    (sum("frames").saturating_sub(missed), missed)
+}
+
+/// `dpctl/show`: ports, with `-s` their counters.
+pub fn show(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
+    let counters = room.counters()?;
+    let Served { bridge, ports } = room.bridge();
+    let with_counters = arguments.contains(&"-s") || arguments.contains(&"--statistics");
+    if let Some(other) =
+        arguments.iter().find(|word| !word.starts_with('-') && ![NAME, "ovs-netdev"].contains(word))
+    {
+        let shown: String = other.chars().take(64).filter(|letter| !letter.is_control()).collect();
+        return Err(format!("{shown}: the switch has one datapath, {NAME}\n"));
+    }
+    let (hit, missed) = lookups(&counters);
+    let mut said = format!("{NAME}:\n  lookups: hit:{hit} missed:{missed} lost:0\n  flows: 0\n");
+    if let Some(bridge) = bridge {
+        let _ = writeln!(said, "  port {LOCAL}: {bridge} (internal)");
+    }
+    let observed = Observed::all(&counters);
+    for port in ports {
+        let _ = writeln!(said, "  port {}: {} ({})", port.number, port.name, port.kind);
+        if with_counters {
+            let statistics = observed.get(&port.name).map(|port| &port.statistics);
+            let of = |name: &str| statistics.and_then(|all| all.get(name)).copied().unwrap_or(0);
+            let [received, sent] = ["rx", "tx"]
+                .map(|way| ["packets", "dropped", "bytes"].map(|what| of(&format!("{way}_{what}"))));
+            let _ = write!(
+                said,
+                "    RX packets:{} errors:? dropped:{} overruns:? frame:?\n    \
+                 TX packets:{} errors:? dropped:{} aborted:? carrier:?\n    collisions:?\n    \
+                 RX bytes:{}{}  TX bytes:{}{}\n",
+                received[0],
+                received[1],
+                sent[0],
+                sent[1],
+                received[2],
+                in_units(received[2]),
+                sent[2],
+                in_units(sent[2])
+            );
+        }
+    }
+    Ok(said)
+}
+
+/// The count once more for people, from a kibibyte on.
+fn in_units(bytes: u64) -> String {
+    let unit =
+        [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)].into_iter().find(|(_, bits)| bytes >> bits > 0);
+    unit.map_or_else(String::new, |(unit, bits)| {
+        format!(" ({:.1} {unit})", bytes as f64 / (1_u64 << bits) as f64)
+    })
+}
+
+/// `dpif/show`: bridges and their ports by both numbers.
+pub fn bridges(room: &mut Room, _: &[&str]) -> Result<String, String> {
+    let (hit, missed) = lookups(&room.counters()?);
+    let mut said = format!("{NAME}: hit:{hit} missed:{missed}\n");
+    let Served { bridge, ports } = room.bridge();
+    let Some(bridge) = bridge else { return Ok(said) };
+    let _ = writeln!(said, "  {bridge}:\n    {bridge} {LOCAL}/{LOCAL}: (internal)");
+    for port in ports {
+        let _ = writeln!(said, "    {} {number}/{number}: ({})", port.name, port.kind, number = port.number);
+    }
+    Ok(said)
+}
+
+/// `fdb/stats-show`: the table of addresses.
+pub fn table(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
+    let bridge = room.bridge().bridge;
+    let bridge = bridge.filter(|bridge| arguments == [bridge.as_str()]).ok_or("no such bridge\n")?;
+    let table = &room.counters()?["table"];
+    let of = |name: &str| table[name].as_u64().unwrap_or(0);
+    Ok(format!(
+        "Statistics for bridge \"{bridge}\":\n  \
+         Current/maximum MAC entries in the table: {}/{}\n  \
+         Current static MAC entries in the table : 0\n  \
+         Total number of learned MAC entries     : {}\n  \
+         Total number of expired MAC entries     : {}\n  \
+         Total number of evicted MAC entries     : {}\n  \
+         Total number of port moved MAC entries  : {}\n",
+        of("addresses"),
+        room.addresses,
+        of("learned"),
+        of("expired"),
+        of("evicted"),
+        of("moved")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_a_unit_from_a_kibibyte_on() {
+        assert_eq!([0, 1023, 1024, 3 << 20].map(in_units), ["", "", " (1.0 KiB)", " (3.0 MiB)"]);
+    }
+}

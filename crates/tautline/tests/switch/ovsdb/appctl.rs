@@ -1,0 +1,164 @@
+//! `ovs-appctl` asks the switch, and clients that ask badly.
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::{BRIDGE, Scene, start};
+use crate::switch_process::{Sockets, SwitchProcess, dropped, wait_for};
+
+impl Scene {
+    fn folder(&self) -> PathBuf {
+        self.database.socket().parent().unwrap().to_owned()
+    }
+
+    /// The socket to which the pidfile leads.
+    fn unixctl(&self) -> PathBuf {
+        let process = std::fs::read_to_string(self.folder().join("ovs-vswitchd.pid")).unwrap();
+        self.folder().join(format!("ovs-vswitchd.{}.ctl", process.trim()))
+    }
+
+    /// What `ovs-appctl` prints when it fails.
+    fn refused(&self, words: &str) -> String {
+        self.database.appctl(&words.split(' ').collect::<Vec<_>>()).unwrap_err().to_string()
+    }
+}
+
+#[test]
+fn ovs_appctl_shows_ports_counters_and_events() {
+    let scene = Scene::new();
+    let mut ends = scene.add_ends();
+    ends.exchange(2000.0, Duration::from_millis(200));
+    let hellos = ends.hellos();
+    assert_eq!(ends.account(|| dropped(&scene.switch.snapshot()) - hellos), 0);
+    assert!(scene.appctl("version").starts_with("ovs-vswitchd (Tautline) "));
+    let commands = scene.appctl("list-commands");
+    for name in ["exit", "dpctl/show", "coverage/show", "vlog/reopen"] {
+        assert!(commands.contains(&format!("  {name:<23} ")), "{commands}");
+    }
+    let wanted = format!(
+        "netdev@ovs-netdev:\n  lookups: hit:{} missed:0 lost:0\n  flows: 0\n  port 65534: {BRIDGE} (internal)\n  \
+         port 1: one (dpdkvhostuser)\n  port 2: two (dpdkvhostuserclient)\n",
+        ends.sent().iter().sum::<u64>() + hellos
+    );
+    assert_eq!(scene.appctl("dpctl/show"), wanted);
+    let counted = scene.appctl("dpctl/show -s netdev@ovs-netdev");
+    let from_one = ends.sent()[0] + hellos / 2;
+    assert!(
+        counted.contains(&format!("port 1: one (dpdkvhostuser)\n    RX packets:{from_one} ")),
+        "{counted}"
+    );
+    let bridges = scene.appctl("dpif/show");
+    assert!(
+        bridges.contains(&format!("  {BRIDGE}:\n    {BRIDGE} 65534/65534: (internal)\n    one 1/1: ")),
+        "{bridges}"
+    );
+    assert_eq!(scene.appctl("ofproto/list"), format!("{BRIDGE}\n"));
+    let table = scene.appctl(&format!("fdb/stats-show {BRIDGE}"));
+    assert!(table.contains("Current/maximum MAC entries in the table: 2/4096\n"), "{table}");
+    let received = scene.appctl("coverage/read-counter netdev_received");
+    let events = scene.appctl("coverage/show");
+    assert!(
+        events.contains(&format!("  total: {received}")) && events.contains("mac_learning_learned "),
+        "{events}"
+    );
+    assert_eq!(scene.appctl("memory/show"), "mac-entries:2 ports:2 workers:1\n");
+    assert_eq!(scene.appctl("vlog/reopen"), "");
+    for (words, said) in [
+        ("fdb/stats-show other", "no such bridge"),
+        ("coverage/read-counter x", "no such counter"),
+        ("fdb/stats-show", "requires at least 1 arguments"),
+        ("version 1", "takes at most 0 arguments"),
+        ("ofproto/trace br0 ip", "not a valid command"),
+        ("vlog/set dbg", "journalctl"),
+    ] {
+        let error = scene.refused(words);
+        assert!(error.contains(said), "{words}: {error}");
+    }
+    scene.switch.end();
+}
+
+/// Clients that say nothing, the beginning of something, or what is no request; and one that takes no answer.
+#[test]
+fn clients_that_ask_badly_hold_up_no_other() {
+    let scene = Scene::new();
+    scene.add_server("one");
+    let path = scene.unixctl();
+    let connect = || UnixStream::connect(&path).unwrap();
+    let silent: Vec<UnixStream> = (0..64).map(|_| connect()).collect();
+    assert!(scene.appctl("version").contains("Tautline"));
+    for bytes in [
+        "{\"id\":1,\"method\":\"ver",
+        "[]",
+        "\0\u{1}",
+        "{\"id\":null,\"result\":1}",
+        "{\"id\":[[[[[[[[[1",
+        "{} {}",
+    ] {
+        let mut client = connect();
+        client.write_all(bytes.as_bytes()).unwrap();
+        assert!(scene.appctl("version").contains("Tautline"), "{bytes}");
+    }
+    // Arguments that are no strings are refused, and the next request of the client is answered.
+    let mut client = connect();
+    client.write_all(b"{\"id\":1,\"method\":\"version\",\"params\":[1]}{\"id\":2,\"method\":\"version\",\"params\":[]}").unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut said = String::new();
+    while !said.contains("\"id\":2") {
+        let mut bytes = [0; 512];
+        let count = client.read(&mut bytes).unwrap();
+        assert!(count > 0, "{said}");
+        said += std::str::from_utf8(&bytes[..count]).unwrap();
+    }
+    assert!(said.contains("are strings") && said.contains("Tautline"), "{said}");
+    // A request longer than any, and requests whose answers are not taken.
+    let mut long = connect();
+    let _ = long.write_all("{\"id\":1,\"method\":\"".as_bytes());
+    long.set_write_timeout(Some(Duration::from_secs(10))).unwrap();
+    let chunk = [b'x'; 4096];
+    assert!((0..64).any(|_| long.write_all(&chunk).is_err()), "256 KiB of one request were taken");
+    let mut deaf = connect();
+    deaf.set_nonblocking(true).unwrap();
+    let request = "{\"id\":1,\"method\":\"list-commands\",\"params\":[]}".repeat(100);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while deaf.write(request.as_bytes()).is_ok() {
+        assert!(Instant::now() < deadline, "requests are taken without end");
+    }
+    assert!(scene.appctl("version").contains("Tautline"));
+    drop((silent, deaf, long));
+    scene.switch.end();
+}
+
+/// `exit` ends the switch in order, with nothing left; what a killed switch has left is replaced.
+#[test]
+fn exit_leaves_nothing_and_what_a_kill_leaves_is_replaced() {
+    let mut scene = Scene::new();
+    scene.add_server("one");
+    let own = |scene: &Scene| -> Vec<String> {
+        let entries = std::fs::read_dir(scene.folder()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.starts_with("ovs-vswitchd.")).collect();
+        names.sort_unstable();
+        names
+    };
+    let names = |process: u32| [format!("ovs-vswitchd.{process}.ctl"), "ovs-vswitchd.pid".to_owned()];
+    assert_eq!(own(&scene), names(scene.switch.id()));
+    // A second switch leaves the first its files.
+    let second = start(&scene.database, &Sockets::new());
+    wait_for("what is in the way", || {
+        second.logged().iter().any(|line| line.contains("is held by process")).then_some(())
+    });
+    second.end();
+    assert_eq!(own(&scene), names(scene.switch.id()));
+
+    let idle = std::mem::replace(&mut scene.switch, SwitchProcess::begin(&["--help".to_owned()]));
+    let left = names(idle.id());
+    idle.kill();
+    assert_eq!(own(&scene), left);
+    scene.switch = start(&scene.database, &scene.sockets);
+    assert_eq!(own(&scene), names(scene.switch.id()));
+    assert!(scene.appctl("version").contains("Tautline"));
+    assert_eq!(scene.appctl("exit --cleanup"), "");
+    scene.switch.ended();
+    assert!(scene.database.socket().exists());
+}
