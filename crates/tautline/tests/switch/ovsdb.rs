@@ -3,6 +3,7 @@ mod first;
 mod hostile;
 mod many;
 mod restarts;
+mod vlans;
 
 use std::path::{Path, PathBuf};
 
