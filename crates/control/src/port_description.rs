@@ -32,10 +32,15 @@ pub struct PortDescription {
     pub options: BTreeMap<String, OptionValue>,
 }
 
+/// Options that every kind of port has: its VLANs.
+pub const VLAN_OPTIONS: [&str; 6] = ["tag", "trunks", "vlan_mode", "cvlans", "qinq-ethtype", "priority-tags"];
+
 impl PortDescription {
-    /// Whether both describe the same port, their limits aside: those can be changed while the port runs.
+    /// Whether both describe the same port, their limits and VLANs aside: those can be changed while the port runs.
     pub fn is_same_port(&self, other: &Self) -> bool {
-        (&self.kind, &self.target, &self.options) == (&other.kind, &other.target, &other.options)
+        let of_kind = |(key, _): &(&String, &OptionValue)| !VLAN_OPTIONS.contains(&key.as_str());
+        (&self.kind, &self.target) == (&other.kind, &other.target)
+            && self.options.iter().filter(of_kind).eq(other.options.iter().filter(of_kind))
     }
 }
 
@@ -127,6 +132,12 @@ mod tests {
         assert_eq!(serde_json::to_string(&read).unwrap(), text);
         let other = PortDescription { flood_limit: None, allow: Vec::new(), ..read.clone() };
         assert!(read != other && read.is_same_port(&other));
+        let with = |key: &str| {
+            let mut other = read.clone();
+            other.options.insert(key.to_owned(), OptionValue::Number(10));
+            other
+        };
+        assert!(read.is_same_port(&with("tag")) && !read.is_same_port(&with("mtu")));
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct HandOver {
     pub ports: BTreeMap<String, PortWords>,
     /// Addresses, and the port behind which each was seen.
     pub stations: Vec<(String, String)>,
+    /// Those of VLANs, each with its VLAN in front.
+    pub vlan_stations: Vec<(u16, String, String)>,
 }
 
 /// A port of a hand-over.

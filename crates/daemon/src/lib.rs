@@ -32,6 +32,7 @@ pub mod settings;
 pub mod settings_file;
 mod signals;
 mod take_over;
+mod vlans;
 mod wanted_ports;
 mod watch;
 

@@ -9,6 +9,7 @@ use virtio::net::MacAddress;
 use crate::error::Invalid;
 use crate::policing;
 use crate::settings::Settings;
+use crate::vlans;
 
 /// A port that was read and is not made yet.
 pub struct NamedSpec {
@@ -54,7 +55,7 @@ fn is_name(name: &str) -> bool {
 ///
 /// # Errors
 /// The name is empty or has a ':' or '=', the target is empty, the kind or an option is unknown, an option's value is
-/// wrong, an address is no MAC address, or a rate is wrong ([`policing::read`]).
+/// wrong, an address is no MAC address, a rate is wrong ([`policing::read`]), or VLANs are wrong ([`vlans::take`]).
 pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) -> Result<NamedSpec, Invalid> {
     if !is_name(name) {
         return Err(Invalid("a name is not empty and has neither ':' nor '='".to_owned()));
@@ -65,6 +66,8 @@ pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) ->
             "the target is empty; write a path, the name of an interface or a file".to_owned(),
         ));
     }
+    let mut options = options.clone();
+    let vlans = vlans::take(&mut options)?;
     let options = Options::new(options.iter().map(|(key, value)| (key.clone(), value.to_string())));
     let spec = Spec { kind: kind.clone(), target: target.clone(), options };
     let mut spec = PortSpec::try_from(spec).map_err(invalid)?;
@@ -78,6 +81,7 @@ pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) ->
         max_frame_bytes: description.max_frame.or(defaults.max_frame),
         floods_per_second: description.flood_limit.map_or(usual, |limit| (limit > 0).then_some(limit)),
         policing: policing::read(police.iter().flat_map(|text| text.split('+')))?,
+        vlans,
     };
     Ok(NamedSpec { name: name.to_owned(), description, spec, options })
 }

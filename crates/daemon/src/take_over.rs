@@ -114,9 +114,10 @@ fn inherit(handed: HandOver, files: Vec<OwnedFd>) -> Result<(SwitchState, Option
         let files = port.files.into_iter().map(|at| take(at).map(Into::into)).collect::<Result<_, _>>()?;
         state.ports.insert(name, port::PortState { words: port.words, files });
     }
-    for (address, name) in handed.stations {
+    let without_vlan = handed.stations.into_iter().map(|(address, name)| (0, address, name));
+    for (vlan, address, name) in without_vlan.chain(handed.vlan_stations) {
         if let Ok(address) = address.parse() {
-            state.stations.push((address, name));
+            state.stations.push((vlan, address, name));
         }
     }
     Ok((state, control))

@@ -31,6 +31,8 @@ reasons! {
     MalformedRing = "malformed ring",
     /// The source address is not the port's.
     Spoofed = "spoofed source address",
+    /// Its VLAN is none of the port's.
+    WrongVlan = "VLAN not of the port",
     /// Longer than the port's limit.
     TooLong = "too long",
     /// Shorter than the headers in front of it.

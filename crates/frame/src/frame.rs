@@ -15,7 +15,7 @@ pub(crate) const FAST_FRAME_BYTES: usize = 10 << 10;
 pub const ETHERNET_HEADER_BYTES: usize = 14;
 
 /// A VLAN tag (IEEE 802.1Q §9.3).
-const VLAN_TAG_BYTES: usize = 4;
+pub(crate) const VLAN_TAG_BYTES: usize = 4;
 
 /// The longest IP packet: its total length has 16 bits (RFC 791 §3.1).
 const LARGEST_PACKET_BYTES: usize = 65_535;
@@ -40,7 +40,7 @@ pub(crate) struct FrameMeta {
     pub skip: u32,
     /// Length of the frame.
     pub len: u32,
-    /// The frame has one slice and no offload is left to be done, as nearly all frames.
+    /// No offload is left to be done, as of nearly all frames.
     pub simple: bool,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Frame<'a> {
         &self.meta.offload
     }
 
-    /// Whether it has one slice, and its sender left nothing to be done.
+    /// Whether its sender left nothing to be done.
     #[inline(always)]
     pub fn is_simple(&self) -> bool {
         self.meta.simple

@@ -55,20 +55,27 @@ impl SgArena {
 
     /// Appends at most `len` bytes, from `skip` on, of some of another arena's slices. They stay mapped while they are
     /// here.
+    #[inline]
     pub fn append(&mut self, other: &SgArena, range: Range<u32>, skip: usize, len: usize) {
-        for space in &other.spaces {
-            if !self.spaces.iter().any(|kept| Arc::ptr_eq(kept, space)) {
-                self.spaces.push(Arc::clone(space));
-            }
-        }
+        self.keep_all(other);
         let (mut skip, mut left) = (skip, len);
-        for slice in other.slices.get(range.start as usize..range.end as usize).unwrap_or_default() {
+        for slice in &other.slices[range.start as usize..range.end as usize] {
             let rest = slice.slice(skip, left);
             skip -= slice.len_bytes().min(skip);
             left -= rest.len_bytes();
             if !rest.is_empty() {
                 self.slices.push(rest);
             }
+        }
+    }
+
+    /// As [`SgArena::append`], of one slice.
+    #[inline(always)]
+    pub fn append_one(&mut self, other: &SgArena, index: u32, skip: usize, len: usize) {
+        self.keep_all(other);
+        let rest = other.slices[index as usize].slice(skip, len);
+        if !rest.is_empty() {
+            self.slices.push(rest);
         }
     }
 
@@ -105,6 +112,15 @@ impl SgArena {
     pub(crate) fn keep(&mut self, space: &Arc<AddressSpace>) {
         if !self.spaces.last().is_some_and(|kept| Arc::ptr_eq(kept, space)) {
             self.keep_new(space);
+        }
+    }
+
+    #[inline(always)]
+    fn keep_all(&mut self, other: &SgArena) {
+        for space in &other.spaces {
+            if !self.spaces.iter().any(|kept| Arc::ptr_eq(kept, space)) {
+                self.spaces.push(Arc::clone(space));
+            }
         }
     }
 

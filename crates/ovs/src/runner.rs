@@ -79,7 +79,7 @@ pub fn follow() -> Follow {
     let columns: [(&str, &[&str]); 4] = [
         ("Open_vSwitch", &["bridges", "next_cfg", "cur_cfg", "iface_types", "datapath_types"]),
         ("Bridge", &["name", "ports", "datapath_type"]),
-        ("Port", &["name", "interfaces", "tag", "trunks", "vlan_mode", "qos"]),
+        ("Port", &["name", "interfaces", "tag", "trunks", "vlan_mode", "cvlans", "other_config", "qos"]),
         (
             "Interface",
             &[

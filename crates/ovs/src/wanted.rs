@@ -50,6 +50,10 @@ pub enum Place {
 const HEADER_BYTES: i64 = 18;
 /// The MTU that an interface may have (VIRTIO 1.3, section 5.1.4.1).
 const MTU: RangeInclusive<i64> = 68..=65535;
+/// The VLANs that a column may name.
+const VLANS: RangeInclusive<i64> = 0..=4095;
+/// The ways in which a port may take part in VLANs (`vlan_mode`).
+const VLAN_MODES: [&str; 5] = ["access", "trunk", "native-tagged", "native-untagged", "dot1q-tunnel"];
 /// Bytes of the longest path of a socket (unix(7)).
 const PATH_BYTES: usize = 107;
 /// Bytes of the longest name of an interface.
@@ -78,11 +82,14 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
             _ => None,
         };
         for (_, port) in rows(cache, bridge, "ports", "Port") {
-            let refused = refused.clone().or_else(|| refused_port(port));
+            let vlans = match refused.clone().or_else(|| refused_port(port)) {
+                Some(why) => Err(why),
+                None => vlans(port),
+            };
             for (row, interface) in rows(cache, port, "interfaces", "Interface") {
-                let place = match &refused {
-                    Some(why) => Place::Refused(why.clone()),
-                    None => place(interface, name, folder, &mut wanted.ports),
+                let place = match &vlans {
+                    Err(why) => Place::Refused(why.clone()),
+                    Ok(vlans) => place(interface, vlans, name, folder, &mut wanted.ports),
                 };
                 // A switch that was started again gives the number that the one before it gave.
                 let asked = integer(interface, "ofport_request").or_else(|| integer(interface, "ofport"));
@@ -101,15 +108,49 @@ fn refused_port(port: &Row) -> Option<String> {
     if port.get("interfaces").is_some_and(|interfaces| interfaces.uuids().count() > 1) {
         return Some(format!("port {name} is a bond: give it one interface"));
     }
-    let asks = ["tag", "trunks", "vlan_mode", "qos"].into_iter().find(|column| !is_empty(port, column))?;
-    Some(format!(
-        "port {name} asks for {asks}, which the switch does not have: ovs-vsctl clear port {name} {asks}"
-    ))
+    let asks = !is_empty(port, "qos");
+    asks.then(|| {
+        format!("port {name} asks for qos, which the switch does not have: ovs-vsctl clear port {name} qos")
+    })
+}
+
+/// What a port's columns say of VLANs, as options of a port of the switch: it ignores what has no meaning for the mode, as
+/// ovs-vswitchd does. Unknown values in `other_config` are as if they were not there.
+fn vlans(port: &Row) -> Result<BTreeMap<String, OptionValue>, String> {
+    let mut options = BTreeMap::new();
+    let mut add = |key: &str, text: String| _ = options.insert(key.to_owned(), OptionValue::Text(text));
+    for column in ["tag", "trunks", "cvlans"] {
+        let vlan = |vlan: i64| match VLANS.contains(&vlan) {
+            true => Ok(vlan.to_string()),
+            false => Err(format!("{column} has {vlan}: write {} to {}", VLANS.start(), VLANS.end())),
+        };
+        let vlans = port.get(column).into_iter().flat_map(Datum::integers).map(vlan);
+        let vlans = vlans.collect::<Result<Vec<_>, _>>()?;
+        if !vlans.is_empty() {
+            add(column, vlans.join("+"));
+        }
+    }
+    match text(port, "vlan_mode") {
+        "" => {}
+        mode if VLAN_MODES.contains(&mode) => add("vlan_mode", mode.to_owned()),
+        _ => return Err(format!("vlan_mode is unknown: write {}", VLAN_MODES.join(", "))),
+    }
+    let other = |key| port.get("other_config").and_then(|config| config.get(key));
+    if other("qinq-ethtype") == Some("802.1q") {
+        add("qinq-ethtype", "802.1q".to_owned());
+    }
+    match other("priority-tags") {
+        Some("if-nonzero" | "true") => add("priority-tags", "if-nonzero".to_owned()),
+        Some("always") => add("priority-tags", "always".to_owned()),
+        _ => {}
+    }
+    Ok(options)
 }
 
 /// What becomes of an interface; a port is put among the others.
 fn place(
     interface: &Row,
+    vlans: &BTreeMap<String, OptionValue>,
     bridge: &str,
     folder: &Path,
     ports: &mut BTreeMap<String, PortDescription>,
@@ -154,13 +195,14 @@ fn place(
             if other.is_empty() { "system" } else { other }
         )),
     };
-    let port = match made.and_then(|port| limited(interface, port)) {
+    let mut port = match made.and_then(|port| limited(interface, port)) {
         Ok(port) => port,
         Err(why) => return Place::Refused(why),
     };
     if ports.contains_key(name) {
         return Place::Refused(format!("another interface has the name {name}"));
     }
+    port.options.extend(vlans.clone());
     ports.insert(name.to_owned(), port);
     Place::Port
 }

@@ -247,6 +247,13 @@ impl Datum {
         }
     }
 
+    /// The numbers without a fraction that a set has.
+    pub fn integers(&self) -> impl Iterator<Item = i64> + '_ {
+        let set = if let Datum::Set(set) = self { Some(set) } else { None };
+        let integer = |atom: &Atom| if let Atom::Integer(integer) = atom { Some(*integer) } else { None };
+        set.into_iter().flatten().filter_map(integer)
+    }
+
     /// The rows that a set names.
     pub fn uuids(&self) -> impl Iterator<Item = Uuid> + '_ {
         let set = if let Datum::Set(set) = self { Some(set) } else { None };

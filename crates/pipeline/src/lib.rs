@@ -3,6 +3,7 @@
 //! | program | where frames go |
 //! |---|---|
 //! | [`Learning`] | by their address, to the port behind which it was seen |
+//! | [`VlanLearning`] | the same within VLANs, with tags pushed and popped |
 //! | [`Wire`] | all to one port |
 //! | [`Nowhere`] | nowhere |
 //!
@@ -29,6 +30,7 @@ mod program;
 mod rate_limit;
 #[cfg(test)]
 mod testing;
+mod vlan;
 mod wire;
 
 pub use admission::Admission;
@@ -38,6 +40,7 @@ pub use learning::table::{MOVE_WINDOW_SECONDS, MacTable, Refused, TableCounts, T
 pub use policing::{Policer, Policing};
 pub use program::{Announced, Flooded, Now, Output, Program, Reach};
 pub use rate_limit::RateLimit;
+pub use vlan::{PortVlans, PriorityTags, VlanLearning, VlanMode, VlanOptions};
 pub use wire::{Nowhere, Wire};
 
 /// A port of a switch, counted from 0.

@@ -15,18 +15,26 @@ pub fn mac(n: u64) -> MacAddress {
 
 /// A burst of frames with these destinations, sources and lengths in bytes.
 pub fn burst(frames: &[(MacAddress, MacAddress, usize)]) -> FrameBatch {
-    const ROOM: usize = 2048;
-    let memory = OwnMemory::new(c"burst", (frames.len().max(1) * ROOM) as u64).unwrap();
-    let mut batch = FrameBatch::of_memory(frames.len());
-    for (index, (destination, source, bytes)) in frames.iter().enumerate() {
-        let start = index * ROOM;
+    let frame = |(destination, source, bytes): &(MacAddress, MacAddress, usize)| {
         let mut frame = vec![0; *bytes];
         frame[..6].copy_from_slice(&destination.0);
         frame[6..12].copy_from_slice(&source.0);
-        memory.slice(start + NetHeader::BYTES, *bytes).write(&frame);
+        frame
+    };
+    burst_of(&frames.iter().map(frame).collect::<Vec<_>>())
+}
+
+/// A burst of these frames.
+pub fn burst_of(frames: &[Vec<u8>]) -> FrameBatch {
+    const ROOM: usize = 2048;
+    let memory = OwnMemory::new(c"burst", (frames.len().max(1) * ROOM) as u64).unwrap();
+    let mut batch = FrameBatch::of_memory(frames.len());
+    for (index, frame) in frames.iter().enumerate() {
+        let start = index * ROOM;
+        memory.slice(start + NetHeader::BYTES, frame.len()).write(frame);
         let arena = batch.arena_mut().unwrap();
         let first = arena.len();
-        memory.sg_builder().push(arena, start as u64, (NetHeader::BYTES + bytes) as u32);
+        memory.sg_builder().push(arena, start as u64, (NetHeader::BYTES + frame.len()) as u32);
         batch.push(first, HeaderLayout::Full).unwrap();
     }
     batch

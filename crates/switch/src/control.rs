@@ -196,7 +196,7 @@ pub(crate) struct Control {
     swept: u32,
     /// While the switch stands still: ports that another process cannot continue, and the port of each station.
     pub ended_for_now: Vec<usize>,
-    pub stations: Vec<(MacAddress, String)>,
+    pub stations: Vec<(u16, MacAddress, String)>,
 }
 
 impl Switch {

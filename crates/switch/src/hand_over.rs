@@ -21,7 +21,7 @@ impl Control {
             .common
             .table
             .stations()
-            .map(|(address, port)| (address, self.entries[usize::from(port.0)].name.clone()));
+            .map(|(vlan, address, port)| (vlan, address, self.entries[usize::from(port.0)].name.clone()));
         let mut state = SwitchState { stations: stations.collect(), ports: BTreeMap::new() };
         self.stations.clone_from(&state.stations);
         self.attachments.close();
@@ -77,13 +77,13 @@ impl Control {
         Ok(())
     }
 
-    fn learn(&self, stations: Vec<(MacAddress, String)>) {
+    fn learn(&self, stations: Vec<(u16, MacAddress, String)>) {
         let places: BTreeMap<&str, PortId> =
             self.present().map(|(id, entry)| (entry.name.as_str(), id)).collect();
-        for (address, name) in stations {
+        for (vlan, address, name) in stations {
             if let Some(port) = places.get(name.as_str()) {
                 // What is refused is learned from its next frame, or is another port's own now.
-                let _ = self.attachments.common.table.learn(address, *port);
+                let _ = self.attachments.common.table.learn_in(vlan, address, *port);
             }
         }
     }

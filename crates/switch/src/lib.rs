@@ -17,7 +17,7 @@
 //! A frame that arrives is admitted by its source address and length, its sender is learned, and it goes to
 //! the port behind which its receiver was seen; to all others if none was, or if it is for a group. Ports
 //! that are connected to each other are a wire instead: nothing is looked at. VLAN tags pass untouched, and
-//! stations are learned without regard to them.
+//! stations are learned without regard to them, unless a port says anything of VLANs ([`VlanOptions`]).
 //!
 //! # Threads
 //!
@@ -100,7 +100,9 @@ mod worker_handle;
 mod worker_options;
 mod worker_pool;
 
-pub use ::pipeline::{MOVE_WINDOW_SECONDS, Policing, PortId, TableCounts, TableOptions};
+pub use ::pipeline::{
+    MOVE_WINDOW_SECONDS, Policing, PortId, PriorityTags, TableCounts, TableOptions, VlanMode, VlanOptions,
+};
 pub use control::{Ended, Operator, View};
 pub use copies::{Copied, CopiesId};
 pub use error::{ChangeError, RunError, SetupError};

@@ -1,7 +1,9 @@
 //! Which program decides about the frames of each port.
 use std::sync::Arc;
 
-use pipeline::{Admission, Learning, MacTable, Nowhere, Policer, Program, RateLimit, Wire};
+use pipeline::{
+    Admission, Learning, MacTable, Nowhere, Policer, PortVlans, Program, RateLimit, VlanLearning, Wire,
+};
 use virtio::net::MacAddress;
 
 use crate::PortId;
@@ -29,9 +31,18 @@ pub(crate) fn own_addresses(ports: &Places<'_>) -> Vec<(MacAddress, PortId)> {
     learning(ports).flat_map(own).collect()
 }
 
+fn port_vlans(port: &Forwarding) -> PortVlans {
+    PortVlans::new(&port.options.vlans)
+}
+
 /// The programs of all ports: a wire, or learning in one network.
 pub(crate) fn programs(ports: &Places<'_>, table: &Arc<MacTable>, link_local: bool) -> Programs {
     let members: Arc<[PortId]> = learning(ports).map(|(id, _)| id).collect();
+    let has_vlans = learning(ports).any(|(_, port)| !port.options.vlans.is_default());
+    let vlans: Arc<[PortVlans]> = match has_vlans {
+        true => ports.iter().map(|port| port.map_or_else(PortVlans::default, port_vlans)).collect(),
+        false => Arc::default(),
+    };
     let program = |(id, port): (PortId, &Option<&Forwarding>)| -> Arc<dyn Program> {
         let Some(Forwarding { options, wire }) = port else { return Arc::new(Nowhere) };
         let policer = Policer::new(options.policing);
@@ -41,14 +52,18 @@ pub(crate) fn programs(ports: &Places<'_>, table: &Arc<MacTable>, link_local: bo
         }
         // With one other port a flood is no more than a frame for that port.
         let floods = options.floods_per_second.filter(|_| members.len() > 2);
-        Arc::new(Learning {
+        let learning = Learning {
             port: id,
             table: Arc::clone(table),
             members: Arc::clone(&members),
             admission,
             link_local,
             floods: floods.map(|per_second| RateLimit::new(per_second.into(), RateLimit::LEAST_FRAMES)),
-        })
+        };
+        match has_vlans {
+            true => Arc::new(VlanLearning { learning, vlans: Arc::clone(&vlans) }),
+            false => Arc::new(learning),
+        }
     };
     (0..).map(PortId).zip(ports).map(program).collect()
 }

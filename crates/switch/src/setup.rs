@@ -4,7 +4,7 @@ use std::time::Duration;
 use port::Port;
 use virtio::net::MacAddress;
 
-use crate::{MAX_PORTS, Policing, PortId, SetupError, TableOptions, WorkerOptions};
+use crate::{MAX_PORTS, Policing, PortId, SetupError, TableOptions, VlanOptions, WorkerOptions};
 
 /// What holds for all of the switch.
 #[derive(Clone, Debug)]
@@ -54,6 +54,8 @@ pub struct PortOptions {
     pub floods_per_second: Option<u32>,
     /// How much may come from the port at all; the rest is dropped and counted.
     pub policing: Policing,
+    /// The VLANs of the port. In a switch of which no port says anything of VLANs, tags play no part.
+    pub vlans: VlanOptions,
 }
 
 impl Default for PortOptions {
@@ -63,6 +65,7 @@ impl Default for PortOptions {
             max_frame_bytes: None,
             floods_per_second: Some(20_000),
             policing: Policing::default(),
+            vlans: VlanOptions::default(),
         }
     }
 }

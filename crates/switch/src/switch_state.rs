@@ -9,6 +9,6 @@ use virtio::net::MacAddress;
 pub struct SwitchState {
     /// Ports by name. Those whose kind cannot go on elsewhere have ended and are not among them.
     pub ports: BTreeMap<String, PortState>,
-    /// Who was behind which port.
-    pub stations: Vec<(MacAddress, String)>,
+    /// Who was behind which port, by VLAN.
+    pub stations: Vec<(u16, MacAddress, String)>,
 }

@@ -340,6 +340,9 @@ Ports:
                     xdp-mode=best-effort|native-with-zerocopy|native|generic
   pcap:FILE         a capture that is replayed; pcap:-,record=FILE only records. loop=N|forever,
                     timing=original|fast, record=FILE, snaplen=BYTES
+  All of them have VLANs, as in Open vSwitch: tag=N, trunks=N[+N…], cvlans=N[+N…],
+  vlan_mode=access|trunk|native-tagged|native-untagged|dot1q-tunnel,
+  qinq-ethtype=802.1ad|802.1q, priority-tags=never|if-nonzero|always
 
 Counters are printed on SIGUSR1 and at the end (SIGINT, SIGTERM); `tautline ctl` shows more while it runs.
 

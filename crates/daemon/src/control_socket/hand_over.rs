@@ -67,8 +67,15 @@ fn words(state: SwitchState, stood_still_at: u64, control: OwnedFd) -> (HandOver
         files.extend(port.files);
         ports.insert(name, PortWords { words: port.words, files: places });
     }
-    let stations = state.stations.into_iter().map(|(address, name)| (address.to_string(), name)).collect();
-    (HandOver { format: FORMAT, stood_still_at, control: Some(0), ports, stations }, files)
+    let mut words =
+        HandOver { format: FORMAT, stood_still_at, control: Some(0), ports, ..HandOver::default() };
+    for (vlan, address, name) in state.stations {
+        match vlan {
+            0 => words.stations.push((address.to_string(), name)),
+            _ => words.vlan_stations.push((vlan, address.to_string(), name)),
+        }
+    }
+    (words, files)
 }
 
 /// Sends everything. Returns true once the new switch has confirmed that it has all.

@@ -1,10 +1,13 @@
 //! Frames of a burst with other heads: a batch that sinks take like any other.
-use std::io;
+use std::{io, ptr};
 
 use memory::{SgArena, SgList};
+use virtio::net::Offload;
 
 use super::{FrameBatch, Storage};
-use crate::frame::{ETHERNET_HEADER_BYTES, FrameMeta, LARGEST_FRAME_BYTES, SNAPSHOT_BYTES};
+use crate::frame::{
+    ETHERNET_HEADER_BYTES, FAST_FRAME_BYTES, FrameMeta, LARGEST_FRAME_BYTES, SNAPSHOT_BYTES, VLAN_TAG_BYTES,
+};
 use crate::{DropReason, HeadEdit, OwnMemory, WINDOW_BYTES};
 
 /// Room for an edited head: a window and what is put into it.
@@ -12,6 +15,10 @@ const HEAD_BYTES: usize = WINDOW_BYTES + HeadEdit::MAX_INSERTED_BYTES;
 
 /// Behind Ethernet, IPv4 and UDP: no payload that is cut into segments begins before it.
 const LEAST_PAYLOAD_AT: usize = ETHERNET_HEADER_BYTES + 20 + 8;
+
+/// Where a VLAN tag is: behind the addresses (IEEE 802.1Q §9.3).
+const TAG_AT: usize = 12;
+const TAG_END: usize = TAG_AT + VLAN_TAG_BYTES;
 
 /// Frames of one burst, edited. A frame has the index that it has in the burst. Its head lies in memory of this process,
 /// the rest where the sender put it: a sink copies both once, as it does with frames that were not edited.
@@ -57,6 +64,95 @@ impl EditedFrames {
         window: &[u8],
         edit: &HeadEdit<'_>,
     ) -> Result<(), DropReason> {
+        if !self.push_tag(burst, index, window, edit) {
+            self.push_any(burst, index, window, edit)?;
+        }
+        let batch = &mut self.batch;
+        if batch.len == 0 {
+            batch.log.clone_from(&burst.log);
+        }
+        if batch.len < index {
+            // These have no slices: what they had before is gone from the arena.
+            batch.metas[batch.len..index].fill(FrameMeta::EMPTY);
+        }
+        batch.len = index + 1;
+        Ok(())
+    }
+
+    /// Pushes, pops or changes a VLAN tag of a frame in one piece with no offload left, of which only the snapshot is known:
+    /// the length of each copy is a constant. Returns false for other frames and edits.
+    #[inline(always)]
+    fn push_tag(&mut self, burst: &FrameBatch, index: usize, window: &[u8], edit: &HeadEdit<'_>) -> bool {
+        let frame = burst.frame(index);
+        let FrameMeta { ref snapshot, first, end, skip, len, simple, .. } = *frame.meta;
+        let (skip, len) = (skip as usize, len as usize);
+        let is_usual = simple && end - first == 1 && ptr::eq(window, frame.snapshot());
+        if !is_usual || edit.at != TAG_AT || len > FAST_FRAME_BYTES {
+            return false;
+        }
+        let arena = burst.arena();
+        let (Storage::Own(edited), Some(to)) = (&mut self.batch.storage, self.batch.metas.get_mut(index))
+        else {
+            return false;
+        };
+        to.first = edited.len();
+        match (edit.removed, edit.inserted.first_chunk::<VLAN_TAG_BYTES>(), edit.inserted.len()) {
+            (0, Some(tag), VLAN_TAG_BYTES) => {
+                to.snapshot[..TAG_AT].copy_from_slice(&snapshot[..TAG_AT]);
+                to.snapshot[TAG_AT..TAG_END].copy_from_slice(tag);
+                to.snapshot[TAG_END..].copy_from_slice(&snapshot[TAG_AT..SNAPSHOT_BYTES - VLAN_TAG_BYTES]);
+                // The end of the old snapshot lies behind the new one.
+                let start = index * HEAD_BYTES;
+                if let Some(last) = snapshot.last_chunk::<VLAN_TAG_BYTES>() {
+                    self.heads.slice(start, HEAD_BYTES).write_array(SNAPSHOT_BYTES, last);
+                }
+                edited.append_one(
+                    &self.whole,
+                    0,
+                    start,
+                    (len + VLAN_TAG_BYTES).min(SNAPSHOT_BYTES + VLAN_TAG_BYTES),
+                );
+                if len > SNAPSHOT_BYTES {
+                    edited.append_one(arena, first, skip + SNAPSHOT_BYTES, usize::MAX);
+                }
+                (to.skip, to.len) = (0, (len + VLAN_TAG_BYTES) as u32);
+            }
+            (VLAN_TAG_BYTES, None, 0) if len >= ETHERNET_HEADER_BYTES + VLAN_TAG_BYTES => {
+                to.snapshot[..TAG_AT].copy_from_slice(&snapshot[..TAG_AT]);
+                to.snapshot[TAG_AT..SNAPSHOT_BYTES - VLAN_TAG_BYTES].copy_from_slice(&snapshot[TAG_END..]);
+                if len > SNAPSHOT_BYTES {
+                    let more = to.snapshot.last_chunk_mut::<VLAN_TAG_BYTES>();
+                    let is_read = |more| {
+                        arena.slice(first).is_some_and(|from| from.read_array(skip + SNAPSHOT_BYTES, more))
+                    };
+                    if !more.is_some_and(is_read) {
+                        return false;
+                    }
+                }
+                edited.append_one(arena, first, 0, usize::MAX);
+                (to.skip, to.len) = ((skip + VLAN_TAG_BYTES) as u32, (len - VLAN_TAG_BYTES) as u32);
+            }
+            (VLAN_TAG_BYTES, Some(tag), VLAN_TAG_BYTES) if len >= TAG_END => {
+                to.snapshot = *snapshot;
+                to.snapshot[TAG_AT..TAG_END].copy_from_slice(tag);
+                edited.append_one(arena, first, 0, usize::MAX);
+                (to.skip, to.len) = (skip as u32, len as u32);
+            }
+            _ => return false,
+        }
+        (to.end, to.offload, to.simple) = (edited.len(), Offload::NONE, true);
+        true
+    }
+
+    /// Any edit of any frame.
+    #[inline(never)] // so that `push_tag` is as short as it can be
+    fn push_any(
+        &mut self,
+        burst: &FrameBatch,
+        index: usize,
+        window: &[u8],
+        edit: &HeadEdit<'_>,
+    ) -> Result<(), DropReason> {
         let meta = &burst.metas[..burst.len][index];
         let (inserted, removed) = (edit.inserted.len(), edit.removed);
         let kept =
@@ -73,58 +169,57 @@ impl EditedFrames {
         let offload = meta.offload.edited(edit.at, removed, inserted, len);
         let offload = offload.ok_or(DropReason::OffloadImpossible)?;
 
-        // What is known goes into our memory, so that what was looked at is what is delivered.
-        let start = index * HEAD_BYTES;
-        let head = self.heads.slice(start, HEAD_BYTES);
-        head.slice(0, before.len()).write(before);
-        head.slice(before.len(), inserted).write(edit.inserted);
-        head.slice(before.len() + inserted, behind.len()).write(behind);
-        let mut known = before.len() + inserted + behind.len();
-        let mut taken = window.len();
-        let slices = burst.arena().slices(meta.first..meta.end);
-        let skip = meta.skip as usize;
-        if known < SNAPSHOT_BYTES && len > known {
-            let more = (SNAPSHOT_BYTES - known).min(len - known);
-            let into = head.slice(known, more);
-            SgList::new(slices).skip(skip + taken).copy_to(SgList::new(&[into]), more);
-            (known, taken) = (known + more, taken + more);
-        }
-        let mut snapshot = [0; SNAPSHOT_BYTES];
-        head.read_array(0, &mut snapshot);
-
         let arena = burst.arena();
-        let (Storage::Own(edited), true) = (&mut self.batch.storage, index < self.batch.metas.len()) else {
+        let slices = arena.slices(meta.first..meta.end);
+        let skip = meta.skip as usize;
+        let simple = offload == Offload::NONE;
+        let (Storage::Own(edited), Some(to)) = (&mut self.batch.storage, self.batch.metas.get_mut(index))
+        else {
             return Err(DropReason::TooShort);
         };
-        let first = edited.len();
+
+        // What is known goes into the snapshot and, as far as that does not hold it, into our memory, so that what was
+        // looked at is what is delivered.
+        let start = index * HEAD_BYTES;
+        let head = self.heads.slice(start, HEAD_BYTES);
+        let mut known = 0;
+        for part in [before, edit.inserted, behind] {
+            let (first, rest) = part.split_at(part.len().min(SNAPSHOT_BYTES.saturating_sub(known)));
+            if !first.is_empty() {
+                to.snapshot[known..known + first.len()].copy_from_slice(first);
+            }
+            if !rest.is_empty() {
+                head.slice(known + first.len(), rest.len()).write(rest);
+            }
+            known += part.len();
+        }
+        let mut taken = window.len();
+        if known < SNAPSHOT_BYTES && len > known {
+            let more = (SNAPSHOT_BYTES - known).min(len - known);
+            let into = &mut to.snapshot[known..known + more];
+            match slices {
+                [only] => _ = only.slice(skip + taken, more).read(into),
+                _ => _ = SgList::new(slices).skip(skip + taken).read(into),
+            }
+            (known, taken) = (known + more, taken + more);
+        }
+
+        (to.first, to.simple, to.offload, to.len) = (edited.len(), simple, offload, len as u32);
         let lies_as_before =
             known <= SNAPSHOT_BYTES && inserted <= removed && before.len() + inserted <= LEAST_PAYLOAD_AT;
-        let skip = if lies_as_before {
+        if lies_as_before {
             edited.append(arena, meta.first..meta.end, 0, usize::MAX);
-            skip + removed - inserted
+            to.skip = (skip + removed - inserted) as u32;
         } else {
+            if !simple {
+                // Segments are cut from what lies there, beginning with their payload.
+                head.write_array(0, &to.snapshot);
+            }
             edited.append(&self.whole, 0..1, start, known);
             edited.append(arena, meta.first..meta.end, skip + taken, usize::MAX);
-            0
-        };
-        let meta = FrameMeta {
-            snapshot,
-            offload,
-            first,
-            end: edited.len(),
-            skip: skip as u32,
-            len: len as u32,
-            simple: offload == virtio::net::Offload::NONE,
-        };
-        // Those between have no slices: what they had before is gone from the arena.
-        if self.batch.len == 0 {
-            self.batch.log.clone_from(&burst.log);
+            to.skip = 0;
         }
-        if let Some(between) = self.batch.metas.get_mut(self.batch.len..index) {
-            between.fill(FrameMeta::EMPTY);
-        }
-        self.batch.metas[index] = meta;
-        self.batch.len = index + 1;
+        to.end = edited.len();
         Ok(())
     }
 

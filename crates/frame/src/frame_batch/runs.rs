@@ -5,7 +5,7 @@ use crate::frame::FrameMeta;
 impl FrameBatch {
     /// How many frames, from the one at `index` on, follow each other from the same address to the same: most
     /// batches are one such run.
-    #[inline]
+    #[inline(always)] // programs call it for each run, which may be one frame
     pub fn same_address_run(&self, index: usize) -> usize {
         let addresses = |meta: &FrameMeta| meta.snapshot.first_chunk::<{ 2 * 6 }>().copied();
         let metas = &self.metas[..self.len][index..];

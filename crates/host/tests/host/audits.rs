@@ -416,8 +416,10 @@ fn kinds_of_files(folder: &Path) -> Vec<PathBuf> {
     let mut kinds: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for file in all {
         let path = file.strip_prefix(folder).unwrap().display().to_string();
-        let words: Vec<&str> =
-            path.split(|letter: char| letter.is_ascii_digit()).filter(|word| !word.is_empty()).collect();
+        let words: Vec<&str> = path
+            .split(|character: char| character.is_ascii_digit())
+            .filter(|word| !word.is_empty())
+            .collect();
         kinds.entry(words.join("#")).or_default().push(file);
     }
     let chosen = kinds.into_values().flat_map(|mut alike| {

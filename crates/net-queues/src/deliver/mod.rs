@@ -298,5 +298,18 @@ fn whole_sum(frame: &Frame<'_>, plan: &Plan<'_>) -> u16 {
     sum
 }
 
+/// Copies what lies in several pieces to one buffer.
+#[inline(never)] // the loop around it keeps its registers for frames of one piece
+fn copy_pieces(slices: &[SharedSlice<'_>], from: usize, to: SharedSlice<'_>) -> usize {
+    // As frames with another head lie: the head's end, and what follows it.
+    if let [first, second] = slices
+        && from <= first.len_bytes()
+    {
+        let done = first.slice(from, to.len_bytes()).copy_to(to);
+        return done + second.copy_to(to.slice(done, usize::MAX));
+    }
+    SgList::new(slices).skip(from).copy_to(SgList::new(&[to]), to.len_bytes())
+}
+
 #[cfg(test)]
 mod tests;

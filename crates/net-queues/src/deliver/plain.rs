@@ -1,8 +1,9 @@
 //! The usual copy: a frame that has nothing left to be done, to one buffer.
 use frame::{Frame, SHORTEST_FRAME_BYTES, SNAPSHOT_BYTES};
-use memory::{SgList, SharedSlice};
+use memory::SharedSlice;
 use virtio::net::{HeaderLayout, NetHeader};
 
+use super::copy_pieces;
 use crate::cache_policy::Stores;
 
 /// The usual case: a frame that has nothing left to be done, to one buffer. Returns the bytes written, net
@@ -26,11 +27,6 @@ pub fn write_plain(
         };
     }
     Some(bytes)
-}
-
-#[inline(never)] // the loop around it keeps its registers for frames of one piece
-fn copy_pieces(slices: &[SharedSlice<'_>], from: usize, to: SharedSlice<'_>) -> usize {
-    SgList::new(slices).skip(from).copy_to(SgList::new(&[to]), to.len_bytes())
 }
 
 /// As [`write_plain`] but for the bytes behind the snapshot, which are left as they stand in the buffer.

@@ -9,7 +9,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::Value;
 
-use super::{CLIENTS, Room, commands};
+use super::commands;
+use super::room::Room;
+
+/// Clients at once. A further one ends the connection of the one that has been silent for longest.
+const CLIENTS: usize = 16;
 
 /// Between two looks whether to go on.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
-use super::{Room, coverage, datapath};
+use super::coverage::totals;
+use super::datapath;
+use super::room::Room;
 
 /// What a command does with its arguments.
 type Answer = fn(&mut Room, &[&str]) -> Result<String, String>;
@@ -30,8 +32,8 @@ const fn command(
 const COMMANDS: [Command; 17] = [
     command("bond/list", "", 0..=0, |_, _| Ok("bond\ttype\trecircID\tmembers\n".to_owned())),
     command("bond/show", "[port]", 0..=1, bond),
-    command("coverage/read-counter", "COUNTER", 1..=1, coverage::counter),
-    command("coverage/show", "", 0..=0, coverage::show),
+    command("coverage/read-counter", "COUNTER", 1..=1, event),
+    command("coverage/show", "", 0..=0, events),
     command("dpctl/dump-dps", "", 0..=0, |_, _| Ok(format!("{}\n", datapath::NAME))),
     command("dpctl/show", "[-s] [dp...]", 0..=8, datapath::show),
     command("dpif/dump-dps", "", 0..=0, |_, _| Ok(format!("{}\n", datapath::NAME))),
@@ -83,6 +85,19 @@ fn list() -> String {
 
 fn bond(_: &mut Room, arguments: &[&str]) -> Result<String, String> {
     arguments.first().map_or(Ok(String::new()), |_| Err("no such bond\n".to_owned()))
+}
+
+/// A line for each event that has happened.
+fn events(room: &mut Room, _: &[&str]) -> Result<String, String> {
+    Ok(room.coverage.show(totals(&room.counters()?)))
+}
+
+/// How often one event has happened.
+fn event(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
+    let totals = totals(&room.counters()?);
+    let total = arguments.first().and_then(|name| totals.get(*name));
+    let none = || "no such counter: coverage/show has their names\n".to_owned();
+    total.map(|total| format!("{total}\n")).ok_or_else(none)
 }
 
 fn exit(room: &mut Room, arguments: &[&str]) -> Result<String, String> {

@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::Room;
-
 /// Between two samples.
 const PERIOD: Duration = Duration::from_secs(5);
 /// Samples in a minute.
@@ -15,7 +13,8 @@ const MINUTE: usize = 12;
 /// Samples in an hour, and as many are kept.
 const HOUR: usize = 720;
 
-type Totals = BTreeMap<String, u64>;
+/// How often each event has happened.
+pub type Totals = BTreeMap<String, u64>;
 
 /// Totals of the last hour, the newest first.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +24,36 @@ pub struct Coverage {
 }
 
 impl Coverage {
+    /// Whether it is time for a sample.
+    pub fn is_due(&mut self, now: Instant) -> bool {
+        if self.taken.is_some_and(|taken| now.duration_since(taken) < PERIOD) {
+            return false;
+        }
+        self.taken = Some(now);
+        true
+    }
+
+    /// Takes a sample.
+    pub fn add(&mut self, totals: Totals) {
+        self.samples.push_front(totals);
+        self.samples.truncate(HOUR + 1);
+    }
+
+    /// A line for each event that has happened.
+    pub fn show(&self, totals: Totals) -> String {
+        let mut said = "Event coverage, avg rate over last: 5 seconds, last minute, last hour:\n".to_owned();
+        let never = totals.values().filter(|total| **total == 0).count();
+        for (name, total) in totals.into_iter().filter(|(_, total)| *total > 0) {
+            let [seconds, minute, hour] = [1, MINUTE, HOUR].map(|samples| self.rate(&name, samples));
+            let _ = writeln!(
+                said,
+                "{name:<24} {seconds:>5.1}/sec {minute:>9.3}/sec {hour:>13.4}/sec   total: {total}"
+            );
+        }
+        let _ = writeln!(said, "{never} events never hit");
+        said
+    }
+
     /// Events a second over the last so many samples, at the newest.
     fn rate(&self, name: &str, samples: usize) -> f64 {
         let at =
@@ -33,23 +62,8 @@ impl Coverage {
     }
 }
 
-impl Room {
-    /// Takes a sample every five seconds.
-    pub fn sample(&mut self, now: Instant) {
-        if self.coverage.taken.is_some_and(|taken| now.duration_since(taken) < PERIOD) {
-            return;
-        }
-        self.coverage.taken = Some(now);
-        // Without an answer there is no sample; the next comes in five seconds.
-        if let Ok(counters) = self.counters() {
-            self.coverage.samples.push_front(totals(&counters));
-            self.coverage.samples.truncate(HOUR + 1);
-        }
-    }
-}
-
 /// By the names of ovs-vswitchd where it counts the same.
-fn totals(counters: &Value) -> Totals {
+pub fn totals(counters: &Value) -> Totals {
     let mut totals = Totals::new();
     let mut add = |name: &str, count: &Value| {
         *totals.entry(name.to_owned()).or_default() += count.as_u64().unwrap_or(0);
@@ -79,34 +93,6 @@ fn totals(counters: &Value) -> Totals {
 
 fn list<'a>(of: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     of[name].as_array().into_iter().flatten()
-}
-
-/// The command: a line for each event that has happened.
-pub fn show(room: &mut Room, _: &[&str]) -> Result<String, String> {
-    let totals = totals(&room.counters()?);
-    let mut said = "Event coverage, avg rate over last: 5 seconds, last minute, last hour:\n".to_owned();
-    let never = totals.values().filter(|total| **total == 0).count();
-    for (name, total) in totals.into_iter().filter(|(_, total)| *total > 0) {
-        let rate = |samples| room.coverage.rate(&name, samples);
-        let _ = writeln!(
-            said,
-            "{name:<24} {:>5.1}/sec {:>9.3}/sec {:>13.4}/sec   total: {total}",
-            rate(1),
-            rate(MINUTE),
-            rate(HOUR)
-        );
-    }
-    let _ = writeln!(said, "{never} events never hit");
-    Ok(said)
-}
-
-/// The command: one total.
-pub fn counter(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
-    let totals = totals(&room.counters()?);
-    let total = arguments.first().and_then(|name| totals.get(*name));
-    total
-        .map(|total| format!("{total}\n"))
-        .ok_or_else(|| "no such counter: coverage/show has their names\n".to_owned())
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{Room, Served};
+use super::bridge::Served;
+use super::room::Room;
 use crate::Observed;
 
 /// The datapath's name, as that of Open vSwitch in user space.

@@ -32,6 +32,9 @@ pub struct Learning {
     pub floods: Option<RateLimit>,
 }
 
+/// Longer than any address.
+const NO_ADDRESS: u64 = u64::MAX;
+
 #[derive(Clone, Copy)]
 enum Egress {
     Port(PortId),
@@ -49,14 +52,14 @@ impl From<Refused> for DropReason {
 }
 
 /// 01:80:c2:00:00:00 to 0f belong to the link and are not forwarded (IEEE 802.1Q §8.6.3).
-fn is_link_local(address: MacAddress) -> bool {
+pub(crate) fn is_link_local(address: MacAddress) -> bool {
     address.to_u64() & !0xf == 0x0180_c200_0000
 }
 
 impl Program for Learning {
     fn run(&self, batch: &FrameBatch, now: Now<'_>, output: &mut dyn Output) -> Flooded {
         let mut flooded = Flooded::default();
-        let mut last_seen = None;
+        let mut last_seen = NO_ADDRESS;
         let passing = self.admission.police(batch, now, output);
         for frames in self.admission.runs(batch, passing) {
             let count = frames.len() as u64;
@@ -90,17 +93,13 @@ impl Learning {
     /// Where a frame goes, and all with the same addresses. `last_seen` is the last source that was learned of
     /// this burst.
     #[inline(always)]
-    fn decide(
-        &self,
-        batch: &FrameBatch,
-        at: u16,
-        last_seen: &mut Option<MacAddress>,
-    ) -> Result<Egress, DropReason> {
+    fn decide(&self, batch: &FrameBatch, at: u16, last_seen: &mut u64) -> Result<Egress, DropReason> {
         let frame = batch.frame(at.into());
         self.admission.admit(&frame)?;
-        if *last_seen != Some(frame.source()) {
+        let source = frame.source().to_u64();
+        if *last_seen != source {
             self.table.learn(frame.source(), self.port)?;
-            *last_seen = Some(frame.source());
+            *last_seen = source;
         }
         Ok(self.egress(frame.destination()))
     }
@@ -141,7 +140,12 @@ impl Learning {
     }
 
     /// The frames that may still go to several ports by the port's limit; the others are dropped.
-    fn limit_floods(&self, frames: Range<u16>, now: Now<'_>, output: &mut dyn Output) -> Range<u16> {
+    pub(crate) fn limit_floods(
+        &self,
+        frames: Range<u16>,
+        now: Now<'_>,
+        output: &mut dyn Output,
+    ) -> Range<u16> {
         let Some(floods) = &self.floods else { return frames };
         let passed = floods.take(frames.len() as u64, now()) as u16;
         let refused = frames.len() as u64 - u64::from(passed);

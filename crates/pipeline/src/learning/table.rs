@@ -4,7 +4,12 @@
 //! is never seen half-written, beside the second in which the station was last seen. The bucket of an
 //! address follows from a keyed hash: a guest cannot choose addresses that push others out.
 //!
-//! Learning is shared over all VLANs: the frame's tag plays no part.
+//! # VLANs
+//!
+//! A station of a VLAN is kept under its address, changed by a mask of 47 bits that follows from the VLAN and the table's
+//! key. So an entry stays one word, and a table without VLANs is as it was: the mask of VLAN 0 is 0. Stations of two VLANs
+//! that share an entry by chance are one pair in 2^47; who does not know the key cannot bring it about, and what is sent
+//! to a port that is not in the VLAN is stopped there ([`crate::VlanLearning`]).
 //!
 //! # Races
 //!
@@ -13,7 +18,7 @@
 //! learn one address at once while a third empties a slot can leave it twice in its bucket; the first of
 //! the two counts, the other expires.
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use virtio::net::MacAddress;
@@ -116,6 +121,8 @@ pub struct MacTable {
     buckets: Box<[Bucket]>,
     /// Of the entries, beside them: looked at when an address moves.
     moves: Box<[[AtomicU64; ENTRIES]]>,
+    /// Of the entries, beside them: for who wants to know them all. Written after the entry.
+    vlans: Box<[[AtomicU16; ENTRIES]]>,
     key: Key,
     options: TableOptions,
     /// Seconds since the start, written by the control thread.
@@ -167,6 +174,7 @@ impl MacTable {
         MacTable {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
             moves: (0..buckets).map(|_| Default::default()).collect(),
+            vlans: (0..buckets).map(|_| Default::default()).collect(),
             key: Key::random(),
             options,
             now: AtomicU32::new(0),
@@ -214,8 +222,21 @@ impl MacTable {
         age(last_seen, now) > self.options.ageing_seconds
     }
 
+    /// The address under which a station of a VLAN is kept, or that which is kept so. Whether it is a group's stays.
+    #[inline(always)]
+    fn masked(&self, vlan: u16, address: MacAddress) -> MacAddress {
+        const ALL_BUT_GROUP: u64 = 0xfeff_ffff_ffff;
+        match vlan {
+            0 => address,
+            // No address is so long.
+            _ => MacAddress::from_u64(
+                address.to_u64() ^ (self.key.hash(1 << 63 | u64::from(vlan)) & ALL_BUT_GROUP),
+            ),
+        }
+    }
+
     /// The port behind which a station is.
-    #[inline]
+    #[inline(always)]
     pub fn lookup(&self, address: MacAddress) -> Option<PortId> {
         let bucket = self.bucket(address);
         let now = self.now.load(Ordering::Relaxed);
@@ -229,15 +250,43 @@ impl MacTable {
         None
     }
 
+    /// The port behind which a station of a VLAN is; VLAN 0 is frames without tag.
+    #[inline(never)] // so that `lookup` is as short as it was where there are no VLANs
+    pub fn lookup_in(&self, vlan: u16, address: MacAddress) -> Option<PortId> {
+        self.lookup(self.masked(vlan, address))
+    }
+
     /// Learns that a station was seen behind a port. Group addresses and 00:00:00:00:00:00 are no stations and are
     /// ignored.
     ///
     /// # Errors
     /// The address is another port's own, or it is held behind another port because it has moved too often.
-    #[inline]
+    #[inline(always)]
     pub fn learn(&self, address: MacAddress, port: PortId) -> Result<(), Refused> {
-        let bucket = self.bucket(address);
         let now = self.now.load(Ordering::Relaxed);
+        match self.sees(address, port, now) {
+            true => Ok(()),
+            false => self.learn_new(address, port, now),
+        }
+    }
+
+    /// As [`MacTable::learn`], for a station of a VLAN; VLAN 0 is frames without tag.
+    ///
+    /// # Errors
+    /// As [`MacTable::learn`].
+    #[inline(never)] // so that `learn` is as short as it was where there are no VLANs
+    pub fn learn_in(&self, vlan: u16, station: MacAddress, port: PortId) -> Result<(), Refused> {
+        let now = self.now.load(Ordering::Relaxed);
+        match self.sees(self.masked(vlan, station), port, now) {
+            true => Ok(()),
+            false => self.learn_new_in(vlan, station, port, now),
+        }
+    }
+
+    /// Whether what is kept under an address is known behind a port; then it was seen there now.
+    #[inline(always)]
+    fn sees(&self, address: MacAddress, port: PortId, now: u32) -> bool {
+        let bucket = self.bucket(address);
         let new = entry(address, port);
         for (slot, last_seen) in bucket.entries.iter().zip(&bucket.last_seen) {
             if slot.load(Ordering::Relaxed) == new && new >> 16 != 0 {
@@ -245,26 +294,32 @@ impl MacTable {
                 if last_seen.load(Ordering::Relaxed) != now {
                     last_seen.store(now, Ordering::Relaxed);
                 }
-                return Ok(());
+                return true;
             }
         }
-        self.learn_new(address, port, now)
+        false
     }
 
     #[cold]
     fn learn_new(&self, address: MacAddress, port: PortId, now: u32) -> Result<(), Refused> {
-        if self.is_another_ports_own(address, port) {
+        self.learn_new_in(0, address, port, now)
+    }
+
+    #[cold]
+    fn learn_new_in(&self, vlan: u16, station: MacAddress, port: PortId, now: u32) -> Result<(), Refused> {
+        if self.is_another_ports_own(station, port) {
             return Err(Refused::Owned);
         }
-        if address.is_group() || address.to_u64() == 0 {
+        if station.is_group() || station.to_u64() == 0 {
             return Ok(());
         }
+        let address = self.masked(vlan, station);
         let at = self.index(address);
         if !self.may_move(at, address, port, now) {
             self.moves_refused.fetch_add(1, Ordering::Relaxed);
             return Err(Refused::MovesTooOften);
         }
-        self.enter(at, address, port, now);
+        self.enter(at, vlan, address, port, now);
         Ok(())
     }
 
@@ -293,7 +348,7 @@ impl MacTable {
         may
     }
 
-    fn enter(&self, at: usize, address: MacAddress, port: PortId, now: u32) {
+    fn enter(&self, at: usize, vlan: u16, address: MacAddress, port: PortId, now: u32) {
         let bucket = &self.buckets[at];
         let Some(behind) = self.behind.get(usize::from(port.0)) else { return };
         // Taken before the entry is written, so that no number of workers gets over the limit.
@@ -319,6 +374,7 @@ impl MacTable {
                 if old >> 16 != address.to_u64() {
                     self.moves[at][index].store(0, Ordering::Relaxed);
                 }
+                self.vlans[at][index].store(vlan, Ordering::Relaxed);
                 self.count_replaced(old, address, self.is_old(last_seen, now));
                 return;
             }
@@ -396,11 +452,13 @@ impl MacTable {
         self.behind.get(usize::from(port.0)).map_or(0, |behind| behind.load(Ordering::Relaxed))
     }
 
-    /// All stations, whether they were seen lately or not.
-    pub fn stations(&self) -> impl Iterator<Item = (MacAddress, PortId)> {
+    /// All stations, whether they were seen lately or not: VLAN, address and port.
+    pub fn stations(&self) -> impl Iterator<Item = (u16, MacAddress, PortId)> {
         let entries = self.buckets.iter().flat_map(|bucket| &bucket.entries);
-        let found = entries.map(|slot| slot.load(Ordering::Relaxed)).filter(|found| *found != EMPTY);
-        found.map(|found| (address_of(found), port_of(found)))
+        let entries = entries.zip(self.vlans.iter().flatten());
+        let read = entries.map(|(slot, vlan)| (slot.load(Ordering::Relaxed), vlan.load(Ordering::Relaxed)));
+        let found = read.filter(|(found, _)| *found != EMPTY);
+        found.map(|(found, vlan)| (vlan, self.masked(vlan, address_of(found)), port_of(found)))
     }
 
     /// What happened so far.

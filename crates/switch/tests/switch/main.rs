@@ -9,4 +9,5 @@ mod shares;
 mod sleeping;
 mod stuck;
 mod trouble;
+mod vlans;
 mod workers;

@@ -3,6 +3,7 @@
 mod migration;
 mod pairs;
 mod switch;
+mod vlans;
 
 use std::os::unix::fs::PermissionsExt;
 use std::thread::sleep;

@@ -5,6 +5,7 @@ mod hostile;
 mod many;
 mod page;
 mod restarts;
+mod vlans;
 
 use std::path::{Path, PathBuf};
 

@@ -34,6 +34,8 @@ fn what_was_looked_at_is_delivered_whatever_the_sender_writes() {
         (256, HeadEdit::NONE),
         (100, HeadEdit { at: 12, removed: 0, inserted: &[7; 4] }),
         (0, HeadEdit { at: 12, removed: 0, inserted: &[7; 4] }),
+        (0, HeadEdit { at: 12, removed: 4, inserted: &[] }),
+        (0, HeadEdit { at: 12, removed: 4, inserted: &[7; 4] }),
         (200, HeadEdit { at: 0, removed: 150, inserted: &[7; 20] }),
     ] {
         memory.slice(NetHeader::BYTES, 300).write(&[0; 300]);
@@ -48,6 +50,42 @@ fn what_was_looked_at_is_delivered_whatever_the_sender_writes() {
         expected.splice(edit.at..edit.at + edit.removed, edit.inserted.iter().copied());
         expected.extend(vec![9; 300 - known]);
         assert_eq!(whole(edited.batch(), 0), expected, "{window}, {edit:?}");
+    }
+}
+
+/// Tags have a path of their own; next to it are edits that are no tags, and frames that end in what is edited.
+#[test]
+fn a_frame_of_any_length_is_edited_as_bytes_are() {
+    let tag = &[0x81, 0, 0, 5];
+    let edits = [(12, 0, &tag[..]), (12, 4, &[]), (12, 4, tag), (13, 0, tag), (12, 8, &[]), (12, 0, &[3; 8])];
+    for len in (14..=140).chain([1514, 9018, 10_240, 10_241, 20_000]) {
+        let memory = OwnMemory::new(c"burst", 1 << 15).unwrap();
+        let sent: Vec<u8> = (0..len).map(|at| (at * 7 + at / 256) as u8).collect();
+        memory.slice(NetHeader::BYTES, len).write(&sent);
+        // In one piece, and in two.
+        for pieces in [&[NetHeader::BYTES + len][..], &[NetHeader::BYTES + 14, len - 14]] {
+            let mut batch = FrameBatch::of_memory(1);
+            let mut at = 0;
+            for bytes in pieces.iter().filter(|bytes| **bytes > 0) {
+                memory.sg_builder().push(batch.arena_mut().unwrap(), at, *bytes as u32);
+                at += *bytes as u64;
+            }
+            batch.push(0, HeaderLayout::Full).unwrap();
+            for (at, removed, inserted) in edits {
+                let edit = HeadEdit { at, removed, inserted };
+                let mut edited = EditedFrames::new(1).unwrap();
+                let done = edited.push(&batch, 0, batch.frame(0).snapshot(), &edit);
+                let is_long_enough = at + removed <= len && edit.edited_bytes(len) >= ETHERNET_HEADER_BYTES;
+                assert_eq!(done.is_ok(), is_long_enough, "{len}, {edit:?}");
+                if is_long_enough {
+                    let mut expected = sent.clone();
+                    expected.splice(at..at + removed, inserted.iter().copied());
+                    let frame = edited.batch().frame(0);
+                    assert!(frame.snapshot() == &expected[..expected.len().min(64)], "{len}, {edit:?}");
+                    assert!(whole(edited.batch(), 0) == expected, "{len}, {edit:?}");
+                }
+            }
+        }
     }
 }
 

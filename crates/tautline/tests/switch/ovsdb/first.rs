@@ -56,7 +56,8 @@ fn what_cannot_be_is_said_in_the_row() {
     add("c0", &set("c0", "type=dpdkvhostuserclient"), "options:vhost-server-path=PATH");
     let missing = "type=dpdkvhostuserclient options:vhost-server-path=/";
     add("c1", &set("c1", &format!("{missing}{}", "x".repeat(108))), "109 bytes");
-    add("d1", "set Interface d1 type=dpdkvhostuser -- set Port d1 tag=5", "ovs-vsctl clear port d1 tag");
+    let qos = "-- --id=@q create QoS type=linux-htb -- set Port d1 qos=@q";
+    add("d1", &set("d1", &format!("type=dpdkvhostuser {qos}")), "ovs-vsctl clear port d1 qos");
     add("m0", &set("m0", "type=dpdkvhostuser mtu_request=70000"), "mtu_request");
     scene.vsctl("add-br br1 -- set Bridge br1 datapath_type=netdev");
     scene.vsctl("add-port br1 b1 -- set Interface b1 type=dpdkvhostuser");
@@ -65,7 +66,7 @@ fn what_cannot_be_is_said_in_the_row() {
     assert!(scene.columns("br2", "error").contains("ovs-vsctl set bridge br2 datapath_type=netdev"));
 
     // What is put right is there.
-    scene.vsctl("clear Port d1 tag");
+    scene.vsctl("clear Port d1 qos");
     assert_eq!(scene.columns("d1", "ofport error"), "2\n[]\n");
     Guest::running(&one, layouts()[0]);
     scene.switch.end();

@@ -1,0 +1,56 @@
+//! What commands ask.
+
+use std::path::PathBuf;
+use std::sync::PoisonError;
+use std::time::Instant;
+
+use control::{Client, Request};
+use serde_json::Value;
+
+use super::bridge::{Served, SharedBridge};
+use super::coverage::{Coverage, totals};
+
+/// The switch that is asked, and what is kept between two questions.
+#[derive(Debug)]
+pub struct Room {
+    control: PathBuf,
+    bridge: SharedBridge,
+    /// Addresses that the table has room for.
+    pub(super) addresses: usize,
+    /// How often things happened.
+    pub(super) coverage: Coverage,
+    /// Whether the process is to end.
+    pub(super) ends: bool,
+}
+
+impl Room {
+    /// With a switch that has this control socket and a table of so many addresses.
+    pub fn new(control: PathBuf, bridge: SharedBridge, addresses: usize) -> Self {
+        Room { control, bridge, addresses, coverage: Coverage::default(), ends: false }
+    }
+
+    /// The bridge now.
+    pub fn bridge(&self) -> Served {
+        self.bridge.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes a sample of what is counted every few seconds.
+    pub fn sample(&mut self, now: Instant) {
+        if !self.coverage.is_due(now) {
+            return;
+        }
+        // Without an answer there is none.
+        if let Ok(counters) = self.counters() {
+            self.coverage.add(totals(&counters));
+        }
+    }
+
+    /// The counters of the switch.
+    ///
+    /// # Errors
+    /// The switch does not answer, in words.
+    pub fn counters(&self) -> Result<Value, String> {
+        let ask = || Client::connect(&self.control)?.ask(Request::Stats);
+        ask().map_err(|error| error.to_string())
+    }
+}
