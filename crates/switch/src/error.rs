@@ -5,7 +5,9 @@ use std::time::Duration;
 use port::PortError;
 
 use crate::MAX_PORTS;
-use crate::panicked::WHERE;
+
+/// Where a panic is found.
+pub(crate) const WHERE: &str = "standard error names the line, which is a mistake of Tautline";
 
 /// Why a switch cannot be put together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
