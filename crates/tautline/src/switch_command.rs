@@ -25,6 +25,7 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
         metrics: arguments.metrics,
         take_over: arguments.take_over.clone(),
         counters: Counters { print_json: sink.is_json_printed(), file },
+        kinds: &[],
     };
     let companion = arguments.ovsdb.as_deref().map(|database| follower(database, &service)).transpose()?;
     match daemon::run(&service, companion) {
