@@ -74,8 +74,11 @@ pub fn run(service: &Service, companion: Option<Companion>) -> Result<(), Error>
     let mut operator = Management::new(signals, configured)
         .map_err(Error::system("watching signals", "raise the open-files limit (ulimit -n)"))?;
     // Those of a configuration file are the file's.
-    let known = if service.config.is_some() { Vec::new() } else { read()? };
-    let known = KnownPorts::new(PortDefaults::of(settings, service.kinds), known);
+    let (known, wires) = match &service.config {
+        Some(_) => (Vec::new(), &[][..]),
+        None => (read()?, &settings.wires[..]),
+    };
+    let known = KnownPorts::new(PortDefaults::of(settings, service.kinds), known, wires);
     let (inherits, opens) = match control {
         same if take_over.is_some() && same == take_over => (Some(known), None),
         other => (None, other.map(|path| (path, known))),
