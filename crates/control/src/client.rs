@@ -123,13 +123,28 @@ impl Client {
         self.ask(Request::Add(Add::Described { name: name.to_owned(), port })).map(drop)
     }
 
-    /// Makes the switch have these ports, and no others but those of its configuration file.
+    /// Makes the switch have these ports, and no others but those of its configuration file. Wires stay as they are.
     ///
     /// # Errors
     /// As [`Client::ask`]; what could not be done to single ports is in the answer.
     pub fn apply(&mut self, ports: BTreeMap<String, PortDescription>) -> Result<Applied, ClientError> {
-        let answer = self.ask(Request::Apply { ports })?;
-        serde_json::from_value(answer).map_err(ClientError::NotUnderstood)
+        self.ask_to_apply(Request::Apply { ports, wires: None })
+    }
+
+    /// As [`Client::apply`]; and these wires are between the ports, and no others.
+    ///
+    /// # Errors
+    /// As [`Client::apply`].
+    pub fn apply_with_wires(
+        &mut self,
+        ports: BTreeMap<String, PortDescription>,
+        wires: Vec<(String, String)>,
+    ) -> Result<Applied, ClientError> {
+        self.ask_to_apply(Request::Apply { ports, wires: Some(wires) })
+    }
+
+    fn ask_to_apply(&mut self, request: Request) -> Result<Applied, ClientError> {
+        serde_json::from_value(self.ask(request)?).map_err(ClientError::NotUnderstood)
     }
 
     /// Changes ports of one owner, in as many requests as they take. `None` removes a port; ports that are not named

@@ -64,6 +64,9 @@ pub enum Request {
     Apply {
         /// The ports, by name.
         ports: BTreeMap<String, PortDescription>,
+        /// All wires that there are to be between these ports. If `None`, wires stay as they are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wires: Option<Vec<(String, String)>>,
     },
     /// Ports of one owner, such as a database: a description adds the port or makes it be as described, `null` removes
     /// it. Ports that are not named, and ports of others, stay as they are. Answered with an [`Applied`].
@@ -205,7 +208,8 @@ pub struct Applied {
 pub struct Change {
     /// The port's name.
     pub port: String,
-    /// What was done, or tried: `added`, `removed`, `given other limits`, `brought back as it was`.
+    /// What was done, or tried: `added`, `removed`, `given other limits`, `brought back as it was`, `wired to NAME`,
+    /// `unwired from NAME`.
     pub change: String,
     /// Why it could not be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
+use port::spec::Kind;
 use switch::View;
 
 use crate::configuration_file::{self, Reader};
@@ -43,6 +44,7 @@ pub struct Configured {
     reader: Reader,
     /// What holds until the next start.
     at_start: Settings,
+    kinds: &'static [Kind],
     ports: WantedPorts,
 }
 
@@ -51,12 +53,17 @@ impl Configured {
     ///
     /// # Errors
     /// The system has no descriptor left.
-    pub fn new(path: PathBuf, at_start: Settings, ports: Vec<NamedSpec>) -> Result<Self, Invalid> {
+    pub fn new(
+        path: PathBuf,
+        at_start: Settings,
+        kinds: &'static [Kind],
+        ports: Vec<NamedSpec>,
+    ) -> Result<Self, Invalid> {
         let reader = Reader::new().map_err(|error| {
             let remedy = "raise the open-files limit (ulimit -n)";
             wrong(&path, &format_args!("making an eventfd: {error}; {remedy}"))
         })?;
-        Ok(Configured { path, reader, ports: WantedPorts::new(ports), at_start })
+        Ok(Configured { path, reader, ports: WantedPorts::new(ports), at_start, kinds })
     }
 
     /// Forgets a port that was removed by request. A later port of its name does not belong to the file.
@@ -96,7 +103,7 @@ impl Configured {
                 differ.join(", ")
             ));
         }
-        let changes = self.ports.apply(ports, PortDefaults::of(&self.at_start), switch);
+        let changes = self.ports.apply(ports, PortDefaults::of(&self.at_start, self.kinds), switch);
         said.extend(changes.iter().map(ToString::to_string));
         if said.is_empty() {
             said.push(format!("{}: read again, nothing is different", self.path.display()));
@@ -113,7 +120,7 @@ impl Configured {
             ..new.clone()
         };
         let wrong = |name: &str, why: &dyn Display| wrong_port(&self.path, name, why);
-        let ports = self.ports.prepare(ports::read_all(&held, wrong)?, wrong)?;
+        let ports = self.ports.prepare(ports::read_all(&held, self.kinds, wrong)?, wrong)?;
         Ok((new, ports))
     }
 }

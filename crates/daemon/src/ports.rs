@@ -2,7 +2,7 @@
 use std::fmt::Display;
 
 use control::{OptionValue, PortDescription};
-use port::spec::{Options, PortSpec, Spec};
+use port::spec::{Kind, Options, PortSpec, Spec};
 use switch::PortOptions;
 use virtio::net::MacAddress;
 
@@ -24,11 +24,13 @@ pub struct NamedSpec {
 pub struct PortDefaults {
     pub cache_policy: port::CachePolicy,
     pub max_frame: Option<u32>,
+    /// Kinds of port beside those of the crate `port`.
+    pub kinds: &'static [Kind],
 }
 
 impl PortDefaults {
-    pub fn of(settings: &Settings) -> Self {
-        PortDefaults { cache_policy: settings.cache_policy, max_frame: settings.max_frame }
+    pub fn of(settings: &Settings, kinds: &'static [Kind]) -> Self {
+        PortDefaults { cache_policy: settings.cache_policy, max_frame: settings.max_frame, kinds }
     }
 }
 
@@ -70,7 +72,7 @@ pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) ->
     let vlans = vlans::take(&mut options)?;
     let options = Options::new(options.iter().map(|(key, value)| (key.clone(), value.to_string())));
     let spec = Spec { kind: kind.clone(), target: target.clone(), options };
-    let mut spec = PortSpec::try_from(spec).map_err(invalid)?;
+    let mut spec = PortSpec::of(spec, defaults.kinds).map_err(invalid)?;
     spec.set_cache_policy(defaults.cache_policy);
     let address = |text: &str| text.parse().map_err(|error| Invalid(format!("allow {text}: {error}")));
     let addresses = allow.iter().flat_map(|text| text.split('+')).map(address);
@@ -86,15 +88,16 @@ pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) ->
     Ok(NamedSpec { name: name.to_owned(), description, spec, options })
 }
 
-/// All ports of a switch. `wrong` names the port in an error.
+/// All ports of a switch; `kinds` are those beside the kinds of the crate `port`. `wrong` names the port in an error.
 ///
 /// # Errors
 /// The causes of [`read`], for the first such port.
 pub fn read_all(
     settings: &Settings,
+    kinds: &'static [Kind],
     wrong: impl Fn(&str, &dyn Display) -> Invalid,
 ) -> Result<Vec<NamedSpec>, Invalid> {
-    let defaults = PortDefaults::of(settings);
+    let defaults = PortDefaults::of(settings, kinds);
     let ports = settings.ports_with_limits();
     ports.map(|(name, port)| read(name, port, defaults).map_err(|why| wrong(name, &why))).collect()
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use port::PortError;
+use port::spec::Kind;
 use switch::{Options, SetupError, Switch, TableOptions, WorkerOptions};
 
 use crate::companion::{Companion, Ending};
@@ -33,6 +34,8 @@ pub struct Service {
     pub take_over: Option<PathBuf>,
     /// Where counters go.
     pub counters: Counters,
+    /// Kinds of port beside those of the crate `port`.
+    pub kinds: &'static [Kind],
 }
 
 impl Service {
@@ -54,9 +57,9 @@ pub fn run(service: &Service, companions: Vec<Companion>) -> Result<(), Error> {
     let settings = &service.settings;
     let take_over = service.take_over.clone();
     let control = service.control.clone().or_else(|| settings.control.clone()).or(take_over.clone());
-    let read = || ports::read_all(settings, |name, why| service.wrong_port(name, why));
+    let read = || ports::read_all(settings, service.kinds, |name, why| service.wrong_port(name, why));
     let configured = match &service.config {
-        Some(path) => Some(Configured::new(path.clone(), settings.clone(), read()?)?),
+        Some(path) => Some(Configured::new(path.clone(), settings.clone(), service.kinds, read()?)?),
         None => None,
     };
     let switch = build(service, read()?, control.is_some())?;
@@ -71,8 +74,11 @@ pub fn run(service: &Service, companions: Vec<Companion>) -> Result<(), Error> {
     let mut operator = Management::new(signals, configured)
         .map_err(Error::system("watching signals", "raise the open-files limit (ulimit -n)"))?;
     // Those of a configuration file are the file's.
-    let known = if service.config.is_some() { Vec::new() } else { read()? };
-    let known = KnownPorts::new(PortDefaults::of(settings), known);
+    let (known, wires) = match &service.config {
+        Some(_) => (Vec::new(), &[][..]),
+        None => (read()?, &settings.wires[..]),
+    };
+    let known = KnownPorts::new(PortDefaults::of(settings, service.kinds), known, wires);
     let (inherits, opens) = match control {
         same if take_over.is_some() && same == take_over => (Some(known), None),
         other => (None, other.map(|path| (path, known))),

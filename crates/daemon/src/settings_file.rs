@@ -43,7 +43,7 @@ pub fn parse(text: &str) -> Result<Settings, Invalid> {
 /// # Errors
 /// As [`parse`]; or a port has a kind, an option or a limit that there is not.
 pub fn check(text: &str) -> Result<(), Invalid> {
-    ports::read_all(&parse(text)?, |name, why| Invalid(format!("[ports.{name}] {why}"))).map(drop)
+    ports::read_all(&parse(text)?, &[], |name, why| Invalid(format!("[ports.{name}] {why}"))).map(drop)
 }
 
 fn description(port: &Value) -> Result<PortDescription, String> {
@@ -83,7 +83,7 @@ mod tests {
         .unwrap();
         assert_eq!((read.spin.as_micros(), read.mac_table_size), (5, 100));
         assert_eq!(read.wires, [("one".to_owned(), "two".to_owned())]);
-        let ports = ports::read_all(&read, |name, why| Invalid(format!("{name}: {why}"))).unwrap();
+        let ports = ports::read_all(&read, &[], |name, why| Invalid(format!("{name}: {why}"))).unwrap();
         let one = ports.iter().find(|port| port.name == "one").unwrap();
         let options: Vec<_> =
             one.description.options.iter().map(|(key, value)| format!("{key}={value}")).collect();

@@ -31,6 +31,13 @@ pub struct Wanted {
     described: InForce,
 }
 
+impl Wanted {
+    /// Whether it is the port of this name, and the switch has the same one already.
+    pub fn is_there(&self, name: &str) -> bool {
+        self.name == name && self.made.is_none()
+    }
+}
+
 impl WantedPorts {
     /// Ports that are there already.
     pub fn new(ports: Vec<NamedSpec>) -> Self {
@@ -127,7 +134,7 @@ impl WantedPorts {
             changes.push(Change { port: port.to_owned(), change: what.to_owned(), error });
             done
         };
-        let stays = |name: &String| wanted.iter().any(|one| one.name == *name && one.made.is_none());
+        let stays = |name: &String| wanted.iter().any(|one| one.is_there(name));
         let going: Vec<String> = self.in_force.keys().filter(|name| !stays(name)).cloned().collect();
         let mut ended = BTreeMap::new();
         for name in going {

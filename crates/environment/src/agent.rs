@@ -40,6 +40,11 @@ pub trait Environment {
     /// What runs its instructions, `native`, `kvm-vmx`, `tcg`, …
     fn accelerator(&self) -> &str;
 
+    /// Whether its figures are of an emulated CPU: this machine's, or that of a guest.
+    fn is_emulated(&self) -> bool {
+        kvm::is_emulated()
+    }
+
     /// Facts to show beside its figures: versions, machine type, command.
     fn facts(&self) -> Vec<(String, String)>;
 

@@ -29,8 +29,9 @@
 //!
 //! - To serve another device over vhost-user: nothing here; a `Device` of the crate `vhost-device`.
 //! - To offer more or less to vhost-user front-ends: `vhost_user/net/offer.rs`, which says of each feature why.
-//! - To add a kind of port: a module with a `Port`, its sources and sinks; an arm in `spec/kinds.rs`;
-//!   `--help` in `crates/tautline/src/cli.rs`; the tables of `docs/plug-in-a-guest.md`.
+//! - To add a kind of port here: a module with a `Port`, its sources and sinks; an arm in `spec/kinds.rs`;
+//!   `--help` in `crates/tautline/src/cli.rs`; the tables of `docs/plug-in-a-guest.md`. To add one in another crate: a
+//!   [`spec::Kind`], which `daemon::Service` is given.
 //! - To change how frames leave and enter rings, the copy, or what is done to caches: the crate `net-queues`.
 //! - To change how long a port may keep the control thread: `crates/vhost-device/src/turn.rs`; for how long it rests then
 //!   `crates/switch/src/resting.rs`.

@@ -120,6 +120,35 @@ impl Control {
         Ok(())
     }
 
+    /// Connects two ports by a wire.
+    pub(crate) fn add_wire(&mut self, a: &str, b: &str) -> Result<(), ChangeError> {
+        let (a_at, b_at) = (self.place_of(a)?, self.place_of(b)?);
+        for (at, peer, name) in [(a_at, b_at, a), (b_at, a_at, b)] {
+            let id = PortId(at as u16);
+            if at == peer || self.mirrors.iter().any(|mirror| mirror.to == id || mirror.by == id) {
+                return Err(ChangeError::NoWire(name.to_owned()));
+            }
+            if self.entries[at].forwarding.wire.is_some_and(|wire| wire != PortId(peer as u16)) {
+                return Err(ChangeError::Wired(name.to_owned()));
+            }
+        }
+        self.entries[a_at].forwarding.wire = Some(PortId(b_at as u16));
+        self.entries[b_at].forwarding.wire = Some(PortId(a_at as u16));
+        self.update_programs();
+        Ok(())
+    }
+
+    /// Takes the wire between two ports away: both learn from now on.
+    pub(crate) fn remove_wire(&mut self, a: &str, b: &str) -> Result<(), ChangeError> {
+        let ends = [self.place_of(a)?, self.place_of(b)?];
+        if self.entries[ends[0]].forwarding.wire != Some(PortId(ends[1] as u16)) {
+            return Err(ChangeError::NoWire(a.to_owned()));
+        }
+        ends.into_iter().for_each(|at| self.entries[at].forwarding.wire = None);
+        self.update_programs();
+        Ok(())
+    }
+
     /// Rebuilds the programs of all ports.
     fn update_programs(&mut self) {
         let to: Vec<PortId> = self.mirrors.iter().map(|mirror| mirror.to).collect();

@@ -26,8 +26,6 @@ use crate::{PortId, QueueId, announce};
 /// First key of what ports watch; those below are the switch's own.
 pub(crate) const FIRST_WATCH: u64 = 2;
 
-type Held = BTreeMap<QueueId, (Generation, Box<dyn Source>)>;
-
 /// Queues that were taken from their workers.
 type Taken = BTreeMap<(QueueId, Side), Queue>;
 
@@ -52,7 +50,7 @@ pub(crate) struct Attachments {
     attached: BTreeMap<(QueueId, Side), Generation>,
     sinks: BTreeMap<QueueId, AssignedSink>,
     /// Sources wait here until all ports have started, so that their first frames find their receivers.
-    held: Option<Held>,
+    held: Option<BTreeMap<QueueId, (Generation, Box<dyn Source>)>>,
     watches: BTreeMap<(PortId, Token), Watch>,
     keys: HashMap<u64, (PortId, Token)>,
     timers: BTreeMap<(PortId, Token), Instant>,

@@ -23,6 +23,7 @@ use crate::port_entry::PortEntry;
 use crate::port_event::PortEvent;
 use crate::programs::{own_addresses, programs};
 use crate::queue_plan::QueuePlan;
+use crate::setup::Ended;
 use crate::suspects::Suspects;
 use crate::switch_state::SwitchState;
 use crate::worker::panic_message;
@@ -117,6 +118,22 @@ impl View<'_> {
         self.control.set_port_options(name, options)
     }
 
+    /// Connects two ports by a wire: each frame from one goes to the other, whatever its addresses.
+    ///
+    /// # Errors
+    /// No port has one of the names, both names are the same, or a port is an end of another wire or of a mirror.
+    pub fn add_wire(&mut self, a: &str, b: &str) -> Result<(), ChangeError> {
+        self.control.add_wire(a, b)
+    }
+
+    /// Takes the wire between two ports away; both learn addresses from now on.
+    ///
+    /// # Errors
+    /// No port has one of the names, or there is no wire between them.
+    pub fn remove_wire(&mut self, a: &str, b: &str) -> Result<(), ChangeError> {
+        self.control.remove_wire(a, b)
+    }
+
     /// Stops all ports and returns the state from which another process continues. Until [`View::resume`], only
     /// ending the switch makes sense.
     ///
@@ -159,15 +176,6 @@ impl View<'_> {
     pub fn mirror(&mut self, from: &str, to: &str) -> Result<(), ChangeError> {
         self.control.mirror(from, to)
     }
-}
-
-/// How a switch ended.
-#[derive(Debug)]
-pub struct Ended {
-    /// How it stood.
-    pub snapshot: Snapshot,
-    /// Why it ended, if not by its operator.
-    pub result: Result<(), RunError>,
 }
 
 /// Keys of the control thread's own descriptors.

@@ -5,7 +5,9 @@ use std::time::Duration;
 use port::PortError;
 
 use crate::MAX_PORTS;
-use crate::panicked::WHERE;
+
+/// Where a panic is found.
+pub(crate) const WHERE: &str = "standard error names the line, which is a mistake of Tautline";
 
 /// Why a switch cannot be put together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -130,8 +132,13 @@ pub enum ChangeError {
     #[error("there are {MAX_PORTS} ports, the most that there can be; remove one first")]
     TooManyPorts,
     /// The port is an end of a wire.
-    #[error("port '{0}' is the end of a wire; end the switch and start it without that wire")]
+    #[error("port '{0}' is the end of a wire; take the wire away first, or start the switch without it")]
     Wired(String),
+    /// The port has no such wire, or can have none: it is an end of a mirror, or would be connected to itself.
+    #[error(
+        "port '{0}' has no such wire and can have none; a wire is between two ports that are no mirror's"
+    )]
+    NoWire(String),
     /// The port is an end of a mirror.
     #[error("port '{0}' is one end of a mirror; remove the mirror first")]
     Mirrored(String),

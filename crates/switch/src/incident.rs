@@ -1,5 +1,5 @@
 //! What people are told of a worker whose thread was given up.
-use crate::panicked::WHERE;
+use crate::error::WHERE;
 use crate::worker_event::{Cause, Replaced};
 use crate::{PortId, QueueId};
 

@@ -103,12 +103,12 @@ mod worker_pool;
 pub use ::pipeline::{
     MOVE_WINDOW_SECONDS, Policing, PortId, PriorityTags, TableCounts, TableOptions, VlanMode, VlanOptions,
 };
-pub use control::{Ended, Operator, View};
+pub use control::{Operator, View};
 pub use copies::{Copied, CopiesId};
 pub use error::{ChangeError, RunError, SetupError};
 pub use port_event::PortEvent;
 pub use ring_report::RingReport;
-pub use setup::{Options, PortOptions, Switch};
+pub use setup::{Ended, Options, PortOptions, Switch};
 pub use snapshot::{PortSnapshot, QueueSnapshot, Snapshot};
 pub use switch_state::SwitchState;
 pub use worker_counters::WorkerCounts;

@@ -1,10 +1,7 @@
 //! What a port's control side said when it panicked.
 use port::PortError;
 
-use crate::RunError;
-
-/// Where a panic is found.
-pub(crate) const WHERE: &str = "standard error names the line, which is a mistake of Tautline";
+use crate::error::{RunError, WHERE};
 
 /// The port is gone.
 #[derive(Debug, thiserror::Error)]

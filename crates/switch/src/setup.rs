@@ -4,7 +4,9 @@ use std::time::Duration;
 use port::Port;
 use virtio::net::MacAddress;
 
-use crate::{MAX_PORTS, Policing, PortId, SetupError, TableOptions, VlanOptions, WorkerOptions};
+use crate::{
+    MAX_PORTS, Policing, PortId, RunError, SetupError, Snapshot, TableOptions, VlanOptions, WorkerOptions,
+};
 
 /// What holds for all of the switch.
 #[derive(Clone, Debug)]
@@ -87,6 +89,15 @@ pub(crate) struct Forwarding {
 pub struct Switch {
     pub(crate) options: Options,
     pub(crate) ports: Vec<NamedPort>,
+}
+
+/// How a switch ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// How it stood.
+    pub snapshot: Snapshot,
+    /// Why it ended, if not by its operator.
+    pub result: Result<(), RunError>,
 }
 
 impl Switch {

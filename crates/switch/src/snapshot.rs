@@ -4,6 +4,7 @@ use std::fmt;
 use frame::{DropReason, Side};
 use port::Port;
 use serde::Serialize;
+use virtio::NetFeatures;
 
 use crate::{TableCounts, WorkerCounts};
 
@@ -122,8 +123,8 @@ pub(crate) fn port(name: &str, description: String, addresses: u32, port: Option
         })
     });
     let features = port.and_then(|port| port.features()).into_iter();
-    let features =
-        features.flat_map(|features| features.iter().map(|one| one.to_string()).collect::<Vec<_>>());
+    let features = features
+        .flat_map(|features| features.iter().map(|one| NetFeatures(one).to_string()).collect::<Vec<_>>());
     PortSnapshot {
         name: name.to_owned(),
         description,

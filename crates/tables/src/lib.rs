@@ -12,6 +12,7 @@
 
 pub mod crypto;
 pub mod ctl;
+pub mod host_interrupts;
 pub mod host_verify;
 pub mod kvm;
 pub mod rfc2544;

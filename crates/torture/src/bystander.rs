@@ -38,6 +38,9 @@ const PAUSE: Duration = Duration::from_micros(50);
 /// How long a frame may be under way. After that it counts as lost and frees its place in the window.
 const LATE: Duration = Duration::from_secs(2);
 
+/// A bystander keeps at least this part of its rate, against its own while nothing is hostile and against that asked for.
+const LEAST_RATIO: f64 = 0.9;
+
 /// What became of the bystanders' frames.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Undisturbed {
@@ -58,6 +61,16 @@ pub struct Undisturbed {
     pub asked_per_s: f64,
     /// Rates beside the hostile front-ends, and while these rested; empty where they never did.
     pub turns: Turns,
+}
+
+impl Undisturbed {
+    /// Whether hostile front-ends have cost it frames, or more of its rate than they may.
+    pub fn is_disturbed(&self) -> bool {
+        let rates = [self.turns.ratio(), self.turns.reached(self.asked_per_s)];
+        self.received < self.sent
+            || self.spoiled > 0
+            || rates.into_iter().flatten().any(|ratio| ratio < LEAST_RATIO)
+    }
 }
 
 /// Runs until it is ended.

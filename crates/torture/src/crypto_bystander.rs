@@ -34,6 +34,13 @@ pub struct Requests {
     pub failure: Option<String>,
 }
 
+impl Requests {
+    /// Whether hostile front-ends have cost it a request.
+    pub fn is_disturbed(&self) -> bool {
+        self.right < self.sent || self.failure.is_some()
+    }
+}
+
 /// Runs until it is ended.
 pub struct CryptoBystander {
     over: Arc<AtomicBool>,

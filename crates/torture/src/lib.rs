@@ -15,6 +15,7 @@ mod front_end;
 mod health;
 mod memory;
 mod message;
+mod process;
 mod run;
 mod turns;
 
@@ -22,5 +23,6 @@ pub use bystander::{Bystander, Undisturbed};
 pub use crypto_bystander::{CryptoBystander, Requests};
 pub use family::{Family, UnknownFamily};
 pub use health::{Health, families_of};
+pub use process::BackEnd;
 pub use run::{Amount, Counts, Finding, Plan, Target, run};
 pub use turns::Turns;

@@ -1,5 +1,6 @@
 //! A `vhost-user:` port without a switch, as a process of its own. It reads commands from standard input (`from-guest`,
 //! `to-guest BYTES`, `reflect`, `pause`, `counts`) and answers each with its counts, as a line of JSON.
+use std::fmt::Display;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -100,8 +101,10 @@ fn handle_command(
             ("from-guest", _) => *responder = Some(Responder::Drop),
             ("reflect", _) => *responder = Some(Responder::Reflect),
             ("to-guest", bytes) => {
-                let size = bytes.parse().ok().and_then(|bytes| FrameSize::with_fcs(bytes).ok());
-                *responder = size.map(Responder::sender).transpose()?;
+                let wrong = |why: &dyn Display| std::io::Error::other(format!("{line}: {why}"));
+                let bytes = bytes.parse().map_err(|error| wrong(&error))?;
+                let size = FrameSize::with_fcs(bytes).map_err(|error| wrong(&error))?;
+                *responder = Some(Responder::sender(size)?);
             }
             _ => return Err(std::io::Error::other(format!("there is no '{line}'"))),
         }
@@ -109,5 +112,21 @@ fn handle_command(
         let mut out = std::io::stdout().lock();
         writeln!(out, "{}", json!({ "frames": frames, "timed_ns": timed_ns, "timed_frames": timed_frames }))?;
         out.flush()?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_that_no_frame_has_is_refused() {
+        for (line, is_known) in [("to-guest 64", true), ("to-guest 12", false), ("to-guest x", false)] {
+            let (send, commands) = channel();
+            send.send(line.to_owned()).unwrap();
+            let mut responder = Some(Responder::Drop);
+            let handled = handle_command(&commands, &mut responder, &Counts::default());
+            assert_eq!(handled.is_ok(), is_known, "{line}: {handled:?}");
+        }
     }
 }

@@ -360,6 +360,17 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_for_late_frames_is_interrupted() {
+        let mut path = path(1, false);
+        path.rig().stop_when(|| true);
+        let mut loaded = path.load(&SizeMix::fixed(FrameSize::MIN), Duration::from_secs(2)).unwrap();
+        // What is sent to the other port does not come back.
+        loaded.lanes[0].to = 0;
+        let burst = loaded.burst(Burst::new(1).unwrap(), Load::new(50_000).unwrap());
+        assert!(matches!(burst, Err(RigError::Interrupted)), "{burst:?}");
+    }
+
+    #[test]
     fn a_burst_is_as_many_frames_as_asked_and_goes_the_first_way_only() {
         for pairs in [1, 3] {
             let mut path = path(pairs, true);

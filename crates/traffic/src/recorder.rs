@@ -12,15 +12,12 @@ pub struct Recorder {
     run: Run,
     file: Option<PathBuf>,
     begin: Instant,
-    /// The error of writing after the last trial. [`Recorder::end_size`] returns it, because the trial itself was
-    /// good.
-    failed: Option<SaveError>,
 }
 
 impl Recorder {
     /// For a run that begins now; without a file nothing is written.
     pub fn new(run: Run, file: Option<PathBuf>) -> Self {
-        Recorder { run, file, begin: Instant::now(), failed: None }
+        Recorder { run, file, begin: Instant::now() }
     }
 
     /// A size or mix begins.
@@ -28,20 +25,21 @@ impl Recorder {
         self.run.unfinished = Some(Unfinished { frame_bytes_with_fcs, ..Unfinished::default() });
     }
 
-    /// After a trial: notes what it showed.
+    /// After a trial: notes what it showed. The trial is good also where the file cannot be written: the next write has
+    /// all of it.
     pub fn trial(&mut self, note: impl FnOnce(&mut Unfinished)) {
         self.run.unfinished.as_mut().map(note);
-        self.failed = self.save().err();
+        let _ = self.save();
     }
 
     /// All of a size or mix is found: adds it to the run and writes the file.
     ///
     /// # Errors
-    /// The file cannot be written, now or after the last trial. In the second case it is not written again.
+    /// The file cannot be written.
     pub fn end_size(&mut self, size: SizeResult) -> Result<(), SaveError> {
         self.run.unfinished = None;
         self.run.sizes.push(size);
-        self.failed.take().map_or_else(|| self.save(), Err)
+        self.save()
     }
 
     /// The run ended early: what was found stays in the file, which is not complete.
@@ -62,5 +60,27 @@ impl Recorder {
     fn save(&mut self) -> Result<(), SaveError> {
         self.run.elapsed_s = self.begin.elapsed().as_secs_f64();
         self.file.as_ref().map_or(Ok(()), |file| measure::save_json(&self.run, file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_write_that_failed_after_a_trial_is_made_up_for_by_the_next() {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rfc2544.json");
+        let mut run = Run::load(&example).unwrap();
+        let size = run.sizes.pop().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("later/results.json");
+        let mut recorder = Recorder::new(run, Some(file.clone()));
+        recorder.begin_size(size.frame_bytes_with_fcs.clone());
+        recorder.trial(|_| {});
+        std::fs::create_dir(file.parent().unwrap()).unwrap();
+        recorder.end_size(size.clone()).unwrap();
+        assert_eq!(Run::load(&file).unwrap().sizes.last(), Some(&size));
     }
 }

@@ -5,8 +5,8 @@ use std::fmt;
 use bitflags::bitflags;
 
 bitflags! {
-    /// A set of feature bits as offered, accepted or negotiated. Bits without a name here are kept; printing a set
-    /// names its bits.
+    /// A set of feature bits as offered, accepted or negotiated. Bits without a name here are kept. Printing a set names
+    /// its bits, but for those of one type of device: [`NetFeatures`] names a network device's.
     #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
     pub struct Features: u64 {
         /// The device handles packets with partial checksum (§5.1.3).
@@ -103,6 +103,12 @@ impl fmt::Debug for Features {
 
 impl fmt::Display for Features {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, |name| !name.starts_with("NET_"))
+    }
+}
+
+impl Features {
+    fn write(self, f: &mut fmt::Formatter<'_>, is_named: impl Fn(&str) -> bool) -> fmt::Result {
         if self.is_empty() {
             return f.write_str("none");
         }
@@ -112,11 +118,28 @@ impl fmt::Display for Features {
                 f.write_str("+")?;
             }
             match bit.iter_names().next() {
-                Some((name, _)) => f.write_str(name)?,
-                None => write!(f, "bit {}", bit.bits().trailing_zeros())?,
+                Some((name, _)) if is_named(name) => f.write_str(name)?,
+                _ => write!(f, "bit {}", bit.bits().trailing_zeros())?,
             }
         }
         Ok(())
+    }
+}
+
+/// The feature bits of a network device, as they are printed: bits 0 to 23 and 50 to 127 mean something else for each
+/// type of device (VIRTIO 1.3 §2.2).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct NetFeatures(pub Features);
+
+impl fmt::Display for NetFeatures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write(f, |_| true)
+    }
+}
+
+impl fmt::Debug for NetFeatures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -135,6 +158,13 @@ mod tests {
         assert!(set.contains(Features::IN_ORDER));
         assert!(!(set - Features::IN_ORDER).contains(Features::IN_ORDER));
         assert_eq!(Features::empty().to_string(), "none");
+    }
+
+    #[test]
+    fn a_bit_of_one_type_of_device_is_named_for_that_type_alone() {
+        let set = Features::NET_CSUM.union(Features::VERSION_1);
+        assert_eq!(set.to_string(), "bit 0+VERSION_1");
+        assert_eq!(NetFeatures(set).to_string(), "NET_CSUM+VERSION_1");
     }
 
     #[test]

@@ -13,5 +13,5 @@ mod features;
 pub mod net;
 mod ring;
 
-pub use features::Features;
+pub use features::{Features, NetFeatures};
 pub use ring::{PackedPosition, QueueSize, QueueSizeError, RingLayout};

@@ -5,7 +5,7 @@ use anyhow::Context;
 use peers::Testpmd;
 use peers::testpmd::{Forward, Settings, Vdev};
 use peers::usage::Reading;
-use virtio::Features;
+use virtio::{Features, NetFeatures};
 
 use super::device::Device;
 use crate::cell::{RingPath, Topology};
@@ -56,7 +56,11 @@ impl Driver {
         words.sort();
         words.dedup();
         let features = self.testpmd.features().ok().flatten();
-        (words, features.map_or_else(String::new, |bits| Features::from_bits_retain(bits).to_string()))
+        (
+            words,
+            features
+                .map_or_else(String::new, |bits| NetFeatures(Features::from_bits_retain(bits)).to_string()),
+        )
     }
 
     pub fn id(&self) -> u32 {

@@ -18,7 +18,7 @@ pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -
             Ok(()) => done(Ok(())),
             Err(why) => Outcome::Error(why),
         },
-        Request::Apply { ports: wanted } => match ports.apply(wanted, switch) {
+        Request::Apply { ports: wanted, wires } => match ports.apply(wanted, wires, switch) {
             Ok(changes) => Outcome::Ok(with_schema(json!(Applied { changes }))),
             Err(why) => Outcome::Error(why),
         },

@@ -114,7 +114,10 @@ impl Connection {
         }
         self.request.extend_from_slice(&bytes[..received]);
         if self.request.len() > REQUEST_BYTES {
-            return Err(End::Told("a request is longer than 64 KiB"));
+            return Err(End::Told(match self.request.contains(&b'\n') {
+                true => "more than 64 KiB of requests wait: read the answers before you send more",
+                false => "a request is longer than 64 KiB",
+            }));
         }
         Ok(())
     }
@@ -326,6 +329,24 @@ mod tests {
         let since = Instant::now();
         assert!(connection.read().is_ok() && connection.put(&vec![b'x'; 4 << 20]).is_ok());
         assert!(connection.wants_to_write() && since.elapsed() < PATIENCE / 2, "{:?}", since.elapsed());
+    }
+
+    #[test]
+    fn one_long_request_is_told_from_many_that_wait() {
+        for (part, said) in
+            [(vec![b'x'; 4096], "a request is longer"), (b"{}\n".repeat(1365), "requests wait")]
+        {
+            let (mut connection, mut other) = pair();
+            let why = loop {
+                other.write_all(&part).unwrap();
+                match connection.read() {
+                    Ok(()) => {}
+                    Err(End::Told(why)) => break why,
+                    Err(End::Gone) => panic!("it is gone"),
+                }
+            };
+            assert!(why.contains(said), "{why}");
+        }
     }
 
     #[test]

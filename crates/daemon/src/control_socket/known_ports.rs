@@ -6,6 +6,7 @@ use control::PortDescription;
 use control::protocol::Change;
 use switch::View;
 
+use super::wires::Wires;
 use crate::error::Invalid;
 use crate::ports::{self, NamedSpec, PortDefaults};
 use crate::wanted_ports::WantedPorts;
@@ -13,13 +14,19 @@ use crate::wanted_ports::WantedPorts;
 pub struct KnownPorts {
     defaults: PortDefaults,
     ports: WantedPorts,
+    wires: Wires,
     /// Those of owners, by owner.
     owned: BTreeMap<String, WantedPorts>,
 }
 
 impl KnownPorts {
-    pub fn new(defaults: PortDefaults, there: Vec<NamedSpec>) -> Self {
-        KnownPorts { defaults, ports: WantedPorts::new(there), owned: BTreeMap::new() }
+    pub fn new(defaults: PortDefaults, there: Vec<NamedSpec>, wires: &[(String, String)]) -> Self {
+        KnownPorts {
+            defaults,
+            ports: WantedPorts::new(there),
+            wires: Wires::of(wires),
+            owned: BTreeMap::new(),
+        }
     }
 
     pub fn forget(&mut self, name: &str) {
@@ -40,21 +47,30 @@ impl KnownPorts {
         self.ports.add(self.read(name, port)?, switch)
     }
 
-    /// Adds ports that are missing and removes ports that are not wanted. Returns each change with its own error, if
-    /// any. A wrong description changes nothing.
+    /// Adds ports and, if they are given, wires that are missing, and removes those that are not wanted. Returns each
+    /// change with its own error, if any. A wrong description or wire changes nothing.
     ///
     /// # Errors
-    /// A description is wrong, or the socket, interface or file of a new port cannot be opened.
+    /// A description is wrong, a wire is not between two of the ports, a port has two wires, or the socket, interface
+    /// or file of a new port cannot be opened.
     pub fn apply(
         &mut self,
         wanted: BTreeMap<String, PortDescription>,
+        wires: Option<Vec<(String, String)>>,
         switch: &mut View<'_>,
     ) -> Result<Vec<Change>, String> {
+        let wires = wires.map(|wires| Wires::between(&wires, &wanted)).transpose()?;
         let read = wanted.into_iter().map(|(name, port)| self.read(&name, port));
         let read = read.collect::<Result<Vec<_>, String>>()?;
         let wrong = |name: &str, why: &dyn std::fmt::Display| Invalid(format!("port {name}: {why}"));
         let wanted = self.ports.prepare(read, wrong).map_err(|Invalid(why)| why)?;
-        Ok(self.ports.apply(wanted, self.defaults, switch))
+        let Some(wires) = wires else { return Ok(self.ports.apply(wanted, self.defaults, switch)) };
+        // First: the end of a wire cannot be removed.
+        let stays = |name: &str| wanted.iter().any(|port| port.is_there(name));
+        let mut changes = self.wires.cut(&wires, stays, switch);
+        changes.extend(self.ports.apply(wanted, self.defaults, switch));
+        changes.extend(self.wires.connect(wires, switch));
+        Ok(changes)
     }
 
     /// Changes ports of an owner: those with a description are added or made to be as described, the others removed.

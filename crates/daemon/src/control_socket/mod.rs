@@ -10,6 +10,7 @@ mod hand_over;
 mod known_ports;
 mod listener;
 mod passed_file;
+mod wires;
 
 use std::collections::BTreeMap;
 use std::io;

@@ -45,6 +45,11 @@ impl Environment for Remote {
         "native, another machine"
     }
 
+    /// What runs that machine is not known here.
+    fn is_emulated(&self) -> bool {
+        false
+    }
+
     fn facts(&self) -> Vec<(String, String)> {
         vec![("address".into(), self.with_port())]
     }

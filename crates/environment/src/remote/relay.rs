@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -35,6 +35,32 @@ fn nonblocking(fd: &impl AsFd) -> io::Result<()> {
     Ok(fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)?)
 }
 
+fn prepare(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    socket.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, KEEPALIVE)?;
+    sockopt::set_tcp_keepintvl(socket, KEEPALIVE)?;
+    sockopt::set_tcp_keepcnt(socket, PROBES)?;
+    Ok(sockopt::set_tcp_user_timeout(socket, KEEPALIVE.as_millis() as u32 * (PROBES + 1))?)
+}
+
+/// Waits until a descriptor has what is wanted of it. One of which nothing is to be known (`None`) is left out: poll(2)
+/// would report its hang-up at once, again and again.
+fn wait(
+    wanted: [(BorrowedFd<'_>, Option<PollFlags>); 3],
+    limit: Option<&Timespec>,
+) -> io::Result<[PollFlags; 3]> {
+    let watched = wanted.iter().filter_map(|(fd, flags)| Some(PollFd::from_borrowed_fd(*fd, (*flags)?)));
+    let mut watched: Vec<PollFd<'_>> = watched.collect();
+    match poll(&mut watched, limit) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut found = watched.iter().map(PollFd::revents);
+    Ok(wanted.map(|(_, flags)| flags.and_then(|_| found.next()).unwrap_or(PollFlags::empty())))
+}
+
 /// Relays from `input` to the connection and from there to `output`, until either side ends; returns which.
 ///
 /// # Errors
@@ -46,13 +72,7 @@ pub fn relay(
     input: &mut File,
     output: &mut File,
 ) -> io::Result<Ended> {
-    socket.set_nonblocking(true)?;
-    socket.set_nodelay(true)?;
-    sockopt::set_socket_keepalive(&*socket, true)?;
-    sockopt::set_tcp_keepidle(&*socket, KEEPALIVE)?;
-    sockopt::set_tcp_keepintvl(&*socket, KEEPALIVE)?;
-    sockopt::set_tcp_keepcnt(&*socket, PROBES)?;
-    sockopt::set_tcp_user_timeout(&*socket, KEEPALIVE.as_millis() as u32 * (PROBES + 1))?;
+    prepare(socket)?;
     nonblocking(input)?;
     nonblocking(output)?;
     tls.set_buffer_limit(None);
@@ -72,7 +92,10 @@ pub fn relay(
             match output.write(&received) {
                 Ok(count) => drop(received.drain(..count)),
                 Err(error) if try_again(&error) => {}
-                Err(_) => ended = ended.or(Some((Ended::Local, Instant::now() + FLUSH))),
+                Err(_) => {
+                    received.clear();
+                    ended = ended.or(Some((Ended::Local, Instant::now() + FLUSH)));
+                }
             }
         }
         if let Some((who, until)) = ended {
@@ -86,23 +109,19 @@ pub fn relay(
         }
         let reads_peer = ended.is_none() && received.len() < PENDING;
         let reads_input = ended.is_none() && !tls.wants_write();
-        let when = |wanted, flag| if wanted { flag } else { PollFlags::empty() };
-        let (from_input, from_socket, from_output) = {
-            let mut sources = [
-                PollFd::new(&*input, when(reads_input, PollFlags::IN)),
-                PollFd::new(
-                    &*socket,
-                    when(reads_peer, PollFlags::IN) | when(tls.wants_write(), PollFlags::OUT),
-                ),
-                PollFd::new(&*output, when(!received.is_empty(), PollFlags::OUT)),
-            ];
-            let wait = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-            match poll(&mut sources, ended.is_some().then_some(&wait)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-            (sources[0].revents(), sources[1].revents(), sources[2].revents())
-        };
+        let writes_peer = tls.wants_write();
+        let on_socket = [(reads_peer, PollFlags::IN), (writes_peer, PollFlags::OUT)];
+        let on_socket: PollFlags =
+            on_socket.into_iter().filter_map(|(is, flag)| is.then_some(flag)).collect();
+        let on_output = if received.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+        let moment = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        let wanted = [
+            (input.as_fd(), reads_input.then_some(PollFlags::IN)),
+            (socket.as_fd(), (!on_socket.is_empty()).then_some(on_socket)),
+            // Also while nothing is written: that its reader is gone is an end.
+            (output.as_fd(), (ended.is_none() || !received.is_empty()).then_some(on_output)),
+        ];
+        let [from_input, from_socket, from_output] = wait(wanted, ended.map(|_| &moment))?;
         if ended.is_some() {
             continue;
         }
@@ -149,4 +168,73 @@ pub fn relay(
 
 fn try_again(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::fd::OwnedFd;
+    use std::path::Path;
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::super::{keys, tls};
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    /// Both ends of a connection that have proved their keys; the far end reads nothing more.
+    fn connected() -> (Connection, TcpStream, TcpStream) {
+        let folder = tempfile::tempdir().unwrap();
+        let [near, far] = keys::make(folder.path(), 1).unwrap();
+        let (near, far) = (tls::near(&near).unwrap(), tls::far(&far).unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut peer = listener.accept().unwrap().0;
+        let other_end = thread::spawn(move || {
+            tls::handshake(&mut tls::accept(&far).unwrap(), &mut peer, LIMIT).unwrap();
+            peer
+        });
+        let mut session = tls::connect(&near).unwrap();
+        tls::handshake(&mut session, &mut socket, LIMIT).unwrap();
+        (session, socket, other_end.join().unwrap())
+    }
+
+    /// How long a thread has run, by proc(5).
+    fn ran(thread: &Path) -> Duration {
+        let text = std::fs::read_to_string(Path::new("/proc").join(thread).join("schedstat")).unwrap();
+        Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
+    }
+
+    #[test]
+    fn a_process_that_hangs_up_costs_no_cpu_while_the_peer_does_not_read() {
+        let (mut session, mut socket, _peer) = connected();
+        let (from_process, mut process) = io::pipe().unwrap();
+        let (reader, to_process) = io::pipe().unwrap();
+        let (tell, told) = mpsc::channel();
+        let relayed = thread::spawn(move || {
+            tell.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+            let [mut input, mut output] =
+                [OwnedFd::from(from_process), OwnedFd::from(to_process)].map(File::from);
+            relay(&mut session, &mut socket, &mut input, &mut output)
+        });
+        let thread = told.recv().unwrap();
+        // Until neither the socket nor the pipe has room.
+        nonblocking(&process).unwrap();
+        let mut since = Instant::now();
+        while since.elapsed() < Duration::from_millis(500) {
+            match process.write(&[0; 4096]) {
+                Ok(1..) => since = Instant::now(),
+                _ => thread::sleep(Duration::from_millis(10)),
+            }
+        }
+        drop(process);
+        let (before, since) = (ran(&thread), Instant::now());
+        thread::sleep(Duration::from_millis(500));
+        let busy = ran(&thread) - before;
+        assert!(busy < Duration::from_millis(100), "it ran for {busy:?} of {:?}", since.elapsed());
+        // The process has gone as well.
+        drop(reader);
+        assert_eq!(relayed.join().unwrap().unwrap(), Ended::Local);
+    }
 }

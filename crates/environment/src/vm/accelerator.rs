@@ -1,6 +1,7 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use ::vm::Accelerator;
 use measure::Failure;
 
 /// The name of this machine's KVM, by the loaded kernel modules.
@@ -18,6 +19,11 @@ pub fn kvm_name() -> String {
     if nested { format!("{name} (nested)") } else { name.to_owned() }
 }
 
+/// Whether a guest with this accelerator runs on an emulated CPU: QEMU's, or KVM's on one.
+pub fn is_emulated(accelerator: Accelerator) -> bool {
+    accelerator == Accelerator::Tcg || kvm::is_emulated()
+}
+
 /// Checks that `/dev/kvm` exists and may be used. A guest may fail to run all the same.
 ///
 /// # Errors
@@ -30,4 +36,15 @@ pub fn open_kvm() -> Result<(), Failure> {
         };
         Failure::new("opening /dev/kvm", format!("/dev/kvm: {error}"), remedy)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_is_emulated_by_qemu_or_with_its_host() {
+        assert!(is_emulated(Accelerator::Tcg));
+        assert_eq!(is_emulated(Accelerator::Kvm), kvm::is_emulated());
+    }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use measure::{EnvironmentKind, Failure};
 
 pub use ::vm::{Accelerator, SharedMemory};
-pub use accelerator::{kvm_name, open_kvm};
+pub use accelerator::{is_emulated, kvm_name, open_kvm};
 pub use kernel_image::find as find_kernel;
 pub use modules::{Module, Modules};
 pub use nic::Nic;
@@ -102,7 +102,7 @@ impl Vm {
 
     fn emulate(&mut self) {
         self.boot.accelerator = Accelerator::Tcg;
-        self.accelerator_name = "tcg".into();
+        self.accelerator_name = Accelerator::Tcg.to_string();
     }
 
     /// A machine with an ivshmem-doorbell device of the server that listens at `socket`, and with the modules that
@@ -195,6 +195,10 @@ impl Environment for Vm {
 
     fn accelerator(&self) -> &str {
         &self.accelerator_name
+    }
+
+    fn is_emulated(&self) -> bool {
+        is_emulated(self.boot.accelerator)
     }
 
     fn facts(&self) -> Vec<(String, String)> {

@@ -31,6 +31,6 @@ pub fn exit(bench: &mut Bench, row: &str, samples: usize) -> Result<Vec<u64>, Fa
     pin(bench.settings.cpus[0])?;
     bench.vcpus[0].run(program, Arguments { samples, first, ..Default::default() })?;
     // No thread waited for the ioeventfd's signals.
-    bench.vm.drain_ioeventfd();
+    bench.vm.ioeventfd.begin();
     Ok(bench.vm.memory.words(SAMPLES[0], samples))
 }

@@ -9,7 +9,7 @@ use measure::Failure;
 use super::alignment::{Alignment, Exchange, durations};
 use super::bench::{Bench, pin};
 use crate::micro_vm::layout::{ANSWER, READY, READY_STAMP, SAMPLES, SECOND};
-use crate::micro_vm::{Arguments, MicroVm, Program, tsc};
+use crate::micro_vm::{Arguments, MicroVm, Program, SEE_LOG, Stop, tsc};
 
 /// How an interrupt is signalled.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,8 @@ const SPACING: Duration = Duration::from_micros(20);
 const NUDGE: Duration = Duration::from_secs(1);
 /// How often the host looks for such a step where it has nothing else to do.
 const LOOK: Duration = Duration::from_millis(50);
+/// Between two signals to a guest that is to end.
+const AGAIN: Duration = Duration::from_millis(1);
 /// How long each side waits for the other.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -71,7 +73,7 @@ pub fn align(bench: &mut Bench) -> Result<Option<Alignment>, Failure> {
 
 /// Some exchanges of stamps.
 fn exchange(bench: &mut Bench) -> Result<Vec<Exchange>, Failure> {
-    let Bench { vm, vcpus: [vcpu, _], settings, .. } = bench;
+    let Bench { vm, vcpus: [vcpu, _], settings, stop, .. } = bench;
     let vm = &*vm;
     reset(vm);
     let cpus = settings.cpus;
@@ -80,17 +82,18 @@ fn exchange(bench: &mut Bench) -> Result<Vec<Exchange>, Failure> {
             pin(cpus[0])?;
             vcpu.run(Program::Exchange, Arguments { samples: EXCHANGES_AT_ONCE, ..Default::default() })
         });
-        pin(cpus[1])?;
-        let mut exchanges = Vec::with_capacity(EXCHANGES_AT_ONCE);
-        for number in 1..=EXCHANGES_AT_ONCE as u64 {
-            let before = tsc::stamp();
-            vm.memory.store(ANSWER, number);
-            wait_ready(vm, number, &guest)?;
-            let after = tsc::stamp();
-            exchanges.push([before, vm.memory.load(READY_STAMP), after]);
-        }
-        join(guest)?;
-        Ok(exchanges)
+        beside(guest, stop, |guest| {
+            pin(cpus[1])?;
+            let mut exchanges = Vec::with_capacity(EXCHANGES_AT_ONCE);
+            for number in 1..=EXCHANGES_AT_ONCE as u64 {
+                let before = tsc::stamp();
+                vm.memory.store(ANSWER, number);
+                wait_ready(vm, number, guest)?;
+                let after = tsc::stamp();
+                exchanges.push([before, vm.memory.load(READY_STAMP), after]);
+            }
+            Ok(exchanges)
+        })
     })
 }
 
@@ -104,7 +107,7 @@ pub fn inject(bench: &mut Bench, signal: Signal, guest: Guest) -> Result<Vec<u64
     let samples = bench.samples();
     let delay = ticks(bench, guest.delay())?;
     let cpus = bench.settings.cpus;
-    let Bench { vm, vcpus: [vcpu, _], alignment, .. } = bench;
+    let Bench { vm, vcpus: [vcpu, _], alignment, stop, .. } = bench;
     let vm = &*vm;
     reset(vm);
     let thread = AtomicI32::new(0);
@@ -114,27 +117,28 @@ pub fn inject(bench: &mut Bench, signal: Signal, guest: Guest) -> Result<Vec<u64
             thread.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Release);
             vcpu.run(guest.program(), Arguments { samples, ..Default::default() })
         });
-        pin(cpus[1])?;
-        let mut signalled = Vec::with_capacity(samples);
-        for number in 1..=samples as u64 {
-            wait_ready(vm, number, &running)?;
-            let seen = tsc::stamp();
-            check_order(vm, *alignment, seen)?;
-            if guest == Guest::Asleep {
-                wait_asleep(thread.load(Ordering::Acquire))?;
+        beside(running, stop, |running| {
+            pin(cpus[1])?;
+            let mut signalled = Vec::with_capacity(samples);
+            for number in 1..=samples as u64 {
+                wait_ready(vm, number, running)?;
+                let seen = tsc::stamp();
+                check_order(vm, *alignment, seen)?;
+                if guest == Guest::Asleep {
+                    wait_asleep(thread.load(Ordering::Acquire))?;
+                }
+                // The distance varies, so that nothing periodic in the guest is always met at the same point.
+                tsc::spin_until(tsc::stamp() + delay + number % 16 * (delay / 64));
+                // Without this answer the guest keeps waiting.
+                vm.memory.store(ANSWER, number);
+                signalled.push(tsc::stamp());
+                match signal {
+                    Signal::Ioctl => vm.signal_msi()?,
+                    Signal::Irqfd => vm.signal_irqfd()?,
+                }
             }
-            // The distance varies, so that nothing periodic in the guest is always met at the same point.
-            tsc::spin_until(tsc::stamp() + delay + number % 16 * (delay / 64));
-            // Without this answer the guest keeps waiting.
-            vm.memory.store(ANSWER, number);
-            signalled.push(tsc::stamp());
-            match signal {
-                Signal::Ioctl => vm.signal_msi()?,
-                Signal::Irqfd => vm.signal_irqfd()?,
-            }
-        }
-        join(running)?;
-        Ok(signalled)
+            Ok(signalled)
+        })
     })?;
     between(*alignment, &signalled, &vm.memory.words(SAMPLES[0], samples), Side::Host, Side::Guest)
 }
@@ -148,24 +152,34 @@ pub fn signal_out(bench: &mut Bench) -> Result<Vec<u64>, Failure> {
     let samples = bench.samples();
     let delay = ticks(bench, SETTLE)?;
     let cpus = bench.settings.cpus;
-    let Bench { vm, vcpus: [vcpu, _], alignment, .. } = bench;
+    let Bench { vm, vcpus: [vcpu, _], alignment, stop, .. } = bench;
     let vm = &*vm;
     reset(vm);
-    vm.drain_ioeventfd();
+    vm.ioeventfd.begin();
     let heard = std::thread::scope(|scope| {
         let running = scope.spawn(move || {
-            pin(cpus[0])?;
-            vcpu.run(Program::SignalOut, Arguments { samples, first: delay, second: 0 })
+            let arguments = Arguments { samples, first: delay, second: 0 };
+            let ended = pin(cpus[0]).and_then(|()| vcpu.run(Program::SignalOut, arguments));
+            vm.ioeventfd.end();
+            ended
         });
-        pin(cpus[1])?;
-        let mut heard = Vec::with_capacity(samples);
-        for number in 1..=samples as u64 {
-            vm.wait_ioeventfd()?;
-            heard.push(tsc::stamp());
-            vm.memory.store(ANSWER, number);
-        }
-        join(running)?;
-        Ok(heard)
+        beside(running, stop, |running| {
+            pin(cpus[1])?;
+            let mut heard = Vec::with_capacity(samples);
+            for number in 1..=samples as u64 {
+                if !vm.ioeventfd.wait()? {
+                    // At once: `beside` then tells why.
+                    while !running.is_finished() {
+                        std::thread::sleep(AGAIN);
+                    }
+                    let answer = format!("it ended before event {number}");
+                    return Err(Failure::new("waiting for the guest", answer, SEE_LOG));
+                }
+                heard.push(tsc::stamp());
+                vm.memory.store(ANSWER, number);
+            }
+            Ok(heard)
+        })
     })?;
     between(*alignment, &vm.memory.words(SAMPLES[0], samples), &heard, Side::Guest, Side::Host)
 }
@@ -309,6 +323,26 @@ fn join(running: Running<'_>) -> Result<(), Failure> {
     running.join().unwrap_or_else(|_| Err(Failure::panicked("running the guest")))
 }
 
+/// Does the host's part beside a running guest. Where that fails, the guest would wait for it: it is ended. The error
+/// is the guest's where the guest failed first.
+fn beside<'scope, T>(
+    running: Running<'scope>,
+    stop: &Stop,
+    host: impl FnOnce(&Running<'scope>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let done = host(&running);
+    let ended_first = running.is_finished();
+    while done.is_err() && !running.is_finished() {
+        stop.end()?;
+        std::thread::sleep(AGAIN);
+    }
+    match (done, join(running)) {
+        (Err(_), Err(guest)) if ended_first => Err(guest),
+        (Err(host), _) => Err(host),
+        (Ok(done), guest) => guest.map(|()| done),
+    }
+}
+
 /// Until the guest has ended. A guest of QEMU's emulated SVM was seen to halt for good, presumably
 /// after an interrupt between its STI and its HLT, which real processors hold back.
 fn nudge(vm: &MicroVm, running: &Running<'_>) -> Result<(), Failure> {
@@ -343,7 +377,7 @@ fn wait_ready(vm: &MicroVm, number: u64, running: &Running<'_>) -> Result<(), Fa
             }
             if running.is_finished() || now > deadline {
                 let answer = format!("it has not come to event {number}");
-                return Err(Failure::new("waiting for the guest", answer, "see the kernel's log (`dmesg`)"));
+                return Err(Failure::new("waiting for the guest", answer, SEE_LOG));
             }
         }
         std::hint::spin_loop();
@@ -366,4 +400,39 @@ fn wait_asleep(thread: i32) -> Result<(), Failure> {
         "it runs on",
         "see kvm's parameter halt_poll_ns",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(tried: &str) -> Failure {
+        Failure::new(tried, "no", "none")
+    }
+
+    #[test]
+    fn a_guest_whose_host_fails_is_ended_and_the_first_failure_told() {
+        let (stop, other) = (Stop::default(), Stop::default());
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                while !stop.is_wanted() {
+                    std::thread::sleep(AGAIN);
+                }
+                Err(failed("guest"))
+            });
+            let told = beside(waiting, &stop, |_| Err::<(), _>(failed("host"))).unwrap_err();
+            assert_eq!(told.tried, "host");
+            let ended = scope.spawn(|| Err(failed("guest")));
+            let host = |ended: &Running<'_>| {
+                while !ended.is_finished() {
+                    std::thread::sleep(AGAIN);
+                }
+                Err::<(), _>(failed("host"))
+            };
+            assert_eq!(beside(ended, &other, host).unwrap_err().tried, "guest");
+            assert!(!other.is_wanted());
+            let whole = scope.spawn(|| Ok(()));
+            assert_eq!(beside(whole, &other, |_| Ok(7)).unwrap(), 7);
+        });
+    }
 }

@@ -138,6 +138,7 @@ fn rows(settings: &Settings, sender: &mpsc::Sender<Event>) -> Result<(), Failure
     let mut bench = Ok(bench);
     let mut times_hung = 0;
     for row in ROWS {
+        let since = Instant::now();
         let stop = bench.as_ref().map_or_else(|_| Arc::default(), |bench| bench.stop.clone());
         let _ = sender.send(Event::Began(row, stop.clone()));
         if bench.is_err() && times_hung < HUNG {
@@ -150,7 +151,11 @@ fn rows(settings: &Settings, sender: &mpsc::Sender<Event>) -> Result<(), Failure
         // A guest that was ended has interrupts and registers of unknown state: the next row gets a new guest.
         if let (true, Err(failure)) = (stop.is_wanted(), &found) {
             times_hung += 1;
-            let failure = hung(row, &format!("no end within {} s: {failure}", limit(settings).as_secs()));
+            let answer = match since.elapsed() >= limit(settings) {
+                true => format!("no end within {} s: {failure}", limit(settings).as_secs()),
+                false => failure.to_string(),
+            };
+            let failure = hung(row, &answer);
             bench = Err(failure.clone());
             found = Err(failure);
         }

@@ -22,7 +22,7 @@ impl Target {
     /// Looks up a running process, its threads, and the kernel threads that work for it.
     ///
     /// # Errors
-    /// There is no process of this id, or its threads may not be listed.
+    /// There is no process of this id, or its threads or descriptors may not be listed.
     pub fn find(pid: u32) -> Result<Self, Failure> {
         let folder = Path::new("/proc").join(pid.to_string());
         let ids = |path: &Path| -> Vec<u32> {
@@ -38,12 +38,19 @@ impl Target {
         let is_worker =
             |id: &u32| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|comm| comm.trim() == worker);
         threads.extend(ids(Path::new("/proc")).into_iter().filter(is_worker));
-        let links = fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
-        let has_vfio = links
-            .filter_map(|entry| fs::read_link(entry.path()).ok())
-            .any(|link| link.starts_with("/dev/vfio") || link.to_string_lossy().contains("vfio-device"));
+        let has_vfio = has_vfio(&folder.join("fd")).map_err(|error| {
+            Failure::new(format!("looking for devices of process {pid}"), error, "run as root")
+        })?;
         Ok(Self { pid, threads, has_vfio })
     }
+}
+
+/// Whether one of these descriptors is of a device that is handed on.
+fn has_vfio(descriptors: &Path) -> std::io::Result<bool> {
+    let mut links = fs::read_dir(descriptors)?.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    let is_vfio =
+        |link: PathBuf| link.starts_with("/dev/vfio") || link.to_string_lossy().contains("vfio-device");
+    Ok(links.any(is_vfio))
 }
 
 /// A trace that is being written.
@@ -115,4 +122,20 @@ pub(super) fn write(instance: &Path, name: &str, text: &str) -> Result<(), Failu
     let file = instance.join(name);
     fs::write(&file, text)
         .map_err(|error| Failure::new(format!("writing {text} to {}", file.display()), error, "run as root"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_that_cannot_be_listed_are_no_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = |name: &str, to: &str| std::os::unix::fs::symlink(to, folder.path().join(name)).unwrap();
+        link("0", "/dev/null");
+        assert!(!has_vfio(folder.path()).unwrap());
+        link("1", "anon_inode:[vfio-device]");
+        assert!(has_vfio(folder.path()).unwrap());
+        assert!(has_vfio(&folder.path().join("none")).is_err());
+    }
 }

@@ -1,5 +1,7 @@
 //! Direct, forwarded or unknown: by counts alone, never by a flag.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::guest::GuestInterrupts;
@@ -55,33 +57,15 @@ const TRACE: f64 = 0.05;
 /// Judges every line that took interrupts. `others` says whether other guests run, whose deliveries are in the
 /// host's counts too.
 pub fn judge(taken: &GuestInterrupts, host: &Deliveries, others: bool) -> Vec<Judged> {
-    let devices: Vec<&Delivery> =
-        host.accepted.iter().filter(|delivery| delivery.vector < FIRST_OF_SYSTEM).collect();
+    let devices = Devices::of(host);
     let is_device = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());
-    // Injections are counted by vector alone: they are known where one virtual CPU has the vector.
-    let injected = |place: usize| -> Option<u64> {
-        let vector = devices[place].vector;
-        let alone = devices.iter().filter(|other| other.vector == vector).count() == 1;
-        alone.then(|| host.injected.get(&vector).copied().unwrap_or(0))
-    };
-    let matching = |count: u64| -> Vec<usize> {
-        let share = |delivered: u64| delivered as f64 / count as f64;
-        let fits = |delivered: u64| (LEAST..=MOST).contains(&share(delivered));
-        let fits_at = |place: usize| {
-            let delivered = devices[place].delivered;
-            // A card that speaks again while its interrupt is pending is heard once, however often it was
-            // delivered: there, the injections are as many as were taken.
-            fits(delivered) || (share(delivered) > MOST && injected(place).is_some_and(fits))
-        };
-        (0..devices.len()).filter(|&place| fits_at(place)).collect()
-    };
     let enough = |count: u64| count >= FEWEST;
     // Devices that a vector might be of: where there are more of them than vectors, none of these is known.
     let candidates: Vec<(&String, Vec<usize>)> = taken
         .lines
         .iter()
         .filter(|(name, (count, _))| is_device(name) && enough(*count))
-        .map(|(name, (count, _))| (name, matching(*count)))
+        .map(|(name, (count, _))| (name, devices.matching(*count)))
         .collect();
     let is_known = |own: &[usize]| {
         let rivals: Vec<&Vec<usize>> = candidates
@@ -96,10 +80,7 @@ pub fn judge(taken: &GuestInterrupts, host: &Deliveries, others: bool) -> Vec<Ju
     };
     let claimed: Vec<usize> =
         candidates.iter().filter(|(_, own)| is_known(own)).flat_map(|(_, own)| own.iter().copied()).collect();
-    let unclaimed: u64 = (0..devices.len())
-        .filter(|place| !claimed.contains(place))
-        .map(|place| devices[place].delivered)
-        .sum();
+    let unclaimed: u64 = devices.without(&claimed).map(|place| devices.all[place].delivered).sum();
 
     let one = |(name, (count, about)): (&String, &(u64, String))| {
         let own = OWN.iter().find(|(own, _)| own == name).map(|(_, vectors)| *vectors);
@@ -134,15 +115,9 @@ pub fn judge(taken: &GuestInterrupts, host: &Deliveries, others: bool) -> Vec<Ju
             let delivered: u64 = delivered.map(|delivery| delivery.delivered).sum();
             return judged(Some(delivered), vectors.to_vec(), by_share(delivered, *count, others));
         }
-        let matched = matching(*count);
+        let matched = devices.matching(*count);
         if is_known(&matched) {
-            let distance = |place: usize| {
-                let delivered = devices[place].delivered.abs_diff(*count);
-                injected(place).map_or(delivered, |injected| injected.abs_diff(*count).min(delivered))
-            };
-            let mut places = matched.clone();
-            places.sort_by_key(|&place| (distance(place), devices[place].vector));
-            let nearest: Vec<&Delivery> = places.iter().map(|&place| devices[place]).collect();
+            let nearest = devices.nearest(matched, *count);
             let mut vectors: Vec<u64> = nearest.iter().map(|delivery| delivery.vector).collect();
             vectors.dedup();
             let path = match others {
@@ -154,21 +129,70 @@ pub fn judge(taken: &GuestInterrupts, host: &Deliveries, others: bool) -> Vec<Ju
         if (unclaimed as f64) < TRACE * *count as f64 {
             return judged(Some(0), Vec::new(), Path::Direct);
         }
-        let left_over = (0..devices.len()).filter(|place| !claimed.contains(place)).take(NAMED);
-        let left_over: Vec<String> = left_over
-            .map(|place| {
-                let injected = injected(place).map_or("unknown".into(), |count| count.to_string());
-                format!(
-                    "{:#x}: {} delivered, {injected} injected",
-                    devices[place].vector, devices[place].delivered
-                )
-            })
-            .collect();
-        let reason =
-            format!("no vector's deliveries match, and others are left over ({})", left_over.join("; "));
+        let reason = format!(
+            "no vector's deliveries match, and others are left over ({})",
+            devices.described(devices.without(&claimed)).join("; ")
+        );
         judged(None, Vec::new(), unknown(reason))
     };
     taken.lines.iter().filter_map(one).collect()
+}
+
+/// The host's deliveries at the vectors of devices; a place is an index into them.
+struct Devices<'a> {
+    all: Vec<&'a Delivery>,
+    injected: &'a BTreeMap<u64, u64>,
+}
+
+impl<'a> Devices<'a> {
+    fn of(host: &'a Deliveries) -> Self {
+        let all = host.accepted.iter().filter(|delivery| delivery.vector < FIRST_OF_SYSTEM).collect();
+        Devices { all, injected: &host.injected }
+    }
+
+    /// Injections are counted by vector alone: they are known where one virtual CPU has the vector.
+    fn injected(&self, place: usize) -> Option<u64> {
+        let vector = self.all[place].vector;
+        let alone = self.all.iter().filter(|other| other.vector == vector).count() == 1;
+        alone.then(|| self.injected.get(&vector).copied().unwrap_or(0))
+    }
+
+    /// Places that may be of a device whose guest took so many interrupts.
+    fn matching(&self, count: u64) -> Vec<usize> {
+        let share = |delivered: u64| delivered as f64 / count as f64;
+        let fits = |delivered: u64| (LEAST..=MOST).contains(&share(delivered));
+        let fits_at = |place: &usize| {
+            let delivered = self.all[*place].delivered;
+            // A card that speaks again while its interrupt is pending is heard once, however often it was
+            // delivered: there, the injections are as many as were taken.
+            fits(delivered) || (share(delivered) > MOST && self.injected(*place).is_some_and(fits))
+        };
+        (0..self.all.len()).filter(fits_at).collect()
+    }
+
+    fn without(&self, claimed: &[usize]) -> impl Iterator<Item = usize> {
+        (0..self.all.len()).filter(move |place| !claimed.contains(place))
+    }
+
+    /// The deliveries at these places, those nearest to a count first.
+    fn nearest(&self, mut places: Vec<usize>, count: u64) -> Vec<&'a Delivery> {
+        let distance = |place: usize| {
+            let delivered = self.all[place].delivered.abs_diff(count);
+            self.injected(place).map_or(delivered, |injected| injected.abs_diff(count).min(delivered))
+        };
+        places.sort_by_key(|&place| (distance(place), self.all[place].vector));
+        places.into_iter().map(|place| self.all[place]).collect()
+    }
+
+    /// A few of these places in words.
+    fn described(&self, places: impl Iterator<Item = usize>) -> Vec<String> {
+        let described = |place: usize| {
+            let injected = self.injected(place).map_or("unknown".into(), |count| count.to_string());
+            let Delivery { vector, delivered, .. } = self.all[place];
+            format!("{vector:#x}: {delivered} delivered, {injected} injected")
+        };
+        places.take(NAMED).map(described).collect()
+    }
 }
 
 /// Of vectors that are known.

@@ -3,7 +3,7 @@
 use measure::Failure;
 
 /// What to do where an ioctl fails that a working KVM has.
-pub(super) const SEE_LOG: &str = "see the kernel's log (`dmesg`)";
+pub const SEE_LOG: &str = "see the kernel's log (`dmesg`)";
 
 /// Names the failed call, for `map_err`.
 pub(super) fn failed(tried: &'static str) -> impl Fn(kvm_ioctls::Error) -> Failure {

@@ -1,6 +1,7 @@
 //! A virtual machine for measuring: two CPUs in 64-bit mode, the kernel's interrupt controllers, no devices and no
 //! operating system. The guest runs one [`Program`] at a time on each CPU.
 
+mod doorbell;
 mod failed;
 pub mod layout;
 mod memory;
@@ -20,7 +21,9 @@ use kvm_ioctls::{Cap, IoEventAddress, Kvm, NoDatamatch, VmFd};
 use measure::Failure;
 use vmm_sys_util::eventfd::EventFd;
 
-use failed::{SEE_LOG, failed};
+pub use doorbell::Doorbell;
+pub use failed::SEE_LOG;
+use failed::failed;
 pub use memory::{Attached, HUGE, Memory, Pages};
 pub use program::Program;
 pub use stop::Stop;
@@ -37,7 +40,7 @@ pub struct MicroVm {
     /// Signals the interrupt [`layout::VECTOR`] to the first CPU.
     irqfd: EventFd,
     /// Signalled by writes to [`layout::PORT_EVENT`] and [`layout::MMIO_EVENT`].
-    ioeventfd: EventFd,
+    pub ioeventfd: Doorbell,
     /// Whether the guest's timer can be set to a TSC value.
     pub has_tsc_deadline: bool,
 }
@@ -74,13 +77,13 @@ impl MicroVm {
 
         let event =
             || EventFd::new(0).map_err(|error| Failure::new("making an eventfd", error, "close open files"));
-        let (irqfd, ioeventfd) = (event()?, event()?);
+        let (irqfd, ioeventfd) = (event()?, Doorbell::new(event()?));
         vm.set_gsi_routing(&routing()).map_err(failed("KVM_SET_GSI_ROUTING"))?;
         vm.register_irqfd(&irqfd, GSI).map_err(failed("KVM_IRQFD"))?;
         for address in
             [IoEventAddress::Pio(layout::PORT_EVENT.into()), IoEventAddress::Mmio(layout::MMIO_EVENT)]
         {
-            vm.register_ioevent(&ioeventfd, &address, NoDatamatch).map_err(failed("KVM_IOEVENTFD"))?;
+            vm.register_ioevent(ioeventfd.event(), &address, NoDatamatch).map_err(failed("KVM_IOEVENTFD"))?;
         }
 
         let has_tsc_deadline = kvm.check_extension(Cap::TscDeadlineTimer);
@@ -110,20 +113,6 @@ impl MicroVm {
     /// The eventfd cannot be written.
     pub fn signal_irqfd(&self) -> Result<(), Failure> {
         self.irqfd.write(1).map_err(|error| Failure::new("writing to an irqfd", error, SEE_LOG))
-    }
-
-    /// Blocks until the guest has written to the ioeventfd. No time limit.
-    ///
-    /// # Errors
-    /// The eventfd cannot be read.
-    pub fn wait_ioeventfd(&self) -> Result<(), Failure> {
-        self.ioeventfd.read().map(drop).map_err(|error| Failure::new("reading an ioeventfd", error, SEE_LOG))
-    }
-
-    /// Clears the ioeventfd: writes that no thread waited for do not count.
-    pub fn drain_ioeventfd(&self) {
-        // A write of its own, so that the read does not wait.
-        let _ = self.ioeventfd.write(1).and_then(|()| self.ioeventfd.read());
     }
 
     /// Adds memory in slot 1. Dropping the result removes it from the machine.

@@ -20,7 +20,8 @@ impl Offsets {
     /// Of the guest that a process runs.
     ///
     /// # Errors
-    /// KVM's files of debugfs cannot be read, or the guest's counter runs at another rate than the host's.
+    /// KVM's files of debugfs cannot be read, the guest's counter runs at another rate than the host's, or the process
+    /// runs several guests.
     pub fn of(pid: Pid) -> Result<Self, Failure> {
         Self::below(Path::new(DEBUGFS), pid)
     }
@@ -48,7 +49,10 @@ impl Offsets {
                 let remedy = "run it on a host with the guest's rate";
                 return Err(Failure::new(tried, "it runs at another rate than the host's", remedy));
             }
-            found.insert(number, offset);
+            if found.insert(number, offset).is_some() {
+                let answer = format!("process {pid} runs several guests with a vCPU {number}");
+                return Err(Failure::new(tried, answer, "name a process that runs one guest"));
+            }
         }
         match found.is_empty() {
             true => Err(Failure::new(
@@ -252,6 +256,10 @@ mod tests {
         assert_eq!(events[0].time, 1_500, "host's is the guest's without the offset");
         assert_eq!(offsets.of_guest(0, 1_500, Rate::of_ns()), Some(500));
         assert_eq!(offsets.of_guest(1, 1_500, Rate::of_ns()), None);
+        write("7-12/vcpu0/tsc-offset", "-2000\n");
+        let several = Offsets::below(debugfs.path(), 7).unwrap_err();
+        assert!(several.to_string().contains("several guests"), "{several}");
+        fs::remove_dir_all(debugfs.path().join("7-12")).unwrap();
         write("7-11/vcpu0/tsc-scaling-ratio", "5\n");
         write("7-11/vcpu0/tsc-scaling-ratio-frac-bits", "32\n");
         assert!(Offsets::below(debugfs.path(), 7).unwrap_err().to_string().contains("another rate"));

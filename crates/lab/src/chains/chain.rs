@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::asking::{Asking, NoAnswer};
 use clocks::{Answering, Exchange};
-use environment::vm::{Accelerator, Nic, Settings, SharedMemory, Vm};
+use environment::vm::{Accelerator, Nic, Settings, SharedMemory, Vm, is_emulated};
 use environment::{Agent, Environment, Folder, Janitor, Running, Spec, Start};
 use linux::{Child, OutputFile};
 use measure::Failure;
@@ -147,7 +147,7 @@ pub fn settled(
         }
     };
     settings.accelerator = Some(accelerator);
-    Ok((Spec::Vm(settings), accelerator == Accelerator::Tcg || kvm::is_emulated()))
+    Ok((Spec::Vm(settings), is_emulated(accelerator)))
 }
 
 /// A member in a guest, whose card is at the switch's socket.

@@ -59,7 +59,7 @@ impl EnvironmentSlots {
             match planned.spec.prove(&session.launcher.start_on(cpus)) {
                 Ok(environment) => {
                     record.accelerator = environment.accelerator().to_owned();
-                    record.emulated = environment.accelerator() == "tcg";
+                    record.emulated = environment.is_emulated();
                     record.facts = environment.facts();
                     slots.push(EnvironmentSlot {
                         index: session.results.environments.len(),

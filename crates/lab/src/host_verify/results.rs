@@ -78,7 +78,7 @@ impl Verification {
     pub fn new(survey: &Survey, plan: &Plan) -> Result<Self, Failure> {
         let origin = Origin::now(SCHEMA)?;
         Ok(Verification {
-            emulated: origin.host.cpu_model.contains("TCG"),
+            emulated: kvm::is_emulated(),
             origin,
             profile: survey.wishes.profile,
             isolated: survey.isolated.clone(),

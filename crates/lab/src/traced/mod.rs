@@ -2,6 +2,7 @@
 
 pub mod costs;
 pub mod exits;
+pub mod interrupts;
 pub mod path;
 mod record;
 pub mod worst;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use environment::vm::Vm;
+use environment::vm::{Accelerator, Vm};
 use environment::{Agent, Environment, Folder, Janitor, Running, Spec, Start};
 use kvm::events::Target;
 use linux::interrupt;
@@ -35,6 +35,9 @@ const GRACE: Duration = Duration::from_secs(30);
 pub struct Receiver<'a> {
     name: String,
     accelerator: String,
+    /// Whether it is in a guest that KVM runs.
+    has_kvm: bool,
+    is_emulated: bool,
     running: Running,
     page: Page,
     hints: Arc<Hints>,
@@ -76,10 +79,16 @@ impl<'a> Receiver<'a> {
         let files = if is_guest { Vec::new() } else { vec![socket.clone()] };
         let agent = Agent { files, ..agent.clone() };
         let start = Start { agent: &agent, cpus: &[cpu], limit: START_LIMIT, janitor };
+        let mut has_kvm = false;
         let place: Box<dyn Environment> = match spec {
-            Spec::Vm(settings) => Box::new(Vm::with_doorbell(settings.clone(), &socket, &start)?),
+            Spec::Vm(settings) => {
+                let guest = Vm::with_doorbell(settings.clone(), &socket, &start)?;
+                has_kvm = guest.accelerator_kind() == Accelerator::Kvm;
+                Box::new(guest)
+            }
             _ => spec.prove(&start)?,
         };
+        let is_emulated = place.is_emulated();
         let accelerator = place.accelerator().to_owned();
         let (mut running, far_end) = if is_guest {
             // QEMU waits for its greeting before it runs the guest.
@@ -100,6 +109,8 @@ impl<'a> Receiver<'a> {
         Ok(Receiver {
             name: name.to_owned(),
             accelerator,
+            has_kvm,
+            is_emulated,
             running,
             page,
             hints,
@@ -134,10 +145,10 @@ impl<'a> Receiver<'a> {
                 }
             },
         };
-        let is_kvm = matches!(self.far_end, FarEnd::Guest(_)) && self.accelerator != "tcg";
         let mut made = Made::by(self.janitor);
-        let trace =
-            (job.stages && is_kvm).then(|| HostTrace::start(&mut made, job.source.ticks)).transpose()?;
+        let trace = (job.stages && self.has_kvm)
+            .then(|| HostTrace::start(&mut made, job.source.ticks))
+            .transpose()?;
         let daemon = job.raise.as_ref().map(|settings| self.raise(settings, peer)).transpose()?;
         let (source, sent) = send(&self.page, peer, job);
         let raised = daemon.and_then(|daemon| daemon.end().pop());
@@ -152,10 +163,9 @@ impl<'a> Receiver<'a> {
         let trace = trace?;
         let host = trace.as_ref().map(|trace| Host { trace, threads: &threads });
         let (stages, worst) = stages::of(&self.page, &received, source, host);
-        let is_emulated = self.accelerator == "tcg" || kvm::is_emulated();
         Ok(Outcome {
             accelerator: self.accelerator.clone(),
-            is_emulated,
+            is_emulated: self.is_emulated,
             sent,
             received,
             raised,

@@ -1,6 +1,7 @@
 //! Files to and from the machine, through a serial port of their own: bytes as they are, of any length.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -12,10 +13,10 @@ use crate::{Error, process};
 const LIMIT: Duration = Duration::from_secs(60);
 
 impl Machine {
-    /// Writes a file in the machine, executable, with the folders above it.
+    /// Writes a file in the machine, executable, with the folders above it. The machine must take each part within 60 s.
     ///
     /// # Errors
-    /// The machine has ended, or its file system refuses the folder or the file.
+    /// The machine has ended, does not take the file in time, or its file system refuses the folder or the file.
     pub fn push(&self, content: &[u8], to: &Path) -> Result<(), Error> {
         let doing = || format!("copying {} bytes to {} of the nested machine", content.len(), to.display());
         let mut data = self.data.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -26,7 +27,7 @@ impl Machine {
             content.len()
         );
         let job = self.begin(&line, LIMIT)?;
-        data.write_all(content).map_err(Error::system(doing()))?;
+        send(&mut data, content, LIMIT).map_err(Error::system(doing()))?;
         let output = job.wait()?;
         if output.success() { Ok(()) } else { Err(Error::refused(doing(), output.stderr)) }
     }
@@ -78,7 +79,25 @@ fn without_symbols(program: &Path) -> Result<Vec<u8>, Error> {
 /// The machine's end of the channel for files.
 const PORT: &str = "/dev/virtio-ports/data";
 
+/// Writes all of it; each part must be taken within `limit`.
+fn send(data: &mut UnixStream, content: &[u8], limit: Duration) -> io::Result<()> {
+    data.set_write_timeout(Some(limit))?;
+    data.write_all(content)
+}
+
 /// As one word of a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_takes_nothing_is_given_up() {
+        let (mut ours, _theirs) = UnixStream::pair().unwrap();
+        let error = send(&mut ours, &vec![0; 16 << 20], Duration::from_millis(50)).unwrap_err();
+        assert!(matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut), "{error}");
+    }
 }

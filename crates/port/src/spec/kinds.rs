@@ -1,5 +1,7 @@
 //! The kinds of port there are.
+use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::{Spec, SpecError};
 use crate::af_xdp::{AfXdp, AfXdpOptions};
@@ -22,9 +24,45 @@ pub enum PortSpec {
     AfXdp(AfXdpOptions),
     /// `pcap:FILE`: frames from a file, and to one.
     Pcap(PcapOptions),
+    /// A kind that another crate has: a [`Kind`].
+    Other(Described),
 }
 
-const KINDS: &str = "vhost-user:PATH, virtio-user:PATH, tap:NAME, af-xdp:IFACE and pcap:FILE";
+const KINDS: &str = "vhost-user:PATH, virtio-user:PATH, tap:NAME, af-xdp:IFACE, pcap:FILE";
+
+/// A kind of port that another crate has.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// How a port of it is written, with its target: `vhost-user:PATH`.
+    pub form: &'static str,
+    /// Reads a port of this kind, and opens nothing.
+    pub read: fn(Spec) -> Result<Described, SpecError>,
+}
+
+impl Kind {
+    fn name(&self) -> &str {
+        self.form.split(':').next().unwrap_or_default()
+    }
+}
+
+/// A port of a [`Kind`] that was read and is not yet made.
+#[derive(Clone)]
+pub struct Described(Arc<Build>);
+
+type Build = dyn Fn() -> Result<Box<dyn Port>, PortError> + Send + Sync;
+
+impl Described {
+    /// `build` makes the port, which opens nothing before it is started.
+    pub fn new(build: impl Fn() -> Result<Box<dyn Port>, PortError> + Send + Sync + 'static) -> Self {
+        Described(Arc::new(build))
+    }
+}
+
+impl fmt::Debug for Described {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Described")
+    }
+}
 
 impl FromStr for PortSpec {
     type Err = SpecError;
@@ -38,18 +76,33 @@ impl TryFrom<Spec> for PortSpec {
     type Error = SpecError;
 
     fn try_from(spec: Spec) -> Result<Self, SpecError> {
+        PortSpec::of(spec, &[])
+    }
+}
+
+impl PortSpec {
+    /// Reads a port of this crate's kinds, or of `others`.
+    ///
+    /// # Errors
+    /// The kind is unknown, or does not take the target or an option.
+    pub fn of(spec: Spec, others: &[Kind]) -> Result<Self, SpecError> {
         Ok(match spec.kind.as_str() {
             "vhost-user" => PortSpec::VhostUser(spec.try_into()?),
             "virtio-user" => PortSpec::VirtioUser(spec.try_into()?),
             "tap" => PortSpec::Tap(spec.try_into()?),
             "af-xdp" => PortSpec::AfXdp(spec.try_into()?),
             "pcap" => PortSpec::Pcap(spec.try_into()?),
-            _ => return Err(SpecError::UnknownKind { kind: spec.kind, known: KINDS }),
+            name => match others.iter().find(|kind| kind.name() == name) {
+                Some(kind) => PortSpec::Other((kind.read)(spec)?),
+                None => {
+                    let forms = std::iter::once(KINDS).chain(others.iter().map(|kind| kind.form));
+                    let known = forms.collect::<Vec<_>>().join(", ");
+                    return Err(SpecError::UnknownKind { kind: spec.kind, known });
+                }
+            },
         })
     }
-}
 
-impl PortSpec {
     /// Pins what device halves of queues do to caches; kinds of port without them have nothing to pin.
     pub fn set_cache_policy(&mut self, policy: CachePolicy) {
         if let PortSpec::VhostUser(options) = self {
@@ -61,7 +114,7 @@ impl PortSpec {
     ///
     /// # Errors
     /// An option of a vhost-user or virtio-user port is outside its range ([`VhostUser::new`],
-    /// [`VirtioUser::new`]). The other kinds never fail here.
+    /// [`VirtioUser::new`]), or the kind is another crate's and refuses the port. The other kinds never fail here.
     pub fn build(self) -> Result<Box<dyn Port>, PortError> {
         Ok(match self {
             PortSpec::VhostUser(options) => Box::new(VhostUser::new(options)?),
@@ -69,6 +122,7 @@ impl PortSpec {
             PortSpec::Tap(options) => Box::new(Tap::new(options)),
             PortSpec::AfXdp(options) => Box::new(AfXdp::new(options)),
             PortSpec::Pcap(options) => Box::new(Pcap::new(options)),
+            PortSpec::Other(Described(build)) => return build(),
         })
     }
 }

@@ -2,7 +2,7 @@
 mod kinds;
 mod options;
 
-pub use kinds::PortSpec;
+pub use kinds::{Described, Kind, PortSpec};
 pub use options::{Options, SpecError};
 
 /// A port as written, taken apart but not yet understood.

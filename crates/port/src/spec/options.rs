@@ -18,7 +18,7 @@ pub enum SpecError {
         /// As written.
         kind: String,
         /// What there is.
-        known: &'static str,
+        known: String,
     },
     /// An option that is no `key=value`.
     #[error("option '{0}' is not key=value")]

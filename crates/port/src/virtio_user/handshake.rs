@@ -27,8 +27,8 @@ use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{MemoryRegion, MemoryTable, VringAddress, VringFd, VringState};
 use vhost_user::session::SessionError;
 use vhost_user::session::frontend::{Answer, FrontendSession};
-use virtio::Features;
 use virtio::net::Accepts;
+use virtio::{Features, NetFeatures};
 use virtqueue::{ActivateError, DriverQueue, RingFeatures, RingLayout};
 
 use super::options::{VirtioUserOptions, agree};
@@ -53,7 +53,7 @@ pub(super) enum HandshakeError {
     NoQueues,
     #[error("the back-end refused {0}; its log may say why")]
     Refused(&'static str),
-    #[error("the back-end does not accept the features {0}; leave some out")]
+    #[error("the back-end does not accept the features {}; leave some out", NetFeatures(*_0))]
     Features(Features),
     #[error("the back-end answered what was not asked")]
     Surprise,

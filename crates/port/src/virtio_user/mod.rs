@@ -31,7 +31,7 @@ use vhost_device::unix_socket::connect_now;
 use vhost_user::SharedFd;
 use vhost_user::session::SessionError;
 use vhost_user::socket::{Connection, Listener, SocketError};
-use virtio::Features;
+use virtio::{Features, NetFeatures};
 
 pub use net_queues::driver::Pages;
 pub use options::VirtioUserOptions;
@@ -331,7 +331,7 @@ impl Display for Agreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let layout = if self.features.contains(Features::RING_PACKED) { "packed" } else { "split" };
         let pairs = if self.pairs == 1 { "pair" } else { "pairs" };
-        write!(f, "connected, {} {layout} queue {pairs}, {}", self.pairs, self.features)
+        write!(f, "connected, {} {layout} queue {pairs}, {}", self.pairs, NetFeatures(self.features))
     }
 }
 

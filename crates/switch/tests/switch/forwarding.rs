@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use frame::DropReason;
-use switch::{Options, PortOptions, SetupError, Switch, TableOptions};
+use switch::{ChangeError, Options, PortOptions, SetupError, Switch, TableOptions, View};
 
 use crate::bench::*;
 
@@ -254,6 +254,25 @@ fn a_wire_passes_everything_and_is_apart_from_the_rest() {
     assert_eq!(received, [vec![3], vec![], vec![1, 2], vec![4]]);
     assert_eq!((snapshot.dropped(), snapshot.table.learned), (0, 1));
     check_books(&snapshot, 0);
+}
+
+#[test]
+fn wires_come_and_go_while_the_switch_runs() {
+    let (bench, mut hands) = Bench::learning(3, Options::default());
+    let links = |change: fn(&mut View<'_>) -> Result<(), ChangeError>| bench.change(change);
+    assert!(matches!(links(|view| view.add_wire("a", "a")), Err(ChangeError::NoWire(_))));
+    links(|view| view.add_wire("a", "c")).unwrap();
+    assert!(matches!(links(|view| view.add_wire("b", "c")), Err(ChangeError::Wired(_))));
+    assert!(matches!(links(|view| view.remove_wire("a", "b")), Err(ChangeError::NoWire(_))));
+    assert!(matches!(links(|view| view.remove_port("c")), Err(ChangeError::Wired(_))));
+    send(&mut hands[0].0, &frame(BROADCAST, station(1), 1));
+    assert_eq!(number(&receive(&mut hands[2].1)), 1);
+    links(|view| view.remove_wire("c", "a")).unwrap();
+    send(&mut hands[0].0, &frame(BROADCAST, station(1), 2));
+    assert_eq!([1, 2].map(|port| number(&receive(&mut hands[port].1))), [2, 2]);
+    links(|view| view.remove_port("c")).unwrap();
+    bench.stop();
+    assert_eq!(rest(&mut hands, 1), Vec::<u64>::new(), "the wire's frame was for its other end alone");
 }
 
 #[test]

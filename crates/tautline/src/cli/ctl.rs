@@ -39,7 +39,8 @@ pub enum CtlCommand {
     Add(Add),
     /// End a port and forget it.
     Remove(Remove),
-    /// Have the ports of a file and no others: add what is missing, remove what is not in it, keep what is the same.
+    /// Have the ports and wires of a file and no others: add what is missing, remove what is not in it, keep what is the
+    /// same.
     Apply(Apply),
     /// Write frames of a port to a pcapng file, until Ctrl-C.
     Capture(Capture),
@@ -131,7 +132,7 @@ pub struct Remove {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Apply {
-    /// A file with a table [ports.NAME] for each port, as in a configuration file.
+    /// A file with a table [ports.NAME] for each port and the key wire, as in a configuration file.
     pub file: PathBuf,
 
     /// Where results go.

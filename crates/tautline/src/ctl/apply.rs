@@ -18,7 +18,8 @@ pub fn run(connect: impl Fn() -> anyhow::Result<Client>, arguments: &cli::CtlApp
     let settings = settings_file::parse(&text);
     let settings = settings.map_err(|Invalid(why)| Usage(format!("{}: {why}", file.display())))?;
     output::catch_interrupts()?;
-    let Applied { changes } = connect()?.apply(settings.ports.into_iter().collect()).map_err(failed)?;
+    let ports = settings.ports.into_iter().collect();
+    let Applied { changes } = connect()?.apply_with_wires(ports, settings.wires).map_err(failed)?;
     let text = || match changes.is_empty() {
         true => "nothing is different\n".to_owned(),
         false => changes.iter().map(|change| format!("{change}\n")).collect(),

@@ -8,6 +8,7 @@ mod packages;
 mod setup;
 mod setup_in_roots;
 mod site;
+mod sizes;
 mod threat_model;
 mod troubleshooting;
 mod wording;

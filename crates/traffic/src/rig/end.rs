@@ -33,7 +33,19 @@ impl End {
 
     /// Queues from which frames come.
     pub fn sources(&mut self) -> impl Iterator<Item = &mut Box<dyn Source>> {
-        self.sources.iter_mut().flatten()
+        self.numbered_sources().map(|(_, source)| source)
+    }
+
+    /// Queues from which frames come, each with its queue pair: those before it may have stopped.
+    #[inline]
+    pub fn numbered_sources(&mut self) -> impl Iterator<Item = (u16, &mut Box<dyn Source>)> {
+        (0..).zip(&mut self.sources).filter_map(|(pair, source)| Some((pair, source.as_mut()?)))
+    }
+
+    /// The `index`th of the queues to which frames can be sent, with its queue pair.
+    #[inline]
+    pub fn numbered_sink(&mut self, index: usize) -> Option<(u16, &mut Box<dyn Sink>)> {
+        (0..).zip(&mut self.sinks).filter_map(|(pair, sink)| Some((pair, sink.as_mut()?))).nth(index)
     }
 
     /// Both queues of one pair, where both run.
@@ -47,5 +59,23 @@ impl End {
     pub fn is_up(&self, pairs: u16) -> bool {
         let running = |count: usize| count >= usize::from(pairs);
         running(self.sinks.iter().flatten().count()) && running(self.sources.iter().flatten().count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use port::in_memory::{QueueOptions, queue};
+
+    use super::*;
+
+    #[test]
+    fn queues_keep_their_pairs_numbers_whichever_run() {
+        let (sink, source) = queue(QueueOptions::default()).unwrap();
+        let mut end = End::default();
+        place(&mut end.sinks, 1, Box::new(sink) as Box<dyn Sink>);
+        place(&mut end.sources, 1, Box::new(source) as Box<dyn Source>);
+        assert_eq!(end.numbered_sources().map(|(pair, _)| pair).collect::<Vec<_>>(), [1]);
+        assert_eq!(end.numbered_sink(0).map(|(pair, _)| pair), Some(1));
+        assert!(end.numbered_sink(1).is_none());
     }
 }

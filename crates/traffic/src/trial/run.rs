@@ -148,8 +148,13 @@ pub fn run(rig: &mut TestRig, lanes: &mut [Lane], plan: &Plan) -> Result<TrialOu
         let all = lanes.iter().zip(&state).zip(&before).all(|((lane, state), before)| {
             lane.checker.tally().distinct - before.distinct >= state.outcome.sent
         });
-        if all || clock.now_ns() >= residual_ns {
+        let now_ns = clock.now_ns();
+        if all || now_ns >= residual_ns {
             break;
+        }
+        if now_ns >= control_ns {
+            rig.attend(Duration::ZERO)?;
+            control_ns = now_ns + CONTROL_INTERVAL_NS;
         }
     }
     let outcomes = lanes.iter().zip(state).zip(&before).map(|((lane, state), before)| LaneOutcome {
@@ -273,9 +278,9 @@ fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) 
     if due == 0 {
         return Ok(false);
     }
-    let pair = state.next_stream;
-    state.next_stream = if pair + 1 >= lane.streams.len() { 0 } else { pair + 1 };
-    let Some(sink) = rig.end(lane.from).sinks().nth(pair) else { return Ok(false) };
+    let index = state.next_stream;
+    state.next_stream = if index + 1 >= lane.streams.len() { 0 } else { index + 1 };
+    let Some((pair, sink)) = rig.end(lane.from).numbered_sink(index) else { return Ok(false) };
     let room = sink.room();
     state.look(behind, room);
     let due = state.at_once(due);
@@ -283,7 +288,7 @@ fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) 
     let mut accepted = Ok(());
     if room > 0 {
         let due_ns = |i: usize| state.pace.as_ref().map_or(now_ns, |pace| pace.due_ns(i));
-        let (batch, which) = lane.streams[pair].burst(room, due_ns);
+        let (batch, which) = lane.streams[index].burst(room, due_ns);
         accepted = sink.accept(batch, which);
     }
     if let Some(pace) = &mut state.pace {
@@ -297,7 +302,7 @@ fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) 
     }
     state.outcome.sent += room as u64;
     state.left -= if state.pace.is_some() { due as u64 } else { room as u64 };
-    accepted.map_err(|why| rig.stopped(lane.from, pair as u16, Side::ToGuest, why))?;
+    accepted.map_err(|why| rig.stopped(lane.from, pair, Side::ToGuest, why))?;
     Ok(room > 0)
 }
 
@@ -311,7 +316,7 @@ fn receive(
 ) -> Result<bool, RigError> {
     let mut failed: Option<(u16, QueueError)> = None;
     let mut moved = false;
-    for (pair, source) in rig.end(lane.to).sources().enumerate() {
+    for (pair, source) in rig.end(lane.to).numbered_sources() {
         match source.rx_burst(BURST) {
             Ok(batch) if !batch.is_empty() => {
                 let now_ns = clock.map(Clock::now_ns);
@@ -325,7 +330,7 @@ fn receive(
             }
             Ok(_) => {}
             Err(error) => {
-                failed = Some((pair as u16, error));
+                failed = Some((pair, error));
                 continue;
             }
         }

@@ -148,7 +148,7 @@ impl<'a> Paths<'a> {
                 let proven =
                     self.guest.get_or_insert_with(|| guest(&self.plan.guest, &session.results, start));
                 let settings = proven.as_ref().map_err(Clone::clone)?;
-                if settings.accelerator == Some(Accelerator::Tcg) || kvm::is_emulated() {
+                if settings.accelerator.is_some_and(vm::is_emulated) {
                     // That it works is seen once. How fast it is, is not seen by booting it again.
                     if session.plan.plan.quick && block > 0 {
                         return Ok(None);
@@ -220,7 +220,7 @@ fn guest(settings: &vm::Settings, results: &Results, start: &Start<'_>) -> Resul
     let accelerator = match results.environments.iter().find(|place| place.kind == EnvironmentKind::Vm) {
         Some(record) => match &record.failure {
             Some(failure) => return Err(failure.clone()),
-            None if record.accelerator == "tcg" => Accelerator::Tcg,
+            None if record.accelerator == Accelerator::Tcg.to_string() => Accelerator::Tcg,
             None => Accelerator::Kvm,
         },
         // One that was named is proven by the first path's start.

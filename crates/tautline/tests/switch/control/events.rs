@@ -113,6 +113,23 @@ fn an_apply_adds_what_is_missing_removes_what_is_not_wanted_and_keeps_the_same()
         refused.iter().any(|line| line.contains("a: not removed") && line.contains("end of a wire")),
         "{refused:?}"
     );
+    assert_eq!(changes(&mut client, ports.clone()), said);
+    // Wires are as wanted, where they are said; then their ends can go.
+    let wired = |client: &mut Client, ports: &BTreeMap<_, _>, wires: &[(&str, &str)]| {
+        let wires = wires.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
+        client
+            .apply_with_wires(ports.clone(), wires)
+            .map(|applied| applied.changes.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let both = [("b", "a"), ("three", "one")];
+    assert_eq!(wired(&mut client, &ports, &both).unwrap(), ["one: wired to three"]);
+    assert_eq!(wired(&mut client, &ports, &both).unwrap(), Vec::<String>::new());
+    let error = wired(&mut client, &ports, &[("one", "two")]).unwrap_err().to_string();
+    assert!(error.contains("there is no port two"), "{error}");
+    let without_three = BTreeMap::from_iter(ports.clone().into_iter().filter(|(name, _)| name != "three"));
+    let said = ["one: unwired from three", "three: removed"];
+    assert_eq!(wired(&mut client, &without_three, &both[..1]).unwrap(), said);
+    assert_eq!(wired(&mut client, &ports, &both[..1]).unwrap(), ["three: added"]);
     // What is wrong changes nothing.
     ports.get_mut("three").unwrap().kind = "teleport".to_owned();
     ports.remove("one");

@@ -1,6 +1,6 @@
 //! Commands as bytes and as values.
-use crate::Features;
 use crate::net::{GUEST_SEGMENTATION, MacAddress};
+use crate::{Features, NetFeatures};
 
 /// The longest command that is worth copying: address tables of some ten thousand entries. A longer one is
 /// refused unread.
@@ -92,7 +92,7 @@ pub enum ControlError {
         command: u8,
     },
     /// The feature that the command belongs to was not negotiated.
-    #[error("class {class}, command {command} without feature {feature:?} (VIRTIO 1.3 {section})")]
+    #[error("class {class}, command {command} without feature {} (VIRTIO 1.3 {section})", NetFeatures(*feature))]
     NotNegotiated {
         /// `class`.
         class: u8,

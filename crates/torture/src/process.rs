@@ -7,24 +7,27 @@ use std::time::{Duration, Instant};
 use linux::{Child, OutputFile};
 use measure::Failure;
 
-/// How often it is looked for its socket.
+use crate::run::Target;
+
+/// Between two looks for its socket.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A back-end.
-pub struct Target {
+/// A back-end at a socket.
+pub struct BackEnd {
     path: PathBuf,
     command: Option<String>,
     patience: Duration,
     process: Option<Child>,
 }
 
-impl Target {
-    /// Starts it, if there is a command.
+impl BackEnd {
+    /// The back-end at a socket; `command` starts it, if there is one, and its socket must then be there within
+    /// `patience` or 20 s, whichever is longer.
     ///
     /// # Errors
-    /// It does not start.
+    /// The command does not start, ends early, or makes no socket in time.
     pub fn new(path: PathBuf, command: Option<String>, patience: Duration) -> Result<Self, Failure> {
-        let mut target = Target { path, command, patience, process: None };
+        let mut target = BackEnd { path, command, patience, process: None };
         target.start()?;
         Ok(target)
     }
@@ -57,7 +60,7 @@ impl Target {
     }
 }
 
-impl torture::Target for Target {
+impl Target for BackEnd {
     fn path(&self) -> &Path {
         &self.path
     }

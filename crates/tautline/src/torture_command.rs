@@ -1,19 +1,13 @@
 //! `tautline torture`: hostile front-ends for any back-end.
 
-mod target;
-
 use linux::interrupt::{self, Interrupted};
-use torture::{Amount, Bystander, CryptoBystander, Family, Plan, Requests, Target as _, Undisturbed};
+use torture::{Amount, BackEnd, Bystander, CryptoBystander, Family, Plan, Requests, Target, Undisturbed};
 
 use crate::cli::Torture;
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
 use lab::Origin;
 use tables::torture::{Results, SCHEMA};
-use target::Target;
-
-/// What a neighbour keeps at least of its rate while nobody is hostile, and reaches of that asked for.
-const LEAST_RATIO: f64 = 0.9;
 
 /// Runs the command.
 pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
@@ -30,7 +24,7 @@ pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
         .collect::<anyhow::Result<Vec<_>>>()?;
     output::catch_interrupts()?;
     let origin = Origin::now(SCHEMA)?;
-    let mut target = Target::new(path.into(), arguments.command.clone(), arguments.timeout)?;
+    let mut target = BackEnd::new(path.into(), arguments.command.clone(), arguments.timeout)?;
     let plan = Plan {
         families: if named.is_empty() { torture::families_of(target.path()) } else { named },
         amount: arguments
@@ -95,20 +89,7 @@ pub fn run(arguments: &Torture) -> anyhow::Result<Done> {
         return Err(anyhow::Error::new(Interrupted).context("what was done until then is shown above"));
     }
     let found = results.families.iter().any(|family| !family.findings.is_empty());
-    let disturbed = results.beside.as_ref().is_some_and(is_disturbed)
-        || results.requests_beside.as_ref().is_some_and(are_disturbed);
+    let disturbed = results.beside.as_ref().is_some_and(Undisturbed::is_disturbed)
+        || results.requests_beside.as_ref().is_some_and(Requests::is_disturbed);
     Ok(if found || disturbed { Done::ThresholdExceeded } else { Done::Whole })
-}
-
-/// Whether a hostile front-end has cost its neighbour frames, or more of its rate than it may.
-fn is_disturbed(beside: &Undisturbed) -> bool {
-    let rates = [beside.turns.ratio(), beside.turns.reached(beside.asked_per_s)];
-    beside.received < beside.sent
-        || beside.spoiled > 0
-        || rates.into_iter().flatten().any(|ratio| ratio < LEAST_RATIO)
-}
-
-/// Whether a hostile front-end has cost its neighbour a request.
-fn are_disturbed(beside: &Requests) -> bool {
-    beside.right < beside.sent || beside.failure.is_some()
 }
