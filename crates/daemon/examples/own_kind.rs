@@ -31,5 +31,5 @@ fn main() -> Result<(), Box<dyn Error>> {
     let port = PortDescription { kind: kind.clone(), target: target.clone(), ..PortDescription::default() };
     let settings =
         Settings { ports: vec![(name.clone(), port)], control: Some(control.into()), ..Settings::default() };
-    Ok(daemon::run(&Service { settings, kinds: KINDS, ..Service::default() }, None)?)
+    Ok(daemon::run(&Service { settings, kinds: KINDS, ..Service::default() }, Vec::new())?)
 }
