@@ -26,6 +26,7 @@ use crate::{PortId, QueueId, announce};
 /// First key of what ports watch; those below are the switch's own.
 pub(crate) const FIRST_WATCH: u64 = 2;
 
+type Held = BTreeMap<QueueId, (Generation, Box<dyn Source>)>;
 /// Queues that were taken from their workers.
 type Taken = BTreeMap<(QueueId, Side), Queue>;
 
@@ -40,7 +41,6 @@ struct Watch {
 pub(crate) struct Attachments {
     pub pool: WorkerPool,
     pub common: Arc<Common>,
-    /// By port.
     programs: Programs,
     pub poller: Poller,
     /// Who looks at a port.
@@ -50,7 +50,7 @@ pub(crate) struct Attachments {
     attached: BTreeMap<(QueueId, Side), Generation>,
     sinks: BTreeMap<QueueId, AssignedSink>,
     /// Sources wait here until all ports have started, so that their first frames find their receivers.
-    held: Option<BTreeMap<QueueId, (Generation, Box<dyn Source>)>>,
+    held: Option<Held>,
     watches: BTreeMap<(PortId, Token), Watch>,
     keys: HashMap<u64, (PortId, Token)>,
     timers: BTreeMap<(PortId, Token), Instant>,
