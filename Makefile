@@ -4,6 +4,7 @@
 # make test-long all that takes longer (STEPS="soak dist": some of it), with a record in bench-results/long/
 # make prove     shows that the comparison can be trusted on this machine
 # make bench-peers  our switch beside DPDK and Open vSwitch (QUICK=1: within 5 minutes)
+# make bench-crypto  a guest's request on our crypto device beside QEMU's own
 # make check-net  the network work beside iperf3 and sockperf
 # make dist      what a release consists of, in dist/
 # make fast      the tests that need nothing but Rust, in seconds

@@ -8,18 +8,17 @@ use std::io::{IoSlice, IoSliceMut, Read, Write as _, pipe};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use nix::fcntl::{SpliceFFlags, splice, vmsplice};
 use nix::sys::socket::sockopt::AlgSetKey;
 use nix::sys::socket::{
     AddressFamily, AlgAddr, ControlMessage, MsgFlags, SockFlag, SockType, bind, sendmsg, setsockopt, socket,
 };
-use peers::guest::{Guest, Settings};
+use peers::guest::Settings;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::guest::{Device, self_test};
+use crate::guest::{Device, run_test, self_test};
 
 const BLOCK: usize = 16;
 const PAGE: usize = 4096;
@@ -28,7 +27,7 @@ const LONGEST: usize = 3 * PAGE;
 const MOST_PIECES: usize = 5;
 /// ALG_OP_DECRYPT and ALG_OP_ENCRYPT of Linux' `if_alg.h`.
 const DECRYPT: i32 = 0;
-const ENCRYPT: i32 = 1;
+pub const ENCRYPT: i32 = 1;
 /// MSG_MORE, which `nix` does not have.
 const MORE: MsgFlags = MsgFlags::from_bits_retain(0x8000);
 const KEYS: u32 = 25;
@@ -37,10 +36,10 @@ const REQUESTS_OF_A_KEY: u32 = 40;
 const UNTOUCHED: u8 = 0xee;
 
 /// A cipher of the kernel with a key.
-struct Cipher(File);
+pub struct Cipher(File);
 
 impl Cipher {
-    fn new(driver: &str, key: &[u8]) -> Self {
+    pub fn new(driver: &str, key: &[u8]) -> Self {
         let parent = socket(AddressFamily::Alg, SockType::SeqPacket, SockFlag::empty(), None).unwrap();
         bind(parent.as_raw_fd(), &AlgAddr::new("skcipher", driver)).unwrap();
         setsockopt(&parent, AlgSetKey::default(), &key).unwrap();
@@ -51,6 +50,12 @@ impl Cipher {
         let control = [ControlMessage::AlgSetOp(&operation), ControlMessage::AlgSetIv(iv)];
         let sent = sendmsg::<()>(self.0.as_raw_fd(), source, &control, flags, None).unwrap();
         assert_eq!(sent, source.iter().map(|piece| piece.len()).sum::<usize>());
+    }
+
+    /// A whole request in one piece.
+    pub fn request(&self, what: (i32, &[u8]), source: &[u8], result: &mut [u8]) {
+        self.begin(what, &[IoSlice::new(source)], MsgFlags::empty());
+        assert_eq!((&self.0).read(result).unwrap(), result.len());
     }
 
     /// The kernel copies the source.
@@ -193,7 +198,7 @@ fn agree(settings: Settings, seed: u64) {
     let program = std::env::current_exe().unwrap();
     let guest = settings.size(1, 512).crypto(&device.socket()).program(&program).start().unwrap();
     self_test(&guest);
-    let said = requests(&guest, seed);
+    let said = run_test(&guest, &format!("SEED={seed}"), "af_alg::in_the_guest");
     drop(guest);
     // The first stands behind the test's name.
     let samples: Vec<_> = said.split("sample ").skip(1).map(str::split_whitespace).collect();
@@ -207,16 +212,6 @@ fn agree(settings: Settings, seed: u64) {
     let (served, failed) = device.counts();
     println!("{served} requests served");
     assert!(served >= asked && failed == 0, "{served} requests served, {failed} failed");
-}
-
-/// Has the guest make its requests; what it printed.
-fn requests(guest: &Guest, seed: u64) -> String {
-    let program = std::env::current_exe().unwrap();
-    let name = program.file_name().unwrap().to_string_lossy().into_owned();
-    let line = format!("SEED={seed} {name} --exact af_alg::in_the_guest --ignored --nocapture 2>&1");
-    let output = guest.run_within(&line, Duration::from_secs(300)).unwrap();
-    assert!(output.success(), "{}", output.stdout);
-    output.stdout
 }
 
 /// Keys of each length, any number of blocks, source and result in pieces that begin anywhere.

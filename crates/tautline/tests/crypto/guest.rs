@@ -76,6 +76,20 @@ pub fn self_test(guest: &Guest) {
     assert!(!dmesg.contains("alg: skcipher: virtio_crypto"), "{dmesg}");
 }
 
+/// The line that runs one test of this program in a guest that has brought it along.
+pub fn test_line(variables: &str, test: &str) -> String {
+    let program = std::env::current_exe().unwrap();
+    let name = program.file_name().unwrap().to_string_lossy().into_owned();
+    format!("{variables} {name} --exact {test} --ignored --nocapture 2>&1")
+}
+
+/// Has the guest run a test of this program; what it printed.
+pub fn run_test(guest: &Guest, variables: &str, test: &str) -> String {
+    let output = guest.run_within(&test_line(variables, test), Duration::from_secs(300)).unwrap();
+    assert!(output.success(), "{}", output.stdout);
+    output.stdout
+}
+
 /// QEMU 7.2, where the host is Debian 12: the message of a session has the number first.
 #[test]
 fn the_self_test_of_a_stock_kernel_passes() {
