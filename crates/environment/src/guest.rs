@@ -22,7 +22,7 @@ pub const MODULES: &str = "modules";
 /// The word with the address of the guest's network interface, as `198.18.0.1/24`.
 pub const ADDRESS: &str = "tautline_address";
 
-/// How long the interface may take until it has a carrier: an emulated card agrees with its peer first.
+/// How long the interface may take until it passes frames: an emulated card agrees with its peer first.
 const CARRIER_LIMIT: Duration = Duration::from_secs(20);
 
 /// Where the kernel shows interfaces.
@@ -39,7 +39,7 @@ pub fn is_init() -> bool {
 ///
 /// # Errors
 /// The kernel has no proc, sysfs or devtmpfs, refuses a module, or has no driver for the serial port. Or the address
-/// on the kernel's command line is none, the guest has no network card, or the card has no carrier after 20 s.
+/// on the kernel's command line is none, the guest has no network card, or the card passes no frames after 20 s.
 pub fn enter() -> Result<File, Failure> {
     for (kind, target) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
         mount(kind, target, kind, MountFlags::NOSUID, None).map_err(|error| {
@@ -96,7 +96,7 @@ fn load_modules() -> Result<(), Failure> {
     }
 }
 
-/// Gives the guest's one interface its address, and waits for its carrier.
+/// Gives the guest's one interface its address, and waits until it passes frames.
 fn take_up(address: &str) -> Result<(), Failure> {
     let failed = |answer: String| {
         let remedy = "use a kernel image whose modules have a driver for this card";
@@ -111,15 +111,39 @@ fn take_up(address: &str) -> Result<(), Failure> {
         }
         interface.set_up().map_err(|error| failed(error.to_string()))?;
         let start = Instant::now();
-        let carrier = Path::new(NETWORK).join(&name).join("carrier");
-        while !fs::read_to_string(&carrier).is_ok_and(|text| text.trim() == "1") {
+        let read =
+            |what: &str| fs::read_to_string(Path::new(NETWORK).join(&name).join(what)).unwrap_or_default();
+        let mut link = Link::default();
+        while !link.passes(read("carrier").trim(), read("operstate").trim()) {
             if start.elapsed() > CARRIER_LIMIT {
-                return Err(failed(format!("{name} has no carrier after {CARRIER_LIMIT:?}")));
+                let (carrier, state) = (read("carrier"), read("operstate"));
+                return Err(failed(format!(
+                    "{name} passes no frames after {CARRIER_LIMIT:?}: carrier {}, state {}",
+                    carrier.trim(),
+                    state.trim()
+                )));
             }
             thread::sleep(Duration::from_millis(10));
         }
     }
     Ok(())
+}
+
+/// Whether an interface that was taken up passes frames, as its files in sysfs tell.
+///
+/// A carrier that comes later is not enough. The kernel's link watch runs up to a second after it; until then the
+/// interface drops whatever it is to send, and the neighbour's address is asked for again only another second later.
+/// The link watch sets the state to `up`. A device without a link has its carrier at once, and keeps `unknown`.
+#[derive(Default)]
+struct Link {
+    was_down: bool,
+}
+
+impl Link {
+    fn passes(&mut self, carrier: &str, state: &str) -> bool {
+        self.was_down |= carrier != "1";
+        carrier == "1" && (state == "up" || state == "unknown" && !self.was_down)
+    }
 }
 
 /// The name of an interface that belongs to a device.
@@ -133,5 +157,28 @@ pub fn leave() -> io::Error {
     match reboot(RebootCommand::Restart) {
         Err(error) => error.into(),
         Ok(()) => io::Error::other("the kernel did not end the guest"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Link;
+
+    #[test]
+    fn a_carrier_that_comes_later_counts_once_the_link_watch_has_run() {
+        let seen = |steps: &[(&str, &str)]| {
+            let mut link = Link::default();
+            steps.iter().map(|(carrier, state)| link.passes(carrier, state)).collect::<Vec<_>>()
+        };
+        // An e1000: before the link watch has run for the first time its state is unknown.
+        assert_eq!(
+            seen(&[("0", "unknown"), ("0", "down"), ("1", "down"), ("1", "up")]),
+            [false, false, false, true]
+        );
+        assert_eq!(seen(&[("0", "unknown"), ("1", "unknown"), ("1", "up")]), [false, false, true]);
+        // Loopback, and a card without a link.
+        assert_eq!(seen(&[("1", "unknown")]), [true]);
+        // Reading the carrier of an interface that is down fails.
+        assert_eq!(seen(&[("", "down"), ("1", "up")]), [false, true]);
     }
 }
