@@ -22,5 +22,5 @@ pub struct ServedPort {
     pub kind: String,
 }
 
-/// The same [`Served`] for both threads.
+/// One [`Served`] for both threads.
 pub type SharedBridge = Arc<Mutex<Served>>;

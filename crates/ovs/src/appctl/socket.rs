@@ -12,7 +12,7 @@ use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 /// The name of the program whose place is taken.
 const PROGRAM: &str = "ovs-vswitchd";
-/// As ovs-vswitchd's: its user and group.
+/// For its user and group, as ovs-vswitchd's.
 const MODE: u32 = 0o770;
 
 /// Why `ovs-appctl` does not reach the switch.
@@ -26,7 +26,7 @@ pub enum SocketError {
     Held {
         /// The pidfile.
         pidfile: PathBuf,
-        /// Who holds it.
+        /// The process that holds it.
         process: i32,
     },
     /// The system refused a file.
@@ -58,7 +58,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Listens in this folder. Who takes over from a running switch takes its pidfile too.
+    /// Listens in this folder. A process that takes over from a running switch takes its pidfile too.
     ///
     /// # Errors
     /// Another process holds the pidfile, or the system refuses a file.
@@ -114,7 +114,7 @@ fn holder(pidfile: &Path) -> io::Result<Option<i32>> {
     Ok(held.map(|lock| lock.pid.map_or(0, |process| process.as_raw_nonzero().get())))
 }
 
-/// Writes the pidfile beside its place, locks it and moves it there: nobody sees it without its lock.
+/// Writes the pidfile beside its place, locks it and moves it there: no process sees it without its lock.
 fn locked(pidfile: &Path, process: &str) -> io::Result<File> {
     let beside = pidfile.with_extension(format!("pid.{process}"));
     let write = || {

@@ -8,7 +8,7 @@
 //!
 //! A station of a VLAN is kept under its address, changed by a mask of 47 bits that follows from the VLAN and the table's
 //! key. So an entry stays one word, and a table without VLANs is as it was: the mask of VLAN 0 is 0. Stations of two VLANs
-//! that share an entry by chance are one pair in 2^47; who does not know the key cannot bring it about, and what is sent
+//! that share an entry by chance are one pair in 2^47; a sender without the key cannot bring it about, and what is sent
 //! to a port that is not in the VLAN is stopped there ([`crate::VlanLearning`]).
 //!
 //! # Races
@@ -119,9 +119,9 @@ impl Moves {
 #[derive(Debug)]
 pub struct MacTable {
     buckets: Box<[Bucket]>,
-    /// Of the entries, beside them: looked at when an address moves.
+    /// The moves of each entry's address, looked at when the address moves again.
     moves: Box<[[AtomicU64; ENTRIES]]>,
-    /// Of the entries, beside them: for who wants to know them all. Written after the entry.
+    /// The VLAN of each entry, for a list of all stations. Written after the entry.
     vlans: Box<[[AtomicU16; ENTRIES]]>,
     key: Key,
     options: TableOptions,

@@ -7,7 +7,7 @@ use vhost_user::codec::frontend_request::{FrontendRequest as Request, MacAddress
 use vhost_user::codec::payload::ConfigAccess;
 use vhost_user::session::frontend::{Answer, ChannelRequest};
 use vhost_user::socket::Connection;
-use virtio::Features;
+use virtio::{Features, NetFeatures};
 
 use crate::common;
 use crate::common::guest::{Guest, Host};
@@ -87,7 +87,7 @@ fn what_is_switched_off_is_not_offered() {
         assert_eq!(offered(change).0, all.difference(gone));
     }
     let (none, _) = offered(|o| o.offloads = false);
-    assert!((all - none).iter().all(|feature| feature.to_string().starts_with("NET_")));
+    assert!((all - none).iter().all(|feature| NetFeatures(feature).to_string().starts_with("NET_")));
     assert_eq!((all - none).iter().count(), 14);
     assert!(!protocol.contains(ProtocolFeatures::CONFIG) && all.contains(Features::NET_MTU));
     let (with_mac, protocol) = offered(|o| o.mac = Some("52:54:00:00:00:01".parse().unwrap()));

@@ -81,12 +81,12 @@ fn a_cpu_quota_is_named_and_trials_last_until_it_is_seen() {
     assert!(quota.trial_ms >= 50, "fifty ticks of a millisecond: {quota:?}");
     for trial in &results.trials {
         let is_limited = trial.environment == container.name;
-        assert_eq!(trial.host_noise.throttled_periods > 0, is_limited, "{trial:?}");
-        if !is_limited {
-            assert!(trial.outcome.elapsed_ns < least_ns * 3 / 4, "{trial:?}");
-        }
+        let (is_long, is_throttled) =
+            (trial.outcome.elapsed_ns > least_ns * 3 / 4, trial.host_noise.throttled_periods > 0);
+        // A trial whose pace was found on a busy machine may be over before its first quota is.
+        assert!(if is_limited { is_throttled || !is_long } else { !is_throttled && !is_long }, "{trial:?}");
     }
-    // A batch may be left away, or come on top; a trial whose pace was found on a busy machine is shorter.
+    // A batch may be left away, or come on top. Most trials are long.
     let limited = results.trials.iter().filter(|trial| trial.environment == container.name);
     let mut elapsed_ns: Vec<u64> = limited.map(|trial| trial.outcome.elapsed_ns).collect();
     elapsed_ns.sort_unstable();

@@ -73,7 +73,16 @@ fn every_tick() {
     check(&outcome, 4000);
     let worst = &outcome["worst"];
     println!("{worst}");
-    assert_eq!(worst["stages"][0][0], "injection", "{worst:#}");
+    // A tick that is in the guest when its CPU is taken is late where it then is. Those of each millisecond after it wait
+    // for their injection, the first of them nearly as long.
+    let stage = worst["stages"][0][0].as_str().unwrap();
+    assert!(["injection", "handler", "receiver"].contains(&stage), "{worst:#}");
+    let stages = outcome["stages"]["stages"].as_array().unwrap();
+    let injection = stages.iter().find(|one| one["stage"] == "injection").unwrap();
+    assert!(
+        2 * injection["max_ns"].as_u64().unwrap() > worst["latency_ns"].as_u64().unwrap(),
+        "{injection}, {worst:#}"
+    );
     // It has its priority from its own first instructions on, so that it may begin as an ordinary one.
     let cause = &worst["parts"][0]["cause"];
     let hog = cause["real-time-thread"].as_str().or(cause["other-thread"].as_str());

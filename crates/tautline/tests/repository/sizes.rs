@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Lines of a crate's `src`, with those of its comments and unit tests.
 const CRATE: usize = 9_000;
-/// The same of the command line, which parses, calls and prints.
+/// Lines of `src` of the command line, which parses, calls and prints.
 const COMMAND_LINE: usize = 6_000;
 const FILE: usize = 500;
 /// Lines of a function, from its signature to its last brace.

@@ -154,7 +154,7 @@ impl Offload {
         Ok(Offload { checksum, verified: header.flags & NetHeader::F_DATA_VALID != 0, segmentation })
     }
 
-    /// The same work, left to be done to a frame in which `removed` bytes at `at` gave way to `inserted` others, and which
+    /// This work, left to be done to a frame in which `removed` bytes at `at` gave way to `inserted` others, and which
     /// has `frame_bytes` now. What lies behind the change, and the end of what was changed, moves with it. `None` if the
     /// checksum has no place in the changed frame.
     #[inline(always)]

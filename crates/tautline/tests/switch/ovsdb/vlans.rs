@@ -32,7 +32,7 @@ impl Stations {
         Stations(ports.iter().map(station).collect())
     }
 
-    /// A broadcast of one comes to others with these tags, before any other frame. The frames that come to nobody are
+    /// A broadcast of one comes to others with these tags, before any other frame. The frames that come to no port are
     /// missed at the next that comes.
     #[track_caller]
     fn send(&mut self, from: usize, tags: &[Tag], receivers: &[(usize, &[Tag])]) {
