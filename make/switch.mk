@@ -1,6 +1,6 @@
 # Targets of the switch; included by the Makefile.
 
-.PHONY: bench-switch-idle recovery guest-kills soak torture-long torture-peers
+.PHONY: bench-switch-idle recovery guest-kills soak torture-long torture-peers test-flows
 
 SAMPLES ?= 200
 SECONDS_IDLE ?= 10
@@ -31,3 +31,8 @@ torture-long:
 torture-peers:
 	@scripts/setup.sh test
 	$(CARGO) run --locked --release -p tautline --example torture_peers -- $(or $(SECONDS),20)
+
+## test-flows: SETS (2,000) of random flow tables beside Open vSwitch's, with 104 frames each, and 10 frames each through the flows of OVN
+test-flows:
+	@scripts/setup.sh test
+	TAUTLINE_FLOW_TABLES=$(or $(SETS),2000) $(CARGO) test --locked --release -p tautline-flow-tables --test openvswitch -- --nocapture

@@ -92,14 +92,22 @@ fn one(wanted: &mut Match, action: &Action) -> Result<(), Why> {
         | Action::CheckPacketLarger(_, bits) => {
             reads(wanted, *bits)?;
         }
-        Action::PushVlan(_) | Action::ModVlanVid(_) | Action::ModVlanPcp(_) => {
+        Action::PushVlan(_) => {
+            if wanted.value().get(Field::InnerTci) & PRESENT != 0 {
+                return Err(("the frame has two VLAN tags", "at most two tags on a frame"));
+            }
+            wanted.add_masked(Field::InnerTci, wanted.value().get(Field::VlanTci), PRESENT);
+            wanted.add_masked(Field::VlanTci, PRESENT, PRESENT);
+        }
+        Action::ModVlanVid(_) | Action::ModVlanPcp(_) => {
             wanted.add_masked(Field::VlanTci, PRESENT, PRESENT);
         }
         Action::PopVlan => {
             if !wanted.meets(Needs::Vlan) {
                 return Err(("the match has no VLAN tag", "a VLAN in the match, or push_vlan before"));
             }
-            wanted.set_masked(Field::VlanTci, 0, PRESENT);
+            wanted.set_masked(Field::VlanTci, wanted.value().get(Field::InnerTci), PRESENT);
+            wanted.set_masked(Field::InnerTci, 0, PRESENT);
         }
         Action::DecTtl(_) if !wanted.meets(Needs::Ip) => {
             return Err(("the match has no time to live", "ip, ipv6 or a protocol in them in the match"));

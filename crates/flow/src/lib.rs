@@ -7,6 +7,7 @@
 //! | [`Match`] | wanted values under a mask of bits that count |
 //! | [`Action`] | one action or instruction |
 //! | [`Flow`] | table, priority, match, actions and what else a controller says of them |
+//! | [`Group`], [`Meter`] | what actions name by number |
 //!
 //! [`extract`] reads a key from the headers of a frame. The crate opens nothing and reads no clock.
 //!
@@ -49,6 +50,7 @@ mod action;
 mod check;
 mod extract;
 mod field;
+mod group;
 mod key;
 mod matching;
 mod text;
@@ -60,6 +62,7 @@ pub use action::{
 pub use check::Unfit;
 pub use extract::{Layers, WINDOW_BYTES, extract};
 pub use field::{Field, Needs, Notation};
+pub use group::{Band, BandKind, Bucket, Group, GroupKind, Meter, MeterUnit, Selection};
 pub use key::Key;
 pub use matching::{Match, protocol};
 pub use text::ParseError;

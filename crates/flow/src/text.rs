@@ -3,6 +3,7 @@
 mod action;
 mod flags;
 mod flow;
+mod group;
 mod parse;
 mod print;
 mod value;

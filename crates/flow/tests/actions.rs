@@ -302,6 +302,8 @@ fn what_openvswitch_refuses_is_refused() {
         "tcp actions=set_field:1->udp_src",
         "actions=set_field:5->vlan_vid",
         "actions=push_vlan:0x8100,set_field:5->vlan_vid",
+        "dl_vlan=5 actions=push_vlan:0x8100,push_vlan:0x8100",
+        "actions=push_vlan:0x8100,push_vlan:0x88a8,pop_vlan,push_vlan:0x8100,push_vlan:0x8100",
         "dl_vlan=5 actions=pop_vlan,set_field:4101->vlan_vid",
         "ip actions=set_field:3->nw_tos",
         "ip actions=mod_nw_tos:5",

@@ -10,6 +10,7 @@ use crate::action::{HashFields, Reason};
 
 pub(super) use parse::list;
 pub(super) use print::List;
+pub(super) use word::{Word, number, port_of, split};
 
 const REASONS: [(&str, Reason); 6] = [
     ("no_match", Reason::NoMatch),

@@ -3,7 +3,7 @@ use super::super::{ParseError, value};
 use crate::{Field, Subfield};
 
 /// Words between commas or blanks that are in no parentheses.
-pub(super) fn split(text: &str) -> Result<Vec<&str>, ParseError> {
+pub(in crate::text) fn split(text: &str) -> Result<Vec<&str>, ParseError> {
     let (mut words, mut depth, mut from) = (Vec::new(), 0_usize, 0);
     let unbalanced = || ParseError::new(text, "parentheses do not match", "a \")\" for each \"(\"");
     for (at, letter) in text.char_indices() {
@@ -26,7 +26,7 @@ pub(super) fn split(text: &str) -> Result<Vec<&str>, ParseError> {
 }
 
 /// One word and its parts: `name:argument`, `name(argument)rest` or `name=argument`.
-pub(super) struct Word<'a> {
+pub(in crate::text) struct Word<'a> {
     pub all: &'a str,
     pub name: &'a str,
     pub argument: &'a str,
@@ -35,7 +35,7 @@ pub(super) struct Word<'a> {
 }
 
 impl<'a> Word<'a> {
-    pub(super) fn new(all: &'a str) -> Self {
+    pub(in crate::text) fn new(all: &'a str) -> Self {
         let at = all.find([':', '(', '=']).unwrap_or(all.len());
         let (name, tail) = all.split_at(at);
         let (argument, rest) = match tail.strip_prefix('(') {
@@ -45,17 +45,17 @@ impl<'a> Word<'a> {
         Self { all, name, argument, rest }
     }
 
-    pub(super) fn wrong(&self, why: &str, accepted: impl Into<String>) -> ParseError {
+    pub(in crate::text) fn wrong(&self, why: &str, accepted: impl Into<String>) -> ParseError {
         ParseError::new(self.all, why, accepted)
     }
 
     /// The argument as a number of this type.
-    pub(super) fn number<T: TryFrom<u128>>(&self) -> Result<T, ParseError> {
+    pub(in crate::text) fn number<T: TryFrom<u128>>(&self) -> Result<T, ParseError> {
         number(self, self.argument)
     }
 }
 
-pub(super) fn number<T: TryFrom<u128>>(word: &Word<'_>, text: &str) -> Result<T, ParseError> {
+pub(in crate::text) fn number<T: TryFrom<u128>>(word: &Word<'_>, text: &str) -> Result<T, ParseError> {
     value::number(text).and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
         let bits = 8 * size_of::<T>();
         word.wrong(
@@ -66,7 +66,7 @@ pub(super) fn number<T: TryFrom<u128>>(word: &Word<'_>, text: &str) -> Result<T,
 }
 
 /// Bits of a field: `NXM_NX_REG0[]`, `reg0[3]`, `reg0[3..6]` or `reg0`.
-pub(super) fn subfield(text: &str) -> Result<Subfield, ParseError> {
+pub(in crate::text) fn subfield(text: &str) -> Result<Subfield, ParseError> {
     let wrong = |why: &str, accepted: String| ParseError::new(text, why, accepted);
     let (name, bits) = match text.split_once('[') {
         Some((name, bits)) => (name, bits.strip_suffix(']')),
@@ -88,7 +88,7 @@ pub(super) fn subfield(text: &str) -> Result<Subfield, ParseError> {
     })
 }
 
-pub(super) fn writable(word: &Word<'_>, bits: Subfield) -> Result<Subfield, ParseError> {
+pub(in crate::text) fn writable(word: &Word<'_>, bits: Subfield) -> Result<Subfield, ParseError> {
     if bits.field.is_writable() {
         return Ok(bits);
     }
@@ -96,18 +96,22 @@ pub(super) fn writable(word: &Word<'_>, bits: Subfield) -> Result<Subfield, Pars
 }
 
 /// Both sides of an arrow.
-pub(super) fn arrow<'a>(word: &Word<'a>, text: &'a str) -> Result<(&'a str, &'a str), ParseError> {
+pub(in crate::text) fn arrow<'a>(word: &Word<'a>, text: &'a str) -> Result<(&'a str, &'a str), ParseError> {
     text.split_once("->").ok_or_else(|| word.wrong("the destination is missing", "SOURCE->DESTINATION"))
 }
 
-pub(super) fn named<T: Copy>(word: &Word<'_>, names: &[(&str, T)], text: &str) -> Result<T, ParseError> {
+pub(in crate::text) fn named<T: Copy>(
+    word: &Word<'_>,
+    names: &[(&str, T)],
+    text: &str,
+) -> Result<T, ParseError> {
     names.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<_> = names.iter().map(|(name, _)| *name).collect();
         word.wrong("no value of this name", names.join(", "))
     })
 }
 
-pub(super) fn port_of(word: &Word<'_>, text: &str) -> Result<u16, ParseError> {
+pub(in crate::text) fn port_of(word: &Word<'_>, text: &str) -> Result<u16, ParseError> {
     value::port(text)
         .ok_or_else(|| word.wrong("no port", "a decimal number, or a reserved name such as LOCAL"))
 }

@@ -1,0 +1,123 @@
+//! Remembers what became of frames with the same fields.
+//!
+//! A cache has a fixed number of places and holds whole keys, so a frame never gets another frame's outcome, and frames
+//! cannot make it grow. It is one input port's alone: what the peer of another port sends evicts nothing here. A frame
+//! whose outcome depends on more than its fields, the tables and the ports goes through the tables each time; [`Uncached`]
+//! lists the reasons. A change of the tables, or of the ports by [`Cache::forget`], makes all that is held invalid.
+use std::sync::Arc;
+
+use flow::Key;
+
+use crate::fields::take_frame;
+use crate::outcome::{Outcome, Step, Uncached};
+use crate::{Delivery, Entry, HeaderWindow, Overrun, Surroundings, Tables};
+
+/// Steps of an outcome that is held, at most: limits the memory of a place.
+pub const MAX_STEPS: usize = 64;
+/// Flows of an outcome that is held, at most.
+pub const MAX_HITS: usize = 512;
+
+/// What became of a frame.
+#[derive(Debug)]
+struct Held {
+    key: Key,
+    generation: (u64, u64),
+    steps: Vec<Step>,
+    hits: Vec<Arc<Entry>>,
+    overrun: Option<Overrun>,
+}
+
+/// Outcomes of one port's frames, in a fixed number of places.
+#[derive(Debug)]
+pub struct Cache {
+    places: Vec<Option<Box<Held>>>,
+    window: HeaderWindow,
+    copies: Vec<HeaderWindow>,
+    ports: u64,
+    hits: u64,
+}
+
+fn place(seed: u64, key: &Key, places: usize) -> usize {
+    let hash = key.words().iter().fold(seed, |hash, word| {
+        let product = u128::from(hash.rotate_left(5) ^ word) * 0x9e37_79b9_7f4a_7c15;
+        (product as u64) ^ (product >> 64) as u64
+    });
+    hash as usize % places
+}
+
+impl Cache {
+    /// A cache with so many places, at least one. A place takes about a kilobyte once it is used, and for the longest
+    /// outcome ([`MAX_STEPS`], [`MAX_HITS`]) 64 KiB.
+    pub fn new(places: usize) -> Self {
+        let places = (0..places.max(1)).map(|_| None).collect();
+        Self { places, window: HeaderWindow::new(&[], 0, 0), copies: Vec::new(), ports: 0, hits: 0 }
+    }
+
+    /// Makes all that is held invalid, because ports have changed.
+    pub fn forget(&mut self) {
+        self.ports += 1;
+    }
+
+    /// Frames whose outcome was held.
+    pub fn hits(&self) -> u64 {
+        self.hits
+    }
+
+    /// As [`Tables::execute`]. Deliveries, bytes and the flows that count the frame are the same.
+    pub fn execute<S: Surroundings>(
+        &mut self,
+        tables: &Tables,
+        window: &[u8],
+        frame_bytes: usize,
+        metadata: &Key,
+        around: &mut S,
+        outcome: &mut Outcome,
+    ) {
+        self.window.take(window, frame_bytes, tables.max_tags());
+        let mut key = *metadata;
+        take_frame(&mut key, self.window.held());
+        let generation = (tables.generation(), self.ports);
+        let place = place(tables.seed(), &key, self.places.len());
+        outcome.clear();
+        if let Some(held) = &self.places[place]
+            && held.generation == generation
+            && held.key == key
+        {
+            self.hits += 1;
+            outcome.overrun = held.overrun;
+            outcome.hits.extend(held.hits.iter().cloned());
+            replay(&held.steps, &mut self.window, &mut self.copies, outcome);
+            return;
+        }
+        tables.execute_window(self.window.clone(), metadata, around, outcome);
+        if outcome.steps.len() > MAX_STEPS || outcome.hits.len() > MAX_HITS {
+            outcome.uncached.get_or_insert(Uncached::Long);
+        }
+        if outcome.uncached.is_none() {
+            let (steps, hits) = (outcome.steps.clone(), outcome.hits.clone());
+            self.places[place] =
+                Some(Box::new(Held { key, generation, steps, hits, overrun: outcome.overrun }));
+        }
+    }
+}
+
+fn replay(steps: &[Step], window: &mut HeaderWindow, copies: &mut Vec<HeaderWindow>, outcome: &mut Outcome) {
+    copies.clear();
+    for step in steps {
+        match step {
+            Step::Write(key) => {
+                window.write(key);
+            }
+            Step::Copy => copies.push(window.clone()),
+            Step::Return => {
+                if let Some(before) = copies.pop() {
+                    *window = before;
+                }
+            }
+            Step::Deliver(delivery) => {
+                let header = outcome.keep(window.bytes(), window.frame_bytes());
+                outcome.deliveries.push(Delivery { header, ..(**delivery).clone() });
+            }
+        }
+    }
+}

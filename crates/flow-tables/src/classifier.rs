@@ -1,0 +1,308 @@
+//! Finds the flow with the highest priority that matches.
+//!
+//! A tuple is a hash table of flows. It hashes some bits of a key, and holds flows whose masks have at least these bits,
+//! so that flows with different masks share a tuple (TupleMerge; J. Daly and others, IEEE/ACM Transactions on Networking
+//! 27, 2019). A flow goes into the first tuple in which fewer than [`COLLISIONS`] flows have its hash.
+//!
+//! # Bound
+//!
+//! A look-up hashes the key at most once for each tuple, and compares it with at most [`COLLISIONS`] flows there; flows
+//! that have the very same match and differ in priority are not limited. There are at most twice as many tuples as the
+//! flows have masks. Nothing depends on the frames that came before.
+//!
+//! # Changes
+//!
+//! All parts are behind [`Arc`]. A clone shares them. A change copies the chunk that it changes and the pointers to its
+//! neighbors; a reader goes on with the clone that it has.
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use flow::{Field, Key, Match};
+
+use crate::Entry;
+
+/// Flows of one hash in one tuple, at most.
+pub const COLLISIONS: usize = 8;
+/// Flows in a chunk on average, beyond which chunks are made smaller.
+const CHUNK: usize = 8;
+
+/// The order of flows: by priority, then by age.
+type Rank = (Reverse<u16>, u64);
+
+/// What a look-up has cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Tuples whose bits were hashed.
+    pub tuples: usize,
+    /// Flows that the key was compared with.
+    pub compared: usize,
+}
+
+/// Some words of a mask.
+#[derive(Clone, Debug)]
+struct Words(Box<[(u8, u64)]>);
+
+impl Words {
+    fn of(mask: &Key) -> Self {
+        let words = mask.words().iter().enumerate().filter(|(_, word)| **word != 0);
+        Self(words.map(|(at, word)| (at as u8, *word)).collect()) // 51 words
+    }
+
+    fn hash(&self, seed: u64, key: &Key) -> u64 {
+        self.0.iter().fold(seed, |hash, (at, mask)| {
+            let product = u128::from(hash ^ key.words()[usize::from(*at)] & mask) * 0x9e37_79b9_7f4a_7c15;
+            (product as u64) ^ (product >> 64) as u64
+        })
+    }
+}
+
+/// A flow in a tuple.
+#[derive(Debug)]
+struct Slot {
+    hash: u64,
+    rank: Rank,
+    mask: Words,
+    entry: Arc<Entry>,
+}
+
+impl Slot {
+    fn matches(&self, key: &Key) -> bool {
+        let wanted = self.entry.flow.wanted.value().words();
+        self.mask.0.iter().all(|(at, mask)| {
+            let at = usize::from(*at);
+            (key.words()[at] ^ wanted[at]) & mask == 0
+        })
+    }
+}
+
+/// Flows that are hashed by the same bits.
+#[derive(Clone, Debug)]
+struct Tuple {
+    mask: Key,
+    hashed: Words,
+    /// By the highest bits of the hash; a power of two of them.
+    chunks: Vec<Arc<Vec<Arc<Slot>>>>,
+    flows: usize,
+    /// The best rank that a flow in it has.
+    best: Rank,
+}
+
+impl Tuple {
+    fn new(mask: Key) -> Self {
+        let chunks = vec![Arc::default()];
+        Self { mask, hashed: Words::of(&mask), chunks, flows: 0, best: (Reverse(0), u64::MAX) }
+    }
+
+    fn chunk_of(&self, hash: u64) -> usize {
+        let bits = self.chunks.len().trailing_zeros();
+        hash.checked_shr(64 - bits).unwrap_or(0) as usize
+    }
+
+    fn with_hash(&self, hash: u64) -> impl Iterator<Item = &Arc<Slot>> {
+        self.chunks[self.chunk_of(hash)].iter().filter(move |slot| slot.hash == hash)
+    }
+
+    fn slots(&self) -> impl Iterator<Item = &Arc<Slot>> {
+        self.chunks.iter().flat_map(|chunk| chunk.iter())
+    }
+
+    fn insert(&mut self, slot: Slot) {
+        self.flows += 1;
+        self.best = self.best.min(slot.rank);
+        if self.flows > CHUNK * self.chunks.len() {
+            let slots: Vec<_> = self.slots().cloned().collect();
+            let mut chunks = vec![Vec::new(); self.chunks.len() * 2];
+            self.chunks.resize(chunks.len(), Arc::default());
+            slots.into_iter().for_each(|slot| chunks[self.chunk_of(slot.hash)].push(slot));
+            self.chunks = chunks.into_iter().map(Arc::new).collect();
+        }
+        let at = self.chunk_of(slot.hash);
+        let chunk = Arc::make_mut(&mut self.chunks[at]);
+        let place = chunk.partition_point(|other| other.rank < slot.rank);
+        chunk.insert(place, Arc::new(slot));
+    }
+
+    fn remove(&mut self, hash: u64, rank: Rank) {
+        let at = self.chunk_of(hash);
+        let chunk = Arc::make_mut(&mut self.chunks[at]);
+        let before = chunk.len();
+        chunk.retain(|slot| (slot.hash, slot.rank) != (hash, rank));
+        self.flows -= before - chunk.len();
+        if self.best == rank {
+            self.best = self.slots().map(|slot| slot.rank).min().unwrap_or((Reverse(0), u64::MAX));
+        }
+    }
+}
+
+/// Flows of one table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Classifier {
+    seed: u64,
+    /// Best flow first.
+    tuples: Vec<Arc<Tuple>>,
+    next: u64,
+}
+
+/// The bits of a mask that are hashed at first: whole fields, and whole bytes of prefixes.
+fn relaxed(mask: &Key) -> Key {
+    let mut words = Key::ZERO;
+    for field in Field::ALL {
+        let (bits, all) = (mask.get(*field), field.all_bits());
+        let is_prefix =
+            bits.checked_shl(128 - field.bits()).is_some_and(|bits| bits.leading_ones() == bits.count_ones());
+        if bits == all {
+            words.set(*field, all);
+        } else if is_prefix && field.bits() >= 32 {
+            let length = bits.count_ones() / 8 * 8;
+            let rest = all.checked_shr(length).unwrap_or(0);
+            words.set_masked(*field, u128::MAX, all & !rest);
+        }
+    }
+    words.and(mask)
+}
+
+fn is_within(mask: &Key, other: &Key) -> bool {
+    mask.and(other) == *mask
+}
+
+impl Classifier {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed, ..Self::default() }
+    }
+
+    /// All flows, best first.
+    pub(crate) fn entries(&self) -> Vec<&Arc<Entry>> {
+        let mut slots: Vec<_> = self.tuples.iter().flat_map(|tuple| tuple.slots()).collect();
+        slots.sort_by_key(|slot| slot.rank);
+        slots.into_iter().map(|slot| &slot.entry).collect()
+    }
+
+    /// Tuples.
+    pub(crate) fn tuples(&self) -> usize {
+        self.tuples.len()
+    }
+
+    /// The flow with this very match and priority: its tuple and its slot.
+    fn find(&self, priority: u16, wanted: &Match) -> Option<(usize, Arc<Slot>)> {
+        let tuples = self.tuples.iter().enumerate();
+        tuples.filter(|(_, tuple)| is_within(&tuple.mask, wanted.mask())).find_map(|(at, tuple)| {
+            let hash = tuple.hashed.hash(self.seed, wanted.value());
+            let mut slots = tuple.with_hash(hash);
+            let same =
+                |slot: &&Arc<Slot>| slot.entry.flow.priority == priority && slot.entry.flow.wanted == *wanted;
+            slots.find(same).map(|slot| (at, Arc::clone(slot)))
+        })
+    }
+
+    pub(crate) fn get(&self, priority: u16, wanted: &Match) -> Option<Arc<Entry>> {
+        self.find(priority, wanted).map(|(_, slot)| Arc::clone(&slot.entry))
+    }
+
+    /// Inserts a flow. One with the same match and priority is replaced, and returned.
+    pub(crate) fn insert(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
+        let old = self.find(entry.flow.priority, &entry.flow.wanted);
+        let rank = match &old {
+            Some((at, slot)) => {
+                self.take(*at, slot);
+                slot.rank
+            }
+            None => {
+                self.next += 1;
+                (Reverse(entry.flow.priority), self.next)
+            }
+        };
+        let wanted = &entry.flow.wanted;
+        let at = self.place(wanted);
+        let hash = self.tuples[at].hashed.hash(self.seed, wanted.value());
+        let slot = Slot { hash, rank, mask: Words::of(wanted.mask()), entry };
+        Arc::make_mut(&mut self.tuples[at]).insert(slot);
+        self.sort();
+        old.map(|(_, slot)| Arc::clone(&slot.entry))
+    }
+
+    /// The tuple for a flow: one with room whose bits are among the flow's; a new one otherwise.
+    fn place(&mut self, wanted: &Match) -> usize {
+        let has_room = |tuple: &Tuple| {
+            let hash = tuple.hashed.hash(self.seed, wanted.value());
+            tuple.with_hash(hash).nth(COLLISIONS - 1).is_none()
+        };
+        let fits = |tuple: &Arc<Tuple>| is_within(&tuple.mask, wanted.mask()) && has_room(tuple);
+        if let Some(at) = self.tuples.iter().position(fits) {
+            return at;
+        }
+        let known = |mask: &Key| self.tuples.iter().position(|tuple| tuple.mask == *mask);
+        let mask = Some(relaxed(wanted.mask())).filter(|mask| known(mask).is_none());
+        let mask = mask.unwrap_or(*wanted.mask());
+        known(&mask).unwrap_or_else(|| {
+            self.tuples.push(Arc::new(Tuple::new(mask)));
+            self.tuples.len() - 1
+        })
+    }
+
+    fn sort(&mut self) {
+        self.tuples.sort_by_key(|tuple| tuple.best);
+    }
+
+    fn take(&mut self, at: usize, slot: &Slot) {
+        let tuple = Arc::make_mut(&mut self.tuples[at]);
+        tuple.remove(slot.hash, slot.rank);
+        if tuple.flows == 0 {
+            self.tuples.remove(at);
+        }
+    }
+
+    /// Takes a flow out.
+    pub(crate) fn remove(&mut self, priority: u16, wanted: &Match) -> Option<Arc<Entry>> {
+        let (at, slot) = self.find(priority, wanted)?;
+        self.take(at, &slot);
+        self.sort();
+        Some(Arc::clone(&slot.entry))
+    }
+
+    /// The best flow that matches, and what it has cost to find it.
+    pub(crate) fn lookup(&self, key: &Key, cost: &mut Cost) -> Option<&Arc<Entry>> {
+        let mut best: Option<&Arc<Slot>> = None;
+        for tuple in &self.tuples {
+            if best.is_some_and(|best| best.rank < tuple.best) {
+                break;
+            }
+            cost.tuples += 1;
+            let hash = tuple.hashed.hash(self.seed, key);
+            for slot in tuple.with_hash(hash) {
+                cost.compared += 1;
+                if best.is_some_and(|best| best.rank < slot.rank) {
+                    break;
+                }
+                if slot.matches(key) {
+                    best = Some(slot);
+                    break;
+                }
+            }
+        }
+        best.map(|slot| &slot.entry)
+    }
+
+    /// All flows that match and have more than this priority, best first.
+    pub(crate) fn matching(
+        &self,
+        key: &Key,
+        above: Option<u16>,
+        found: &mut Vec<Arc<Entry>>,
+        cost: &mut Cost,
+    ) {
+        let counts = |rank: Rank| above.is_none_or(|priority| rank.0.0 > priority);
+        let mut slots = Vec::new();
+        for tuple in self.tuples.iter().take_while(|tuple| counts(tuple.best)) {
+            cost.tuples += 1;
+            let hash = tuple.hashed.hash(self.seed, key);
+            for slot in tuple.with_hash(hash).filter(|slot| counts(slot.rank)) {
+                cost.compared += 1;
+                if slot.matches(key) {
+                    slots.push(slot);
+                }
+            }
+        }
+        slots.sort_by_key(|slot| slot.rank);
+        found.extend(slots.into_iter().map(|slot| Arc::clone(&slot.entry)));
+    }
+}

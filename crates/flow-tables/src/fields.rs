@@ -1,0 +1,131 @@
+//! Fields of a frame on its way: which it has, how actions read and write them.
+use flow::{Field, Key, Needs, Subfield, protocol};
+
+use crate::Connection;
+
+/// Words of a key that are read from the frame. The others are metadata.
+const FRAME_WORDS: std::ops::Range<usize> = 34..49;
+
+/// Whether a frame with these fields has fields that need this.
+pub(crate) fn has(key: &Key, needs: Needs) -> bool {
+    let kind = key.get(Field::EthType) as u16;
+    let number = key.get(Field::NwProto) as u8;
+    let is_ip = matches!(kind, protocol::IPV4 | protocol::IPV6);
+    let carries = |wanted: u8| is_ip && number == wanted && key.get(Field::IpFrag) & 2 == 0;
+    let neighbor = |wanted: u8| {
+        kind == protocol::IPV6
+            && carries(protocol::ICMPV6)
+            && key.get(Field::IcmpType) == wanted.into()
+            && key.get(Field::IcmpCode) == 0
+    };
+    match needs {
+        Needs::Nothing => true,
+        Needs::Vlan => key.get(Field::VlanTci) & 0x1000 != 0,
+        Needs::Arp => matches!(kind, protocol::ARP | protocol::RARP),
+        Needs::Ipv4 => kind == protocol::IPV4,
+        Needs::Ipv6 => kind == protocol::IPV6,
+        Needs::Ip => is_ip,
+        Needs::Tcp => carries(protocol::TCP),
+        Needs::Udp => carries(protocol::UDP),
+        Needs::Sctp => carries(protocol::SCTP),
+        Needs::Icmpv4 => kind == protocol::IPV4 && carries(protocol::ICMP),
+        Needs::Icmpv6 => kind == protocol::IPV6 && carries(protocol::ICMPV6),
+        Needs::Neighbor => neighbor(protocol::SOLICITATION) || neighbor(protocol::ADVERTISEMENT),
+        Needs::Solicitation => neighbor(protocol::SOLICITATION),
+        Needs::Advertisement => neighbor(protocol::ADVERTISEMENT),
+    }
+}
+
+/// Bits of a field, at the lowest place.
+pub(crate) fn read(key: &Key, bits: Subfield) -> u128 {
+    key.get(bits.field) >> bits.start & bits.all_bits()
+}
+
+/// Sets bits of a field, if the frame has it.
+pub(crate) fn write(key: &mut Key, field: Field, value: u128, mask: u128) {
+    if !has(key, field.needs()) {
+        return;
+    }
+    match field {
+        // Two bits of the byte are the ECN's.
+        Field::NwTos => key.set_masked(field, value, mask & 0xfc),
+        Field::VlanTci => {
+            key.set_masked(field, value, mask);
+            let tag = key.get(field);
+            if tag != 0 && key.get(Field::VlanTpid) == 0 {
+                key.set(Field::VlanTpid, protocol::VLAN.into());
+            }
+        }
+        field => key.set_masked(field, value, mask),
+    }
+}
+
+/// Takes the fields of a frame, and leaves metadata as they are.
+pub(crate) fn take_frame(key: &mut Key, frame: &Key) {
+    key.copy_words(frame, FRAME_WORDS);
+}
+
+/// Whether the fields of the frame are the same.
+pub(crate) fn same_frame(one: &Key, other: &Key) -> bool {
+    one.words()[FRAME_WORDS] == other.words()[FRAME_WORDS]
+}
+
+const CONNECTION: [Field; 11] = [
+    Field::CtState,
+    Field::CtMark,
+    Field::CtLabel,
+    Field::CtZone,
+    Field::CtTpSrc,
+    Field::CtTpDst,
+    Field::CtNwProto,
+    Field::CtNwSrc,
+    Field::CtNwDst,
+    Field::CtIpv6Src,
+    Field::CtIpv6Dst,
+];
+
+/// Forgets the connection.
+pub(crate) fn clear_connection(key: &mut Key) {
+    CONNECTION.iter().for_each(|field| key.set(*field, 0));
+}
+
+/// Sets what is known of the connection.
+pub(crate) fn set_connection(key: &mut Key, connection: &Connection, zone: u16) {
+    clear_connection(key);
+    key.set(Field::CtState, connection.state.into());
+    key.set(Field::CtZone, zone.into());
+    key.set(Field::CtMark, connection.mark.into());
+    key.set(Field::CtLabel, connection.label);
+    for (field, value) in &connection.original {
+        key.set(*field, *value);
+    }
+}
+
+/// Fields of the frame and of the connection's first direction.
+fn original(key: &Key) -> [(Field, Field); 5] {
+    let six = key.get(Field::EthType) as u16 == protocol::IPV6;
+    let (source, destination) = match six {
+        true => ((Field::Ipv6Src, Field::CtIpv6Src), (Field::Ipv6Dst, Field::CtIpv6Dst)),
+        false => ((Field::IpSrc, Field::CtNwSrc), (Field::IpDst, Field::CtNwDst)),
+    };
+    [
+        source,
+        destination,
+        (Field::NwProto, Field::CtNwProto),
+        (Field::TcpSrc, Field::CtTpSrc),
+        (Field::TcpDst, Field::CtTpDst),
+    ]
+}
+
+/// Exchanges the frame's addresses and those of its connection's first direction. False if it has no connection.
+pub(crate) fn swap_original(key: &mut Key) -> bool {
+    if key.get(Field::CtNwProto) == 0 {
+        return false;
+    }
+    for (field, other) in original(key) {
+        let (one, two) = (key.get(field), key.get(other));
+        key.set(field, two);
+        key.set(other, one);
+    }
+    true
+}

@@ -1,0 +1,424 @@
+//! The beginning of a frame, written as the fields of a key change.
+//!
+//! Only fields that differ are written. A checksum is updated by the difference (RFC 1624): a wrong one stays wrong, and
+//! bytes behind the window are not needed.
+use flow::{Field, Key, Layers, extract, protocol};
+
+use crate::fields::same_frame;
+
+const TAG_BYTES: usize = 4;
+const FRAGMENT_LATER: u128 = 2;
+
+/// Bytes of a frame from its beginning, the fields that they hold, and where the layers are.
+#[derive(Clone, Debug)]
+pub struct HeaderWindow {
+    bytes: Vec<u8>,
+    frame_bytes: usize,
+    /// What the bytes hold.
+    held: Key,
+    layers: Layers,
+    max_tags: u8,
+}
+
+/// The checksum after 16-bit words at an even place have changed.
+fn updated(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
+    let words = |bytes: &[u8]| -> Vec<u16> {
+        bytes.chunks(2).map(|pair| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)])).collect()
+    };
+    let mut sum = u64::from(!checksum);
+    sum += words(old).iter().map(|word| u64::from(!word)).sum::<u64>();
+    sum += words(new).iter().map(|word| u64::from(*word)).sum::<u64>();
+    while sum >> 16 != 0 {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// A polynomial of CRC32c times x. The highest bit is that of x^0.
+fn times_x(one: u32) -> u32 {
+    one >> 1 ^ if one & 1 != 0 { 0x82f6_3b78 } else { 0 }
+}
+
+fn product(one: u32, mut other: u32) -> u32 {
+    (0..32).fold(0, |sum, bit| {
+        let term = if one << bit & 1 << 31 != 0 { other } else { 0 };
+        other = times_x(other);
+        sum ^ term
+    })
+}
+
+/// CRC32c, one byte further.
+fn crc_step(crc: u32, byte: u8) -> u32 {
+    (0..8).fold(crc ^ u32::from(byte), |crc, _| times_x(crc))
+}
+
+/// CRC32c, so many zeros further. The cost grows with the digits of their number: frames have up to 64 KiB.
+fn crc_zeros(mut crc: u32, mut bytes: usize) -> u32 {
+    let mut power = 1 << 23; // x^8
+    while bytes > 0 {
+        if bytes & 1 != 0 {
+            crc = product(crc, power);
+        }
+        power = product(power, power);
+        bytes >>= 1;
+    }
+    crc
+}
+
+impl HeaderWindow {
+    /// The window of a frame of `frame_bytes` whose beginning is `window`. At most `max_tags` VLAN tags are read.
+    pub fn new(window: &[u8], frame_bytes: usize, max_tags: u8) -> Self {
+        let mut header = Self {
+            bytes: Vec::with_capacity(flow::WINDOW_BYTES + 2 * TAG_BYTES),
+            frame_bytes: 0,
+            held: Key::ZERO,
+            layers: Layers::default(),
+            max_tags,
+        };
+        header.take(window, frame_bytes, max_tags);
+        header
+    }
+
+    /// Takes another frame.
+    pub fn take(&mut self, window: &[u8], frame_bytes: usize, max_tags: u8) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&window[..window.len().min(flow::WINDOW_BYTES)]);
+        (self.frame_bytes, self.max_tags) = (frame_bytes, max_tags);
+        self.extract();
+    }
+
+    /// Reads the fields from the bytes again.
+    pub fn extract(&mut self) {
+        (self.held, self.layers) = extract(&self.bytes, self.frame_bytes, self.max_tags);
+    }
+
+    /// The fields that the bytes hold. Metadata are zero.
+    pub fn held(&self) -> &Key {
+        &self.held
+    }
+
+    /// The bytes as they are now.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes, for changes that [`HeaderWindow::extract`] reads afterwards.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// The length of the whole frame as it is now.
+    pub fn frame_bytes(&self) -> usize {
+        self.frame_bytes
+    }
+
+    /// The length without padding behind an IP datagram.
+    pub(crate) fn unpadded_bytes(&self) -> usize {
+        if self.layers.transport.is_some() { self.datagram_end() } else { self.frame_bytes }
+    }
+
+    /// Where the layers are.
+    pub fn layers(&self) -> Layers {
+        self.layers
+    }
+
+    /// Writes those fields of the frame that are others in `key`. True if bytes have changed.
+    pub fn write(&mut self, key: &Key) -> bool {
+        if same_frame(&self.held, key) {
+            return false;
+        }
+        self.ethernet(key);
+        self.tags(key);
+        match self.held.get(Field::EthType) as u16 {
+            protocol::IPV4 => self.ipv4(key),
+            protocol::IPV6 => self.ipv6(key),
+            protocol::ARP | protocol::RARP => self.arp(key),
+            _ => {}
+        }
+        true
+    }
+
+    fn differs(&self, key: &Key, field: Field) -> Option<u128> {
+        Some(key.get(field)).filter(|new| *new != self.held.get(field))
+    }
+
+    fn put(&mut self, at: usize, new: &[u8]) -> bool {
+        match self.bytes.get_mut(at..at + new.len()) {
+            Some(old) => old.copy_from_slice(new),
+            None => return false,
+        }
+        true
+    }
+
+    /// Replaces bytes that the checksum at `checksum` covers. A sum of zero that says "none" stays.
+    fn put_summed(&mut self, at: usize, new: &[u8], checksum: Option<usize>, none_is_zero: bool) {
+        let Some(old) = self.bytes.get(at..at + new.len()).map(<[u8]>::to_vec) else { return };
+        self.put(at, new);
+        self.sum(checksum, &old, new, none_is_zero);
+    }
+
+    fn sum(&mut self, checksum: Option<usize>, old: &[u8], new: &[u8], none_is_zero: bool) {
+        let Some(sum) = checksum.and_then(|at| self.bytes.get_mut(at..at + 2)) else { return };
+        let before = u16::from_be_bytes([sum[0], sum[1]]);
+        if none_is_zero && before == 0 {
+            return;
+        }
+        let after = updated(before, old, new);
+        sum.copy_from_slice(&if none_is_zero && after == 0 { 0xffff } else { after }.to_be_bytes());
+    }
+
+    fn ethernet(&mut self, key: &Key) {
+        for (field, at) in [(Field::EthDst, 0), (Field::EthSrc, 6)] {
+            if let Some(address) = self.differs(key, field)
+                && self.put(at, &address.to_be_bytes()[10..])
+            {
+                self.held.set(field, address);
+            }
+        }
+    }
+
+    /// Tags are equal from the innermost on, or they are taken away and put in front anew.
+    fn tags(&mut self, key: &Key) {
+        let of = |key: &Key| {
+            let both = [(Field::VlanTpid, Field::VlanTci), (Field::InnerTpid, Field::InnerTci)];
+            both.map(|(kind, tag)| (key.get(kind) as u16, key.get(tag) as u16))
+        };
+        let count = |tags: &[(u16, u16); 2]| tags.iter().take_while(|(kind, _)| *kind != 0).count();
+        let (held, wanted) = (of(&self.held), of(key));
+        if held == wanted || self.bytes.len() < 12 {
+            return;
+        }
+        let (mut old, mut new) = (count(&held), count(&wanted));
+        while old > 0 && new > 0 && held[old - 1] == wanted[new - 1] {
+            old -= 1;
+            new -= 1;
+        }
+        let mut tags = Vec::with_capacity(2 * TAG_BYTES);
+        for (kind, tag) in &wanted[..new] {
+            tags.extend(kind.to_be_bytes());
+            tags.extend((tag & !0x1000).to_be_bytes()); // the bit of presence is not on the wire
+        }
+        let removed = (old * TAG_BYTES).min(self.bytes.len() - 12);
+        self.bytes.splice(12..12 + removed, tags.iter().copied());
+        self.frame_bytes = self.frame_bytes + tags.len() - removed;
+        let moved = |at: u16| (usize::from(at) + tags.len() - removed) as u16; // within the window and two tags
+        let (network, transport) = (self.layers.network, self.layers.transport);
+        (self.layers.network, self.layers.transport) = (moved(network), transport.map(moved));
+        self.layers.tags = (usize::from(self.layers.tags) + new - old) as u8; // 0 to 4
+        for field in [Field::VlanTpid, Field::VlanTci, Field::InnerTpid, Field::InnerTci] {
+            self.held.set(field, key.get(field));
+        }
+    }
+
+    /// Where the datagram ends: padding may follow.
+    fn datagram_end(&self) -> usize {
+        let at = usize::from(self.layers.network);
+        let (at, header_bytes) = match self.held.get(Field::EthType) as u16 {
+            protocol::IPV6 => (at + 4, 40),
+            _ => (at + 2, 0),
+        };
+        let length =
+            self.bytes.get(at..at + 2).map_or(0, |length| u16::from_be_bytes([length[0], length[1]]));
+        let end = usize::from(self.layers.network) + usize::from(length) + header_bytes;
+        end.min(self.frame_bytes)
+    }
+
+    /// Where the transport header's checksum is, if the header is whole, and whether zero says that there is none.
+    fn transport_sum(&self) -> Option<(usize, bool)> {
+        let at = usize::from(self.layers.transport?);
+        if self.held.get(Field::IpFrag) & FRAGMENT_LATER != 0 {
+            return None;
+        }
+        let left = self.datagram_end().saturating_sub(at);
+        match self.held.get(Field::NwProto) as u8 {
+            protocol::TCP if left >= 20 => Some((at + 16, false)),
+            protocol::UDP if left >= 8 => Some((at + 6, true)),
+            protocol::ICMPV6 if left >= 8 => Some((at + 2, false)),
+            _ => None,
+        }
+    }
+
+    fn ipv4(&mut self, key: &Key) {
+        let at = usize::from(self.layers.network);
+        if self.layers.transport.is_none() {
+            return;
+        }
+        let header = Some(at + 10);
+        for (field, place) in [(Field::IpSrc, 12), (Field::IpDst, 16)] {
+            let Some(address) = self.differs(key, field) else { continue };
+            let new = (address as u32).to_be_bytes();
+            let old = (self.held.get(field) as u32).to_be_bytes();
+            if self.held.get(Field::NwProto) as u8 != protocol::ICMPV6
+                && let Some((sum, none_is_zero)) = self.transport_sum()
+            {
+                self.sum(Some(sum), &old, &new, none_is_zero);
+            }
+            self.put_summed(at + place, &new, header, false);
+            self.held.set(field, address);
+        }
+        if let Some(tos) = self.differs(key, Field::NwTos) {
+            let version = self.bytes[at];
+            self.put_summed(at, &[version, tos as u8], header, false);
+            self.held.set(Field::NwTos, tos);
+        }
+        if let Some(ttl) = self.differs(key, Field::NwTtl) {
+            let protocol = self.bytes[at + 9];
+            self.put_summed(at + 8, &[ttl as u8, protocol], header, false);
+            self.held.set(Field::NwTtl, ttl);
+        }
+        self.transport(key, protocol::ICMP);
+    }
+
+    /// Whether a routing header says another last destination than the header, which the checksum does not cover then.
+    fn is_routed(&self) -> bool {
+        let (mut at, mut next) =
+            (usize::from(self.layers.network) + 40, self.bytes[usize::from(self.layers.network) + 6]);
+        while let (0 | 43 | 44 | 51 | 60, Some([after, length])) = (next, self.bytes.get(at..at + 2)) {
+            match next {
+                43 if self.bytes.get(at + 3).is_some_and(|left| *left > 0) => return true,
+                44 => at += 8,
+                51 => at += 4 * (usize::from(*length) + 2),
+                _ => at += 8 * (usize::from(*length) + 1),
+            }
+            next = *after;
+        }
+        false
+    }
+
+    fn ipv6(&mut self, key: &Key) {
+        let at = usize::from(self.layers.network);
+        if self.layers.transport.is_none() {
+            return;
+        }
+        for (field, place) in [(Field::Ipv6Src, 8), (Field::Ipv6Dst, 24)] {
+            let Some(address) = self.differs(key, field) else { continue };
+            let covered = field == Field::Ipv6Src || !self.is_routed();
+            let sum = self.transport_sum().filter(|_| covered);
+            let none_is_zero = sum.is_some_and(|(_, none_is_zero)| none_is_zero);
+            self.put_summed(at + place, &address.to_be_bytes(), sum.map(|(at, _)| at), none_is_zero);
+            self.held.set(field, address);
+        }
+        let (tos, label) = (key.get(Field::NwTos), key.get(Field::Ipv6Label));
+        if self.differs(key, Field::NwTos).is_some() || self.differs(key, Field::Ipv6Label).is_some() {
+            let first = 6 << 28 | (tos as u32) << 20 | label as u32;
+            self.put(at, &first.to_be_bytes());
+            self.held.set(Field::NwTos, tos);
+            self.held.set(Field::Ipv6Label, label);
+        }
+        if let Some(ttl) = self.differs(key, Field::NwTtl) {
+            self.put(at + 7, &[ttl as u8]);
+            self.held.set(Field::NwTtl, ttl);
+        }
+        self.transport(key, protocol::ICMPV6);
+    }
+
+    fn transport(&mut self, key: &Key, icmp: u8) {
+        let Some(at) = self.layers.transport.map(usize::from) else { return };
+        if self.held.get(Field::IpFrag) & FRAGMENT_LATER != 0 {
+            return;
+        }
+        let number = self.held.get(Field::NwProto) as u8;
+        match number {
+            protocol::TCP | protocol::UDP => {
+                let Some((sum, none_is_zero)) = self.transport_sum() else { return };
+                for (field, place) in [(Field::TcpSrc, 0), (Field::TcpDst, 2)] {
+                    if let Some(port) = self.differs(key, field) {
+                        self.put_summed(at + place, &(port as u16).to_be_bytes(), Some(sum), none_is_zero);
+                        self.held.set(field, port);
+                    }
+                }
+            }
+            protocol::SCTP => self.sctp(key, at),
+            number if number == icmp => self.icmp(key, at),
+            _ => {}
+        }
+    }
+
+    /// The checksum is linear: it changes by that of the changed bits, followed by as many zeros as bytes follow.
+    fn sctp(&mut self, key: &Key, at: usize) {
+        let (source, destination) = (key.get(Field::SctpSrc), key.get(Field::SctpDst));
+        let left = self.datagram_end().saturating_sub(at);
+        let Some(header) = self.bytes.get_mut(at..at + 12).filter(|_| left >= 12) else { return };
+        let new = ((source << 16 | destination) as u32).to_be_bytes();
+        if header[..4] == new {
+            return;
+        }
+        let change = (0..4).fold(0, |crc, byte| crc_step(crc, header[byte] ^ new[byte]));
+        let change = crc_zeros(change, left - 4);
+        header[..4].copy_from_slice(&new);
+        header[8..12].iter_mut().zip(change.to_le_bytes()).for_each(|(sum, change)| *sum ^= change);
+        self.held.set(Field::SctpSrc, source);
+        self.held.set(Field::SctpDst, destination);
+    }
+
+    fn icmp(&mut self, key: &Key, at: usize) {
+        if self.datagram_end().saturating_sub(at) < 8 || self.bytes.len() < at + 8 {
+            return;
+        }
+        let (kind, code) = (key.get(Field::IcmpType), key.get(Field::IcmpCode));
+        let sum = Some(at + 2);
+        if self.differs(key, Field::IcmpType).is_some() || self.differs(key, Field::IcmpCode).is_some() {
+            self.put_summed(at, &[kind as u8, code as u8], sum, false);
+        }
+        let was_neighbor = self.held.get(Field::NwProto) as u8 == protocol::ICMPV6
+            && protocol::is_neighbor(self.held.get(Field::IcmpType) as u8)
+            && self.held.get(Field::IcmpCode) == 0;
+        self.held.set(Field::IcmpType, kind);
+        self.held.set(Field::IcmpCode, code);
+        if !was_neighbor {
+            return;
+        }
+        if let Some(reserved) = self.differs(key, Field::NdReserved) {
+            self.put_summed(at + 4, &(reserved as u32).to_be_bytes(), sum, false);
+            self.held.set(Field::NdReserved, reserved);
+        }
+        if let Some(target) = self.differs(key, Field::NdTarget)
+            && self.bytes.len() >= at + 24
+        {
+            self.put_summed(at + 8, &target.to_be_bytes(), sum, false);
+            self.held.set(Field::NdTarget, target);
+        }
+        for (field, kind) in [(Field::NdSll, 1), (Field::NdTll, 2)] {
+            if let Some(address) = self.differs(key, field) {
+                if let Some(option) = self.option(at + 24, kind) {
+                    self.put_summed(option + 2, &address.to_be_bytes()[10..], sum, false);
+                }
+                self.held.set(field, address);
+            }
+        }
+    }
+
+    /// Where a link-layer address of this kind is among the options.
+    fn option(&self, mut at: usize, wanted: u8) -> Option<usize> {
+        loop {
+            let [kind, length] = *self.bytes.get(at..at + 2)?.first_chunk()?;
+            if length == 0 {
+                return None;
+            }
+            if kind == wanted && length == 1 {
+                return Some(at).filter(|at| at + 8 <= self.bytes.len());
+            }
+            at += 8 * usize::from(length);
+        }
+    }
+
+    fn arp(&mut self, key: &Key) {
+        let at = usize::from(self.layers.network);
+        let packet = self.bytes.get(at..at + 28);
+        if packet.is_none_or(|packet| packet[..6] != [0, 1, 8, 0, 6, 4]) {
+            return;
+        }
+        for (field, place, bytes) in [
+            (Field::ArpOp, 6, 2),
+            (Field::ArpSha, 8, 6),
+            (Field::ArpSpa, 14, 4),
+            (Field::ArpTha, 18, 6),
+            (Field::ArpTpa, 24, 4),
+        ] {
+            if let Some(value) = self.differs(key, field) {
+                self.put(at + place, &value.to_be_bytes()[16 - bytes..]);
+                self.held.set(field, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! All flows by table, and groups: changes, limits, and when flows end.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flow::{Action, Flow, Group, Key, Learn, Match};
+use thiserror::Error;
+
+use crate::classifier::Cost;
+use crate::table::Table;
+use crate::{Counters, Entry};
+
+/// The most that tables hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Flows in all tables.
+    pub flows: usize,
+    /// Flows that frames of one input port have learned: what one peer can make the switch hold.
+    pub learned: usize,
+    /// Groups.
+    pub groups: usize,
+    /// Buckets of one group.
+    pub buckets: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { flows: 1 << 20, learned: 4096, groups: 1 << 16, buckets: 1024 }
+    }
+}
+
+/// A change that is refused. Nothing is changed then.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refused {
+    /// Another flow of the same priority has frames in common with it.
+    #[error(
+        "a flow of the same priority overlaps with {0}; accepted: a flow without check_overlap, or another priority"
+    )]
+    Overlap(Box<Flow>),
+    /// An action does not fit the match.
+    #[error("{0}")]
+    Unfit(#[from] flow::Unfit),
+    /// There are as many as the limit allows.
+    #[error("the limit of {limit} {what} is reached; delete some, or raise the limit")]
+    Full {
+        /// What is limited.
+        what: &'static str,
+        /// How many there may be.
+        limit: usize,
+    },
+}
+
+/// One change of flows (OpenFlow 1.5 §6.4).
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Adds a flow. One with the same match and priority is replaced.
+    Add(Flow),
+    /// Changes the actions of flows that the match covers; of the very same flow only if strict. Their counters go on
+    /// unless the flow says `reset_counts`, and their hard time begins anew.
+    Modify(Flow, bool),
+    /// Deletes flows that the match covers; the very same flow only if strict.
+    Delete {
+        /// The table; all if none.
+        table: Option<u8>,
+        /// The priority, if strict.
+        priority: u16,
+        /// The match.
+        wanted: Match,
+        /// The very same flow only.
+        strict: bool,
+    },
+}
+
+/// Flows by table, and groups. A clone shares what was not changed since.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    tables: Vec<Arc<Table>>,
+    groups: Arc<BTreeMap<u32, Group>>,
+    limits: Limits,
+    flows: usize,
+    /// Flows that frames of each input port have learned.
+    learned: Arc<BTreeMap<u16, usize>>,
+    max_tags: u8,
+    seed: u64,
+    generation: u64,
+}
+
+/// A number that no other tables of this process have had.
+fn generation() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn names_group(actions: &[Action], id: u32) -> bool {
+    actions.iter().any(|action| match action {
+        Action::Group(group) => *group == id,
+        Action::Clone(actions) | Action::WriteActions(actions) => names_group(actions, id),
+        _ => false,
+    })
+}
+
+impl Tables {
+    /// Tables without flows. At most `max_tags` VLAN tags of a frame are read. Hashes begin with `seed`: it is to be
+    /// random, so that no peer can choose frames whose hashes are the same.
+    pub fn new(max_tags: u8, seed: u64, limits: Limits) -> Self {
+        Self {
+            tables: (0..256).map(|_| Arc::new(Table::new(seed))).collect(),
+            groups: Arc::default(),
+            limits,
+            flows: 0,
+            learned: Arc::default(),
+            max_tags,
+            seed,
+            generation: generation(),
+        }
+    }
+
+    /// VLAN tags that are read.
+    pub fn max_tags(&self) -> u8 {
+        self.max_tags
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Another number after each change, also among clones.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Flows in all tables.
+    pub fn flows(&self) -> usize {
+        self.flows
+    }
+
+    /// A group.
+    pub fn group(&self, number: u32) -> Option<&Group> {
+        self.groups.get(&number)
+    }
+
+    /// Adds a group. One with the same number is replaced.
+    ///
+    /// # Errors
+    /// There are too many groups, or it has too many buckets.
+    pub fn set_group(&mut self, group: Group) -> Result<(), Refused> {
+        let limit = self.limits.buckets;
+        if group.buckets.len() > limit {
+            return Err(Refused::Full { what: "buckets of a group", limit });
+        }
+        let limit = self.limits.groups;
+        if self.groups.len() >= limit && !self.groups.contains_key(&group.id) {
+            return Err(Refused::Full { what: "groups", limit });
+        }
+        self.generation = generation();
+        Arc::make_mut(&mut self.groups).insert(group.id, group);
+        Ok(())
+    }
+
+    /// Deletes a group, and the flows whose actions name it (OpenFlow 1.5 §6.7).
+    pub fn delete_group(&mut self, id: u32) {
+        self.generation = generation();
+        Arc::make_mut(&mut self.groups).remove(&id);
+        let all = self.tables.iter().flat_map(|table| table.all());
+        let with: Vec<_> = all.filter(|entry| names_group(&entry.flow.actions, id)).cloned().collect();
+        with.iter().for_each(|entry| self.remove(entry));
+    }
+
+    /// All flows of a table, highest priority first.
+    pub fn entries(&self, table: u8) -> Vec<&Arc<Entry>> {
+        let mut all: Vec<_> = self.tables[usize::from(table)].all().collect();
+        all.sort_by_key(|entry| std::cmp::Reverse(entry.flow.priority));
+        all
+    }
+
+    /// The flow of a table that counts for a frame with these fields.
+    pub fn lookup(&self, table: u8, key: &Key) -> Option<Arc<Entry>> {
+        self.lookup_costing(table, key, &mut Cost::default())
+    }
+
+    /// As [`Tables::lookup`]. Adds to `cost` what it has cost.
+    pub fn lookup_costing(&self, table: u8, key: &Key, cost: &mut Cost) -> Option<Arc<Entry>> {
+        self.tables[usize::from(table)].lookup(key, cost)
+    }
+
+    /// Tuples of a table: see [`crate::COLLISIONS`].
+    pub fn tuples(&self, table: u8) -> usize {
+        self.tables[usize::from(table)].tuples()
+    }
+
+    /// Makes one change.
+    ///
+    /// # Errors
+    /// The flow overlaps with another one although it must not, its actions do not fit its match, or there are too many
+    /// flows.
+    pub fn change(&mut self, change: Change, now_ms: u64) -> Result<(), Refused> {
+        match change {
+            Change::Add(flow) => self.add(flow, None, now_ms),
+            Change::Modify(flow, strict) => self.modify(&flow, strict, now_ms),
+            Change::Delete { table, priority, wanted, strict } => {
+                self.delete(table, priority, &wanted, strict);
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes all changes or none.
+    ///
+    /// # Errors
+    /// The first change that is refused.
+    pub fn change_all(&mut self, changes: Vec<Change>, now_ms: u64) -> Result<(), Refused> {
+        let mut next = self.clone();
+        changes.into_iter().try_for_each(|change| next.change(change, now_ms))?;
+        *self = next;
+        Ok(())
+    }
+
+    /// Adds a flow that a frame of this input port has learned. False if the limit of the action leaves no room.
+    ///
+    /// # Errors
+    /// Its actions do not fit its match, or frames of this port have learned as many flows as they may.
+    pub fn learn(&mut self, flow: Flow, learn: &Learn, input: u16, now_ms: u64) -> Result<bool, Refused> {
+        let table = &self.tables[usize::from(flow.table)];
+        let old = table.get(flow.priority, &flow.wanted);
+        let same_cookie = || table.all().filter(|entry| entry.flow.cookie == learn.cookie).count();
+        if learn.limit != 0 && old.is_none() && same_cookie() >= learn.limit as usize {
+            return Ok(false);
+        }
+        let limit = self.limits.learned;
+        let own = self.learned.get(&input).copied().unwrap_or(0);
+        if own >= limit && old.is_none_or(|old| old.learned_from != Some(input)) {
+            return Err(Refused::Full { what: "flows learned from one port", limit });
+        }
+        self.add(flow, Some(input), now_ms).map(|()| true)
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        self.generation = generation();
+        let entry = Arc::new(entry);
+        let table = &mut self.tables[usize::from(entry.flow.table)];
+        let old = Arc::make_mut(table).insert(Arc::clone(&entry));
+        self.flows += 1;
+        if let Some(port) = entry.learned_from {
+            *Arc::make_mut(&mut self.learned).entry(port).or_default() += 1;
+        }
+        old.iter().for_each(|old| self.gone(old));
+    }
+
+    fn remove(&mut self, entry: &Entry) {
+        self.generation = generation();
+        let table = &mut self.tables[usize::from(entry.flow.table)];
+        let old = Arc::make_mut(table).remove(entry.flow.priority, &entry.flow.wanted);
+        old.iter().for_each(|old| self.gone(old));
+    }
+
+    /// Counts a flow that is in no table any more.
+    fn gone(&mut self, old: &Entry) {
+        self.flows -= 1;
+        let Some(port) = old.learned_from else { return };
+        let learned = Arc::make_mut(&mut self.learned);
+        if let Some(count) = learned.get_mut(&port) {
+            *count -= 1;
+            if *count == 0 {
+                learned.remove(&port);
+            }
+        }
+    }
+
+    fn add(&mut self, flow: Flow, learned_from: Option<u16>, now_ms: u64) -> Result<(), Refused> {
+        flow.check()?;
+        let table = &self.tables[usize::from(flow.table)];
+        if flow.flags.check_overlap {
+            let overlaps = |entry: &&Arc<Entry>| {
+                entry.flow.priority == flow.priority
+                    && entry.flow.wanted != flow.wanted
+                    && entry.flow.wanted.overlaps(&flow.wanted)
+            };
+            if let Some(entry) = table.all().find(overlaps) {
+                return Err(Refused::Overlap(Box::new(entry.flow.clone())));
+            }
+        }
+        let old = table.get(flow.priority, &flow.wanted);
+        let limit = self.limits.flows;
+        if old.is_none() && self.flows >= limit {
+            return Err(Refused::Full { what: "flows", limit });
+        }
+        let counters = old.filter(|_| !flow.flags.reset_counts).map(|old| Arc::clone(old.counters()));
+        self.insert(Entry::new(flow, learned_from, now_ms, counters));
+        Ok(())
+    }
+
+    /// Flows of a table that a change concerns.
+    fn concerned(&self, table: u8, priority: u16, wanted: &Match, strict: bool) -> Vec<Arc<Entry>> {
+        let table = &self.tables[usize::from(table)];
+        match strict {
+            true => table.get(priority, wanted).into_iter().collect(),
+            false => table.all().filter(|entry| wanted.covers(&entry.flow.wanted)).cloned().collect(),
+        }
+    }
+
+    fn modify(&mut self, flow: &Flow, strict: bool, now_ms: u64) -> Result<(), Refused> {
+        let concerned = self.concerned(flow.table, flow.priority, &flow.wanted, strict);
+        let changed = concerned.into_iter().map(|entry| {
+            let changed = Flow { actions: flow.actions.clone(), ..entry.flow.clone() };
+            changed.check()?;
+            let counters = match flow.flags.reset_counts {
+                true => Counters::new(now_ms),
+                false => Arc::clone(entry.counters()),
+            };
+            Ok(entry.modified(changed, now_ms, counters))
+        });
+        let changed: Vec<_> = changed.collect::<Result<_, flow::Unfit>>()?;
+        changed.into_iter().for_each(|entry| self.insert(entry));
+        Ok(())
+    }
+
+    fn delete(&mut self, table: Option<u8>, priority: u16, wanted: &Match, strict: bool) {
+        for number in table.map_or(0..=u8::MAX, |table| table..=table) {
+            for entry in self.concerned(number, priority, wanted, strict) {
+                self.remove(&entry);
+            }
+        }
+    }
+
+    /// Deletes the flows whose idle or hard time has passed, and returns them.
+    pub fn expire(&mut self, now_ms: u64) -> Vec<Arc<Entry>> {
+        let all = self.tables.iter().flat_map(|table| table.all());
+        let over: Vec<_> = all.filter(|entry| entry.is_over(now_ms)).cloned().collect();
+        over.iter().for_each(|entry| self.remove(entry));
+        over
+    }
+}

@@ -1,0 +1,100 @@
+//! What happens to a frame, as text in the form of Open vSwitch's `ofproto/trace`.
+use std::fmt::Write as _;
+
+use flow::{Action, Field, Key, Match};
+
+use crate::cache::{MAX_HITS, MAX_STEPS};
+use crate::fields::has;
+use crate::{Delivery, Effect, HeaderWindow, Outcome, Surroundings, Tables, Uncached};
+
+/// The fields that a frame has. Registers and other metadata are left out where they are zero.
+fn shown(key: &Key) -> Match {
+    let mut shown = Match::ANY;
+    for field in Field::ALL {
+        let value = key.get(*field);
+        let is_part =
+            field.name().starts_with('x') || matches!(field, Field::VlanVid | Field::VlanPcp | Field::InPort);
+        let is_inner = matches!(field, Field::VlanTpid | Field::InnerTpid | Field::InnerTci);
+        let is_there = match field.needs() {
+            flow::Needs::Nothing => value != 0 || matches!(field, Field::InPortOxm | Field::VlanTci),
+            needs => has(key, needs),
+        };
+        if is_there && !is_part && !is_inner {
+            shown.set(*field, value);
+        }
+    }
+    shown
+}
+
+fn delivery(delivery: &Delivery) -> String {
+    let mut text = delivery.port.to_string();
+    if delivery.queue != 0 {
+        let _ = write!(text, " (queue {})", delivery.queue);
+    }
+    if let Some(bytes) = delivery.cut {
+        let _ = write!(text, " (cut to {bytes} bytes)");
+    }
+    text
+}
+
+fn effect(effect: &Effect) -> String {
+    match effect {
+        Effect::PacketIn(packet) => Action::Controller(Box::new(packet.controller.clone())).to_string(),
+        Effect::Normal(..) => "NORMAL".to_owned(),
+        Effect::Sample(sample, _) => Action::Sample(sample.clone()).to_string(),
+    }
+}
+
+fn cached(outcome: &Outcome) -> String {
+    let long = outcome.steps.len() > MAX_STEPS || outcome.hits.len() > MAX_HITS;
+    let why = match outcome.uncached.or(long.then_some(Uncached::Long)) {
+        None => {
+            return format!(
+                "one connection's frames: all fields of the flow above are compared ({} steps, {} flows)",
+                outcome.steps.len(),
+                outcome.hits.len()
+            );
+        }
+        Some(Uncached::Length) => "the length of each frame is checked",
+        Some(Uncached::Meter) => "a meter is asked about each frame",
+        Some(Uncached::Controller) => "a controller gets each frame",
+        Some(Uncached::Learning) => "each frame makes a flow",
+        Some(Uncached::Connection) => "the state of the connection is looked up for each frame",
+        Some(Uncached::Normal) => "addresses that were learned decide",
+        Some(Uncached::Sample) => "each frame may be sampled",
+        Some(Uncached::Long) => "the outcome is longer than a place of the cache",
+    };
+    format!("none: {why}")
+}
+
+impl Tables {
+    /// Takes a frame through the tables and says what happens: the tables that it passes, the actions, its fields in the
+    /// end, where it leaves, and whether its outcome is remembered. Nothing is counted.
+    pub fn trace<S: Surroundings>(
+        &self,
+        window: &[u8],
+        frame_bytes: usize,
+        metadata: &Key,
+        around: &mut S,
+    ) -> String {
+        let mut outcome = Outcome::traced();
+        let window = HeaderWindow::new(window, frame_bytes, self.max_tags());
+        let mut before = *metadata;
+        crate::fields::take_frame(&mut before, window.held());
+        self.execute_window(window, metadata, around, &mut outcome);
+        let trace = outcome.trace.take().unwrap_or_default();
+        let mut text = format!("Flow: {}\n\n{}\n", shown(&before), trace.text);
+        let after = trace.last.filter(|after| *after != before);
+        let after = after.map_or_else(|| "unchanged".to_owned(), |after| shown(&after).to_string());
+        let _ = writeln!(text, "Final flow: {after}");
+        let sent = outcome.effects.iter().map(effect).chain(outcome.deliveries.iter().map(delivery));
+        let sent: Vec<_> = sent.collect();
+        let _ = match outcome.overrun {
+            Some(why) => writeln!(text, "Sent: nothing, because a limit was reached: {why:?}"),
+            None if sent.is_empty() => writeln!(text, "Sent: nothing"),
+            None => writeln!(text, "Sent: {}", sent.join(", ")),
+        };
+        let _ = writeln!(text, "Cache entry: {}", cached(&outcome));
+        text
+    }
+}

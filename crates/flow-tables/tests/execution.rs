@@ -1,0 +1,158 @@
+//! Limits, copies that wait, and changes of tables.
+mod ports;
+
+use flow::{Field, Flow, Key};
+use flow_tables::{Change, Effect, Limits, Outcome, Overrun, Refused, Tables};
+use ports::Ports;
+
+const FRAME: [u8; 60] = {
+    let mut frame = [2; 60];
+    (frame[12], frame[13]) = (0x88, 0xcc);
+    frame
+};
+
+fn tables(flows: &[&str]) -> Tables {
+    let mut tables = Tables::new(1, 1, Limits::default());
+    for text in flows {
+        tables.change(Change::Add(Flow::parse(text).unwrap()), 0).unwrap();
+    }
+    tables
+}
+
+fn execute(tables: &Tables) -> Outcome {
+    let mut outcome = Outcome::default();
+    tables.execute(&FRAME, FRAME.len(), &Key::ZERO, &mut Ports, &mut outcome);
+    outcome
+}
+
+fn ports_of(outcome: &Outcome) -> Vec<u16> {
+    outcome.deliveries.iter().map(|delivery| delivery.port).collect()
+}
+
+/// Open vSwitch drops such frames whole: `over max translation depth 64`, `over 4096 resubmit actions`.
+#[test]
+fn visits_to_tables_are_limited_and_the_frame_is_dropped_whole() {
+    let outcome = execute(&tables(&["actions=output:1,resubmit(,0)"]));
+    assert_eq!((outcome.overrun, ports_of(&outcome)), (Some(Overrun::Depth), vec![]));
+    let double = |table: u32| format!("table={table} actions=resubmit(,{0}),resubmit(,{0})", table + 1);
+    let mut flows: Vec<_> = (0..11).map(double).collect();
+    flows.push("table=11 actions=output:1".to_owned());
+    let texts: Vec<_> = flows.iter().map(String::as_str).collect();
+    let outcome = execute(&tables(&texts));
+    assert_eq!((outcome.overrun, outcome.hits.len(), outcome.deliveries.len()), (None, 4095, 2048));
+    flows[11] = double(11);
+    flows.push("table=12 actions=output:1".to_owned());
+    let texts: Vec<_> = flows.iter().map(String::as_str).collect();
+    let outcome = execute(&tables(&texts));
+    assert_eq!((outcome.overrun, outcome.deliveries.len()), (Some(Overrun::Resubmits), 0));
+}
+
+#[test]
+fn a_frame_that_waited_goes_on_as_if_it_had_not() {
+    let flows = |pause: &str| {
+        let outer = "actions=push:NXM_NX_REG1[],clone(set_field:7->reg1,resubmit(,1),output:NXM_NX_REG1[]),pop:NXM_NX_REG2[],output:4";
+        let inner = format!("table=1 actions=set_field:3->reg2{pause},output:NXM_NX_REG2[]");
+        tables(&[outer, &inner])
+    };
+    assert_eq!(ports_of(&execute(&flows(""))), [3, 7, 4]);
+    let tables = flows(",controller(pause)");
+    let first = execute(&tables);
+    assert_eq!(ports_of(&first), [4]);
+    let [Effect::PacketIn(packet)] = first.effects.as_slice() else { panic!("{:?}", first.effects) };
+    assert_eq!((packet.table, packet.key.get(Field::Reg2)), (1, 3));
+    let rest = packet.continuation.clone().unwrap();
+    let mut outcome = Outcome::default();
+    tables.resume(first.header(&packet.header), FRAME.len(), &packet.key, *rest, &mut Ports, &mut outcome);
+    assert_eq!(ports_of(&outcome), [3, 7]);
+}
+
+#[test]
+fn all_changes_of_a_bundle_are_made_or_none() {
+    let mut tables = tables(&["table=1,priority=5,ip actions=output:1"]);
+    let add = |text: &str| Change::Add(Flow::parse(text).unwrap());
+    let overlapping = add("table=1,priority=5,in_port=3,check_overlap actions=drop");
+    let refused = tables.change_all(vec![add("table=2 actions=drop"), overlapping], 0);
+    assert!(matches!(refused, Err(Refused::Overlap(flow)) if flow.priority == 5));
+    assert!(tables.entries(2).is_empty());
+    tables
+        .change_all(
+            vec![add("table=2 actions=drop"), add("table=1,priority=6,in_port=3,check_overlap actions=drop")],
+            0,
+        )
+        .unwrap();
+    assert_eq!((tables.entries(1).len(), tables.entries(2).len()), (2, 1));
+}
+
+#[test]
+fn flows_are_modified_and_deleted_loosely_and_strictly() {
+    let mut tables = tables(&[
+        "priority=5,ip actions=output:1",
+        "priority=5,tcp actions=output:1",
+        "priority=6,tcp actions=output:1",
+        "arp actions=output:1",
+    ]);
+    let shown =
+        |tables: &Tables| tables.entries(0).iter().map(|entry| entry.flow.to_string()).collect::<Vec<_>>();
+    tables.entries(0)[0].count(60, 0);
+    let flow = |text: &str| Flow::parse(text).unwrap();
+    tables.change(Change::Modify(flow("priority=6,tcp actions=output:2"), true), 0).unwrap();
+    tables.change(Change::Modify(flow("arp actions=output:3"), false), 0).unwrap();
+    assert_eq!(
+        shown(&tables),
+        [
+            "arp actions=output:3",
+            "priority=6,tcp actions=output:2",
+            "priority=5,ip actions=output:1",
+            "priority=5,tcp actions=output:1"
+        ]
+    );
+    assert_eq!(tables.entries(0)[0].counters().get(), (1, 60));
+    let delete = |text: &str, strict: bool| {
+        let flow = flow(text);
+        Change::Delete { table: Some(0), priority: flow.priority, wanted: flow.wanted, strict }
+    };
+    tables.change(delete("priority=5,ip actions=drop", true), 0).unwrap();
+    assert_eq!(tables.entries(0).len(), 3);
+    tables.change(delete("ip actions=drop", false), 0).unwrap();
+    assert_eq!(shown(&tables), ["arp actions=output:3"]);
+}
+
+#[test]
+fn flows_end_by_their_idle_and_hard_times_alone() {
+    let mut tables =
+        tables(&["priority=1,idle_timeout=10 actions=drop", "priority=2,hard_timeout=15 actions=drop"]);
+    let ended = |tables: &mut Tables, now_ms: u64| {
+        tables.expire(now_ms).iter().map(|entry| entry.flow.priority).collect::<Vec<_>>()
+    };
+    assert_eq!(ended(&mut tables, 9_999), []);
+    tables.entries(0).iter().for_each(|entry| entry.count(60, 9_999));
+    assert_eq!(ended(&mut tables, 14_999), []);
+    assert_eq!(ended(&mut tables, 15_000), [2]);
+    assert_eq!(ended(&mut tables, 19_998), []);
+    assert_eq!(ended(&mut tables, 19_999), [1]);
+}
+
+/// As in Open vSwitch. The time since a flow was added goes on (OpenFlow 1.5 §6.4).
+#[test]
+fn a_hard_time_begins_anew_when_a_flow_is_modified() {
+    let mut tables = tables(&["hard_timeout=15 actions=drop"]);
+    let flow = Flow::parse("actions=output:1").unwrap();
+    tables.change(Change::Modify(flow, false), 10_000).unwrap();
+    assert_eq!(tables.entries(0)[0].added_ms, 0);
+    assert_eq!(tables.expire(24_999).len(), 0);
+    assert_eq!(tables.expire(25_000).len(), 1);
+}
+
+#[test]
+fn the_flows_that_name_a_group_are_deleted_with_it() {
+    let mut tables = tables(&[
+        "priority=1 actions=group:5",
+        "table=3,priority=2 actions=clone(output:1,group:5)",
+        "priority=3 actions=write_actions(group:5)",
+        "priority=4 actions=group:6",
+    ]);
+    tables.set_group(flow::Group { id: 5, ..flow::Group::default() }).unwrap();
+    tables.delete_group(5);
+    assert!(tables.group(5).is_none());
+    assert_eq!((tables.flows(), tables.entries(0)[0].flow.priority), (1, 4));
+}

@@ -1,0 +1,125 @@
+//! What a controller, a group or a peer can make tables hold is limited, and what is freed can be used again.
+mod ports;
+
+use flow::{Action, Bucket, Flow, Group, Key};
+use flow_tables::{
+    Cache, Change, Limits, MAX_DELIVERIES, MAX_STEPS, Outcome, Overrun, Refused, Tables, Uncached,
+};
+use ports::Ports;
+
+const FRAME: [u8; 60] = [2; 60];
+
+fn flow(text: &str) -> Flow {
+    Flow::parse(text).unwrap()
+}
+
+fn add(tables: &mut Tables, text: &str) -> Result<(), Refused> {
+    tables.change(Change::Add(flow(text)), 0)
+}
+
+fn full(what: &'static str, limit: usize) -> Refused {
+    Refused::Full { what, limit }
+}
+
+#[test]
+fn flows_beyond_the_limit_are_refused_and_replacing_one_is_not() {
+    let mut tables = Tables::new(1, 1, Limits { flows: 2, ..Limits::default() });
+    add(&mut tables, "priority=1 actions=drop").unwrap();
+    add(&mut tables, "table=7,priority=2 actions=conjunction(1,1/2)").unwrap();
+    assert_eq!(add(&mut tables, "priority=3 actions=drop"), Err(full("flows", 2)));
+    add(&mut tables, "table=7,priority=2 actions=output:1").unwrap();
+    assert_eq!(tables.flows(), 2);
+    let changes =
+        vec![Change::Add(flow("priority=1 actions=output:1")), Change::Add(flow("ip actions=drop"))];
+    assert_eq!(tables.change_all(changes, 0), Err(full("flows", 2)));
+    assert_eq!(tables.entries(0)[0].flow.actions, []);
+    let wanted = flow("actions=drop").wanted;
+    tables.change(Change::Delete { table: None, priority: 0, wanted, strict: false }, 0).unwrap();
+    assert_eq!(tables.flows(), 0);
+    add(&mut tables, "priority=3 actions=drop").unwrap();
+}
+
+#[test]
+fn groups_and_their_buckets_are_limited() {
+    let mut tables = Tables::new(1, 1, Limits { groups: 1, buckets: 2, ..Limits::default() });
+    let group =
+        |id: u32, buckets: usize| Group { id, buckets: vec![Bucket::default(); buckets], ..Group::default() };
+    assert_eq!(tables.set_group(group(1, 3)), Err(full("buckets of a group", 2)));
+    tables.set_group(group(1, 2)).unwrap();
+    assert_eq!(tables.set_group(group(2, 1)), Err(full("groups", 1)));
+    tables.set_group(group(1, 1)).unwrap();
+    tables.delete_group(1);
+    tables.set_group(group(2, 1)).unwrap();
+}
+
+/// Flows that a peer's frames make are those of a port: another port's room is its own.
+#[test]
+fn flows_that_one_port_learns_leave_the_others_theirs() {
+    let mut tables = Tables::new(1, 1, Limits { learned: 3, ..Limits::default() });
+    let actions = flow("actions=learn(table=4,idle_timeout=10,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])").actions;
+    let [Action::Learn(learn)] = actions.as_slice() else { panic!("{actions:?}") };
+    let learned = |address: u8| {
+        flow(&format!("table=4,idle_timeout=10,dl_dst=02:00:00:00:00:{address:02x} actions=drop"))
+    };
+    for address in 0..3 {
+        assert_eq!(tables.learn(learned(address), learn, 1, 0), Ok(true));
+    }
+    let refused = Err(full("flows learned from one port", 3));
+    assert_eq!(tables.learn(learned(3), learn, 1, 0), refused);
+    // One that it has is refreshed.
+    assert_eq!(tables.learn(learned(0), learn, 1, 5_000), Ok(true));
+    assert_eq!(tables.learn(learned(9), learn, 2, 0), Ok(true));
+    // The flow of another port is not taken over beyond the limit.
+    assert_eq!(tables.learn(learned(9), learn, 1, 0), refused);
+    assert_eq!(tables.flows(), 4);
+    assert_eq!(tables.expire(10_000).len(), 3);
+    assert_eq!(tables.learn(learned(7), learn, 1, 10_000), Ok(true));
+    assert_eq!(tables.flows(), 2);
+}
+
+/// The limit of the action counts flows of its cookie in its table.
+#[test]
+fn a_limit_of_learn_counts_flows_of_its_cookie() {
+    let mut tables = Tables::new(1, 1, Limits::default());
+    let actions = flow("actions=learn(table=4,cookie=7,limit=1,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])").actions;
+    let [Action::Learn(learn)] = actions.as_slice() else { panic!("{actions:?}") };
+    let learned = |cookie: u64, address: u8| {
+        flow(&format!("cookie={cookie},table=4,dl_dst=02:00:00:00:00:{address:02x} actions=drop"))
+    };
+    tables.change(Change::Add(learned(1, 9)), 0).unwrap();
+    assert_eq!(tables.learn(learned(7, 1), learn, 1, 0), Ok(true));
+    assert_eq!(tables.learn(learned(7, 2), learn, 1, 0), Ok(false));
+    assert_eq!(tables.learn(learned(7, 1), learn, 1, 0), Ok(true));
+    assert_eq!(tables.entries(4).len(), 2);
+}
+
+fn execute(tables: &Tables, cache: &mut Cache) -> Outcome {
+    let mut outcome = Outcome::default();
+    cache.execute(tables, &FRAME, FRAME.len(), &Key::ZERO, &mut Ports, &mut outcome);
+    outcome
+}
+
+#[test]
+fn copies_of_a_frame_are_limited_and_the_frame_is_dropped_whole() {
+    let flows = |copies: usize| {
+        let mut tables = Tables::new(1, 1, Limits::default());
+        let outputs = vec!["output:1"; copies / 64].join(",");
+        add(&mut tables, &format!("table=1 actions={outputs}")).unwrap();
+        add(&mut tables, &format!("actions={}", vec!["resubmit(,1)"; 64].join(","))).unwrap();
+        tables
+    };
+    let (mut cache, tables) = (Cache::new(4), flows(MAX_DELIVERIES));
+    let outcome = execute(&tables, &mut cache);
+    assert_eq!((outcome.overrun, outcome.deliveries.len()), (None, MAX_DELIVERIES));
+    // A place of the cache holds no such outcome.
+    assert_eq!(outcome.uncached, Some(Uncached::Long));
+    execute(&tables, &mut cache);
+    assert_eq!(cache.hits(), 0);
+    let outcome = execute(&flows(MAX_DELIVERIES + 64), &mut cache);
+    assert_eq!((outcome.overrun, outcome.deliveries.len()), (Some(Overrun::Deliveries), 0));
+    let (mut cache, tables) = (Cache::new(4), flows(MAX_STEPS));
+    for hits in [0, 1] {
+        assert_eq!(execute(&tables, &mut cache).deliveries.len(), MAX_STEPS);
+        assert_eq!(cache.hits(), hits);
+    }
+}
