@@ -56,7 +56,7 @@ impl Entry {
         Self { flow, added_ms: now_ms, learned_from, modified_ms: now_ms, counters }
     }
 
-    /// The same flow with other actions from now on, and with these counters.
+    /// This flow with other actions from now on, and with these counters.
     pub(crate) fn modified(&self, flow: Flow, now_ms: u64, counters: Arc<Counters>) -> Self {
         let Self { added_ms, learned_from, .. } = *self;
         Self { flow, added_ms, learned_from, modified_ms: now_ms, counters }

@@ -49,7 +49,7 @@ fn bytes_and_counters_are_the_same_with_and_without_the_cache() {
     let (mut held, mut frames_seen) = (0, 0);
     for _ in 0..60 {
         let mut all = flows::flows(&mut random);
-        // The same flows twice, so that both count for themselves.
+        // Two tables of equal flows: each counts for itself.
         let (mut with, mut without) = (tables(&all), tables(&all));
         let frames: Vec<_> = (0..30).map(|_| frames::frame(&mut random)).collect();
         let mut outcomes = (Outcome::default(), Outcome::default());

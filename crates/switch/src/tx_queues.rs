@@ -19,7 +19,7 @@ struct TxQueue {
     /// This worker's alone, or shared with others where there are more of them than sinks.
     queue: Arc<SharedQueue<dyn Sink>>,
     which: Vec<u16>,
-    /// Those that go there with another head, by their place in [`Edits`].
+    /// Frames that go there with another head, by their place in [`Edits`].
     edited: [Vec<u16>; SLOTS],
 }
 

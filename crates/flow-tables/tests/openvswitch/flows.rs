@@ -12,7 +12,7 @@ pub const GROUPS: [&str; 4] = [
     "group_id=4,type=all,bucket=output:1,output:2,group:3,bucket=output:4,resubmit(,3),bucket=output:2,output:3",
 ];
 
-/// The same groups.
+/// The groups that both switches have.
 pub fn groups() -> Vec<Group> {
     GROUPS.iter().map(|text| Group::parse(text).unwrap()).collect()
 }

@@ -8,6 +8,7 @@ mod hostile;
 mod plans;
 mod toggles;
 mod undo;
+mod unreadable;
 
 use std::path::Path;
 use std::time::Duration;

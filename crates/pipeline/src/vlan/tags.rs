@@ -12,7 +12,7 @@ const TAG_BYTES: usize = 4;
 /// Tags that are read. What lies behind them is payload.
 const READ: usize = 2;
 
-/// Those that are read, and one that a tunnel port puts in front.
+/// Tags of a frame: those that are read, and one that a tunnel port puts in front.
 const MOST: usize = READ + 1;
 
 /// A tag: its type and its control information (priority, drop eligibility, VLAN).
