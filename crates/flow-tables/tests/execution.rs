@@ -34,16 +34,16 @@ fn ports_of(outcome: &Outcome) -> Vec<u16> {
 fn visits_to_tables_are_limited_and_the_frame_is_dropped_whole() {
     let outcome = execute(&tables(&["actions=output:1,resubmit(,0)"]));
     assert_eq!((outcome.overrun, ports_of(&outcome)), (Some(Overrun::Depth), vec![]));
-    let double = |table: u32| format!("table={table} actions=resubmit(,{0}),resubmit(,{0})", table + 1);
-    let mut flows: Vec<_> = (0..11).map(double).collect();
-    flows.push("table=11 actions=output:1".to_owned());
-    let texts: Vec<_> = flows.iter().map(String::as_str).collect();
-    let outcome = execute(&tables(&texts));
-    assert_eq!((outcome.overrun, outcome.hits.len(), outcome.deliveries.len()), (None, 4095, 2048));
-    flows[11] = double(11);
-    flows.push("table=12 actions=output:1".to_owned());
-    let texts: Vec<_> = flows.iter().map(String::as_str).collect();
-    let outcome = execute(&tables(&texts));
+    assert_eq!(outcome.hits.len(), 65);
+    // 64 visits to table 1, each with 63 to table 2: the limit of visits, and then one more.
+    let visits = |table: u32, times: usize| vec![format!("resubmit(,{table})"); times].join(",");
+    let flows = |more: &str| {
+        let outer = format!("actions={}{more}", visits(1, 64));
+        tables(&[&outer, &format!("table=1 actions={}", visits(2, 63)), "table=2 actions=output:1"])
+    };
+    let outcome = execute(&flows(""));
+    assert_eq!((outcome.overrun, outcome.hits.len(), outcome.deliveries.len()), (None, 4097, 4032));
+    let outcome = execute(&flows(",resubmit(,3)"));
     assert_eq!((outcome.overrun, outcome.deliveries.len()), (Some(Overrun::Resubmits), 0));
 }
 
