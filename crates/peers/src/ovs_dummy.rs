@@ -1,7 +1,6 @@
 //! Open vSwitch with its dummy datapath: no device, no root. Frames go in by its control socket, and come out in files.
 
-use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::io::{BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -60,18 +59,15 @@ impl OvsDummy {
     pub fn ask(&self, method: &str, words: &[&str]) -> Result<String, Error> {
         let doing = || format!("asking Open vSwitch for {method}");
         let question = serde_json::json!({ "id": 0, "method": method, "params": words });
-        let answer = || -> std::io::Result<String> {
+        let answer = || -> std::io::Result<serde_json::Value> {
             let mut socket = UnixStream::connect(self.database.folder().join("ctl"))?;
             socket.set_read_timeout(Some(LIMIT))?;
             socket.write_all(question.to_string().as_bytes())?;
-            socket.shutdown(Shutdown::Write)?;
-            let mut text = String::new();
-            socket.read_to_string(&mut text)?;
-            Ok(text)
+            // This half stays open: the switch gives up a connection without it, in the middle of a long answer.
+            let mut answers = serde_json::Deserializer::from_reader(BufReader::new(socket)).into_iter();
+            Ok(answers.next().ok_or(ErrorKind::UnexpectedEof)??)
         };
-        let text = answer().map_err(Error::system(doing()))?;
-        let answer: serde_json::Value =
-            serde_json::from_str(&text).map_err(|error| Error::refused(doing(), error.to_string()))?;
+        let answer = answer().map_err(Error::system(doing()))?;
         answer["result"]
             .as_str()
             .map(str::to_owned)
