@@ -28,9 +28,10 @@
 //!
 //! | what | here | Open vSwitch 3.1 |
 //! |---|---|---|
-//! | `exit` within `clone` | ends the copy | ends the lists around it too |
+//! | `exit` that a copy of `clone` meets, in whatever table | ends the copy | ends the lists around it too |
 //! | `output` with `max_len` behind a pushed tag | the frame that leaves has at most so many bytes | cuts the frame, then writes the tag |
 //! | a frame for a controller while the action set is not empty | goes on | the process aborts (an assertion in `recirc_alloc_id__`) |
+//! | a frame with two pushed tags that went to a controller before it is changed | is changed where its fields are | is read again with one tag, and changed at the wrong place |
 //! | `check_pkt_larger` | the lists of actions around its own go on with the outcome | follows both outcomes, and both count; behind it, the outer lists go on as if neither had been |
 //! | `ct` with a table | the copy goes there at once | it goes there when all other actions are done |
 //! | a group that selects one of several buckets, a bundle | a hash of this crate | a hash of its own |
