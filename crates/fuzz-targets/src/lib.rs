@@ -14,6 +14,7 @@
 
 mod database;
 mod frames;
+mod openflow_messages;
 mod queues;
 mod script;
 mod text;
@@ -37,6 +38,7 @@ pub const TARGETS: &[Target] = &[
     ("agent_protocol", text::agent_protocol),
     ("files", text::files),
     ("ovsdb_server", database::ovsdb_server),
+    ("openflow_messages", openflow_messages::openflow_messages),
 ];
 
 /// The target of this name.
