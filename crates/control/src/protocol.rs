@@ -38,6 +38,10 @@ pub enum Request {
     Drops,
     /// How each ring stands, in words.
     Rings,
+    /// The stations that are known: port, VLAN, address and the seconds since each was seen.
+    Stations,
+    /// All stations are forgotten, and learned again from their next frames.
+    ForgetStations,
     /// Adds a port.
     Add(Add),
     /// Ends a port and forgets it.

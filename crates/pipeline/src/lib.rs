@@ -35,7 +35,7 @@ mod wire;
 
 pub use admission::Admission;
 pub use key::Key;
-pub use learning::Learning;
+pub use learning::{Learning, Station};
 pub use learning::table::{MOVE_WINDOW_SECONDS, MacTable, Refused, TableCounts, TableOptions};
 pub use policing::{Policer, Policing};
 pub use program::{Announced, Flooded, Now, Output, Program, Reach};

@@ -74,7 +74,7 @@ pub trait Operator {
 
 /// A running switch.
 pub struct View<'a> {
-    control: &'a mut Control,
+    pub(crate) control: &'a mut Control,
 }
 
 impl View<'_> {

@@ -21,7 +21,7 @@ impl Control {
             .common
             .table
             .stations()
-            .map(|(vlan, address, port)| (vlan, address, self.entries[usize::from(port.0)].name.clone()));
+            .map(|station| (station.vlan, station.address, self.port_name(station.port).to_owned()));
         let mut state = SwitchState { stations: stations.collect(), ports: BTreeMap::new() };
         self.stations.clone_from(&state.stations);
         self.attachments.close();

@@ -2,10 +2,13 @@
 use control::PortDescription;
 use control::protocol::{Add, Applied, Outcome, Request, SCHEMA};
 use serde_json::{Value, json};
-use switch::{Snapshot, View};
+use switch::{Snapshot, StationReport, View};
 
 use super::known_ports::KnownPorts;
 use crate::ports;
+
+/// Most stations in an answer.
+const MOST_STATIONS: usize = 32 << 10;
 
 /// Carries out a request that needs no record in the control socket, and returns its answer.
 pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -> Outcome {
@@ -14,6 +17,11 @@ pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -
         Request::Stats => Outcome::Ok(with_schema(json!(switch.snapshot()))),
         Request::Drops => Outcome::Ok(with_schema(json!({"drops": drops(&switch.snapshot())}))),
         Request::Rings => Outcome::Ok(with_schema(json!({"rings": switch.rings()}))),
+        Request::Stations => stations(switch),
+        Request::ForgetStations => {
+            switch.forget_stations();
+            done(Ok(()))
+        }
         Request::Add(add) => match described(add).and_then(|(name, port)| ports.add(&name, port, switch)) {
             Ok(()) => done(Ok(())),
             Err(why) => Outcome::Error(why),
@@ -59,6 +67,17 @@ pub fn with_schema(mut answer: Value) -> Value {
         fields.insert("schema".to_owned(), SCHEMA.into());
     }
     answer
+}
+
+/// The stations, unless there are too many for an answer: ports wait while it is made.
+fn stations(switch: &View<'_>) -> Outcome {
+    let stations: Vec<StationReport> = switch.stations().take(MOST_STATIONS + 1).collect();
+    if stations.len() > MOST_STATIONS {
+        return Outcome::Error(format!(
+            "more than {MOST_STATIONS} stations are known, the most in one answer; 'stats' counts them"
+        ));
+    }
+    Outcome::Ok(with_schema(json!({"stations": stations})))
 }
 
 /// Most frames first.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
 use super::coverage::totals;
-use super::datapath;
+use super::{datapath, fdb};
 use super::room::Room;
 
 /// What a command does with its arguments.
@@ -29,7 +29,7 @@ const fn command(
 }
 
 /// By name.
-const COMMANDS: [Command; 17] = [
+const COMMANDS: [Command; 19] = [
     command("bond/list", "", 0..=0, |_, _| Ok("bond\ttype\trecircID\tmembers\n".to_owned())),
     command("bond/show", "[port]", 0..=1, bond),
     command("coverage/read-counter", "COUNTER", 1..=1, event),
@@ -39,7 +39,9 @@ const COMMANDS: [Command; 17] = [
     command("dpif/dump-dps", "", 0..=0, |_, _| Ok(format!("{}\n", datapath::NAME))),
     command("dpif/show", "", 0..=0, datapath::bridges),
     command("exit", "[--cleanup]", 0..=1, exit),
-    command("fdb/stats-show", "bridge", 1..=1, datapath::table),
+    command("fdb/flush", "[bridge]", 0..=1, fdb::flush),
+    command("fdb/show", "bridge", 1..=1, fdb::show),
+    command("fdb/stats-show", "bridge", 1..=1, fdb::statistics),
     command("list-commands", "", 0..=0, |_, _| Ok(list())),
     command("memory/show", "", 0..=0, memory),
     command("ofproto/list", "", 0..=0, |room, _| {

@@ -1,4 +1,4 @@
-//! What a datapath of Open vSwitch says of itself: `dpctl/show`, `dpif/show`, `fdb/stats-show`.
+//! What a datapath of Open vSwitch says of itself: `dpctl/show`, `dpif/show`.
 
 use std::fmt::Write as _;
 
@@ -86,29 +86,6 @@ pub fn bridges(room: &mut Room, _: &[&str]) -> Result<String, String> {
         let _ = writeln!(said, "    {} {number}/{number}: ({})", port.name, port.kind, number = port.number);
     }
     Ok(said)
-}
-
-/// `fdb/stats-show`: the table of addresses.
-pub fn table(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
-    let bridge = room.bridge().bridge;
-    let bridge = bridge.filter(|bridge| arguments == [bridge.as_str()]).ok_or("no such bridge\n")?;
-    let table = &room.counters()?["table"];
-    let of = |name: &str| table[name].as_u64().unwrap_or(0);
-    Ok(format!(
-        "Statistics for bridge \"{bridge}\":\n  \
-         Current/maximum MAC entries in the table: {}/{}\n  \
-         Current static MAC entries in the table : 0\n  \
-         Total number of learned MAC entries     : {}\n  \
-         Total number of expired MAC entries     : {}\n  \
-         Total number of evicted MAC entries     : {}\n  \
-         Total number of port moved MAC entries  : {}\n",
-        of("addresses"),
-        room.addresses,
-        of("learned"),
-        of("expired"),
-        of("evicted"),
-        of("moved")
-    ))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod clients;
 mod commands;
 mod coverage;
 mod datapath;
+mod fdb;
 mod room;
 mod socket;
 

@@ -50,7 +50,15 @@ impl Room {
     /// # Errors
     /// The switch does not answer, in words.
     pub fn counters(&self) -> Result<Value, String> {
-        let ask = || Client::connect(&self.control)?.ask(Request::Stats);
+        self.ask(Request::Stats)
+    }
+
+    /// What the switch answers to a request.
+    ///
+    /// # Errors
+    /// The switch refuses, or does not answer, in words.
+    pub(super) fn ask(&self, request: Request) -> Result<Value, String> {
+        let ask = || Client::connect(&self.control)?.ask(request);
         ask().map_err(|error| error.to_string())
     }
 }

@@ -3,6 +3,7 @@
 //! Ports that learn from each other are a *network*: they share one [`MacTable`] and one list of members. A frame for
 //! more than one station, or for a station that was not heard, goes to all other members. A network of its own has a
 //! table of its own, so addresses need no number of a network beside them.
+pub(crate) mod station;
 pub(crate) mod table;
 
 use std::ops::Range;
@@ -14,6 +15,8 @@ use virtio::net::MacAddress;
 use crate::{
     Admission, Announced, Flooded, MacTable, Now, Output, PortId, Program, RateLimit, Reach, Refused,
 };
+
+pub use station::Station;
 
 /// Learning by address, for one port.
 #[derive(Debug)]

@@ -25,6 +25,7 @@ use virtio::net::MacAddress;
 
 use crate::Key;
 use crate::PortId;
+use crate::learning::station::Station;
 
 /// What the table is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -452,13 +453,21 @@ impl MacTable {
         self.behind.get(usize::from(port.0)).map_or(0, |behind| behind.load(Ordering::Relaxed))
     }
 
-    /// All stations, whether they were seen lately or not: VLAN, address and port.
-    pub fn stations(&self) -> impl Iterator<Item = (u16, MacAddress, PortId)> {
-        let entries = self.buckets.iter().flat_map(|bucket| &bucket.entries);
-        let entries = entries.zip(self.vlans.iter().flatten());
-        let read = entries.map(|(slot, vlan)| (slot.load(Ordering::Relaxed), vlan.load(Ordering::Relaxed)));
-        let found = read.filter(|(found, _)| *found != EMPTY);
-        found.map(|(found, vlan)| (vlan, self.masked(vlan, address_of(found)), port_of(found)))
+    /// Forgets all stations.
+    pub fn flush_all(&self) {
+        self.remove(|_, _| true);
+    }
+
+    /// All stations, whether they were seen lately or not.
+    pub fn stations(&self) -> impl Iterator<Item = Station> {
+        let now = self.now.load(Ordering::Relaxed);
+        let entries = self.buckets.iter().flat_map(|bucket| bucket.entries.iter().zip(&bucket.last_seen));
+        entries.zip(self.vlans.iter().flatten()).filter_map(move |((slot, last_seen), vlan)| {
+            let (found, vlan) = (slot.load(Ordering::Relaxed), vlan.load(Ordering::Relaxed));
+            let age_seconds = age(last_seen.load(Ordering::Relaxed), now);
+            let address = self.masked(vlan, address_of(found));
+            (found != EMPTY).then_some(Station { vlan, address, port: port_of(found), age_seconds })
+        })
     }
 
     /// What happened so far.

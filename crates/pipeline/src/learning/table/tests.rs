@@ -106,6 +106,22 @@ fn groups_and_the_zero_address_are_no_stations() {
 }
 
 #[test]
+fn stations_have_an_age_and_all_can_be_forgotten() {
+    let table = table(64, 64);
+    table.learn(mac(1), A).unwrap();
+    table.set_now(7);
+    table.learn_in(10, mac(2), B).unwrap();
+    let mut stations: Vec<_> = table.stations().collect();
+    stations.sort();
+    let expected = [(0, 1, A, 7), (10, 2, B, 0)]
+        .map(|(vlan, station, port, age_seconds)| Station { vlan, address: mac(station), port, age_seconds });
+    assert_eq!(stations, expected);
+    table.flush_all();
+    assert_eq!((table.stations().count(), table.behind(A), table.behind(B)), (0, 0, 0));
+    assert_eq!((table.lookup(mac(1)), table.counts().expired), (None, 0));
+}
+
+#[test]
 fn nobody_takes_an_address_that_is_another_port_s_own() {
     let table = MacTable::new(TableOptions::default(), 3, [(mac(1), A), (mac(2), A), (mac(2), B)]);
     assert_eq!((table.learn(mac(1), B), table.lookup(mac(1))), (Err(Refused::Owned), None));

@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::vlans::{Stations, frame};
 use super::{BRIDGE, Scene, start};
 use crate::switch_process::{Sockets, SwitchProcess, dropped, wait_for};
 
@@ -74,6 +75,53 @@ fn ovs_appctl_shows_ports_counters_and_events() {
     ] {
         let error = scene.refused(words);
         assert!(error.contains(said), "{words}: {error}");
+    }
+    scene.switch.end();
+}
+
+/// A station that is known gets its frames alone; one that was flushed is flooded to until it speaks again.
+#[test]
+fn ovs_appctl_shows_and_flushes_addresses() {
+    let scene = Scene::new();
+    let mut stations = Stations::new(&scene, &["a", "b", "c"]);
+    let [a, b, c] = [0, 1, 2];
+    scene.vsctl("set Port a tag=10 -- set Port b tag=10");
+    let of_vlan: &[(u16, u16)] = &[(0x8100, 10)];
+    stations.send(a, &[], &[(b, &[]), (c, of_vlan)]);
+    stations.send(b, &[], &[(a, &[]), (c, of_vlan)]);
+    stations.send(c, of_vlan, &[(a, &[]), (b, &[])]);
+    let shown = || {
+        let said = scene.appctl(&format!("fdb/show {BRIDGE}"));
+        let (head, rows) = said.split_once('\n').unwrap();
+        assert_eq!(head, " port  VLAN  MAC                Age");
+        let row = |row: &str| {
+            let (station, age) = row.rsplit_once(' ').unwrap();
+            assert!(age.parse::<u32>().unwrap() < 60, "{row}");
+            station.trim_end().to_owned()
+        };
+        let mut rows: Vec<String> = rows.lines().map(row).collect();
+        rows.sort_unstable();
+        rows
+    };
+    let all = [1, 2, 3].map(|port| format!("    {port}    10  02:00:00:00:00:0{}", port - 1));
+    assert_eq!(shown(), all);
+
+    let mut to_b = frame(a as u8, &[]);
+    to_b[..6].copy_from_slice(&[2, 0, 0, 0, 0, b as u8]);
+    stations.0[a].send(&to_b);
+    assert_eq!(stations.0[b].receive(), to_b);
+    assert_eq!(scene.appctl(&format!("fdb/flush {BRIDGE}")), "table successfully flushed\n");
+    assert_eq!(shown().len(), 0);
+    // Another frame than the one before, which went to its station alone.
+    *to_b.last_mut().unwrap() ^= 1;
+    stations.0[a].send(&to_b);
+    assert_eq!(stations.0[b].receive(), to_b);
+    assert_eq!(stations.0[c].receive(), [&to_b[..12], &[0x81, 0, 0, 10], &to_b[12..]].concat());
+    assert_eq!(shown(), all[..1]);
+    assert_eq!(scene.appctl("fdb/flush"), "table successfully flushed\n");
+    assert_eq!(shown().len(), 0);
+    for words in ["fdb/show other", "fdb/flush other"] {
+        assert!(scene.refused(words).contains("no such bridge"), "{words}");
     }
     scene.switch.end();
 }

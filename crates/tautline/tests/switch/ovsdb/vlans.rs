@@ -3,12 +3,12 @@ use super::Scene;
 use crate::switch_process::guest::{Guest, layouts};
 
 /// Type and control information.
-type Tag = (u16, u16);
+pub(super) type Tag = (u16, u16);
 
 const C: u16 = 0x8100;
 
 /// A broadcast with these tags from the station of a number.
-fn frame(station: u8, tags: &[Tag]) -> Vec<u8> {
+pub(super) fn frame(station: u8, tags: &[Tag]) -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend([2, 0, 0, 0, 0, station]);
     for (kind, control) in tags {
@@ -20,10 +20,10 @@ fn frame(station: u8, tags: &[Tag]) -> Vec<u8> {
 }
 
 /// Front-ends that stay plugged in while their ports change.
-struct Stations(Vec<Guest>);
+pub(super) struct Stations(pub Vec<Guest>);
 
 impl Stations {
-    fn new(scene: &Scene, ports: &[&str]) -> Self {
+    pub fn new(scene: &Scene, ports: &[&str]) -> Self {
         let station = |port: &&str| {
             let mut guest = Guest::running(&scene.add_server(port), layouts()[0]);
             guest.post(32);
@@ -35,7 +35,7 @@ impl Stations {
     /// A broadcast of one comes to others with these tags, before any other frame. The frames that come to no port are
     /// missed at the next that comes.
     #[track_caller]
-    fn send(&mut self, from: usize, tags: &[Tag], receivers: &[(usize, &[Tag])]) {
+    pub fn send(&mut self, from: usize, tags: &[Tag], receivers: &[(usize, &[Tag])]) {
         self.0[from].send(&frame(from as u8, tags));
         for (to, tags) in receivers {
             assert_eq!(self.0[*to].receive(), frame(from as u8, tags), "from {from} to {to}");
