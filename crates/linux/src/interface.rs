@@ -74,6 +74,35 @@ impl Interface {
         Ok(unsafe { request.ifr_ifru.ifru_mtu }.cast_unsigned())
     }
 
+    /// The interface's Ethernet address.
+    ///
+    /// # Errors
+    /// The namespace has no interface of this name (`ENODEV`).
+    pub fn mac(&self) -> io::Result<[u8; 6]> {
+        let mut request = self.request();
+        // SAFETY: SIOCGIFHWADDR fills in one `ifreq`.
+        unsafe { self.ask::<{ libc::SIOCGIFHWADDR as Opcode }>(&mut request) }?;
+        // SAFETY: the call filled in this member of the union.
+        let bytes = unsafe { request.ifr_ifru.ifru_hwaddr }.sa_data;
+        Ok(std::array::from_fn(|at| bytes[at] as u8)) // signed or not, as the architecture has it
+    }
+
+    /// Whether the interface was set up by its administrator.
+    ///
+    /// # Errors
+    /// The namespace has no interface of this name (`ENODEV`).
+    pub fn is_up(&self) -> io::Result<bool> {
+        Ok(self.flags()? & libc::IFF_UP as libc::c_short != 0)
+    }
+
+    fn flags(&self) -> io::Result<libc::c_short> {
+        let mut request = self.request();
+        // SAFETY: SIOCGIFFLAGS fills in one `ifreq`.
+        unsafe { self.ask::<{ libc::SIOCGIFFLAGS as Opcode }>(&mut request) }?;
+        // SAFETY: the call filled in this member of the union.
+        Ok(unsafe { request.ifr_ifru.ifru_flags })
+    }
+
     /// Number of receive queues, those combined with a transmit queue included (`ETHTOOL_GCHANNELS`).
     ///
     /// # Errors
@@ -222,15 +251,11 @@ impl Interface {
     /// # Errors
     /// No interface has this name, the caller lacks `CAP_NET_ADMIN`, or the driver cannot start the device.
     pub fn set_up(&self) -> io::Result<()> {
-        let mut request = self.request();
-        // SAFETY: SIOCGIFFLAGS fills in one `ifreq`.
-        unsafe { self.ask::<{ libc::SIOCGIFFLAGS as Opcode }>(&mut request) }?;
-        // SAFETY: the call filled in this member of the union.
-        let flags = unsafe { request.ifr_ifru.ifru_flags };
-        let up = libc::IFF_UP as libc::c_short;
+        let (flags, up) = (self.flags()?, libc::IFF_UP as libc::c_short);
         if flags & up == up {
             return Ok(());
         }
+        let mut request = self.request();
         request.ifr_ifru.ifru_flags = flags | up;
         // SAFETY: SIOCSIFFLAGS reads one `ifreq`.
         unsafe { self.ask::<{ libc::SIOCSIFFLAGS as Opcode }>(&mut request) }
@@ -321,8 +346,9 @@ mod tests {
                 assert_eq!(lo.index()?, 1);
                 let reaches =
                     || UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.connect("127.0.0.1:9"));
-                assert!(reaches().is_err(), "not up yet");
+                assert!(reaches().is_err() && !lo.is_up()?, "not up yet");
                 lo.set_up()?;
+                assert!(lo.is_up()? && lo.mac()? == [0; 6]);
                 lo.set_up()?;
                 reaches()?;
                 lo.set_mtu(1400)?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use control::PortDescription;
 use ovsdb::{Atom, Cache, Datum, Row, Transaction};
 
 use crate::{LOCK, Numbers, Observed, Place, Wanted};
@@ -36,14 +37,27 @@ pub fn report(
             (Place::Local, None) => Some(LOCAL),
             (_, None) => Some(numbers.of(&interface.name).map_or(REFUSED, i64::from)),
         };
+        let description = wanted.ports.get(&interface.name);
         let port =
             observed.get(&interface.name).filter(|_| interface.place == Place::Port && error.is_none());
+        let port = port.zip(description);
+        let of = |column: fn(&Observed, &PortDescription) -> Datum| {
+            port.map_or(Datum::empty(), |(observed, port)| column(observed, port))
+        };
+        let map = |column: fn(&Observed, &PortDescription) -> Datum| {
+            port.map_or(Datum::Map(BTreeMap::new()), |(observed, port)| column(observed, port))
+        };
         let columns = [
             ("ofport", number.map_or(Datum::empty(), Datum::from)),
             ("error", error.map_or(Datum::empty(), |why| Datum::from(why.as_str()))),
-            ("admin_state", port.map_or(Datum::empty(), |_| Datum::from("up"))),
-            ("link_state", port.map_or(Datum::empty(), Observed::link_state)),
-            ("statistics", port.map_or(Datum::Map(BTreeMap::new()), Observed::statistics)),
+            ("admin_state", of(|observed, _| observed.admin_state())),
+            ("link_state", of(|observed, _| observed.link_state())),
+            ("link_resets", of(|observed, _| Datum::from(observed.link_changes))),
+            ("mtu", of(Observed::mtu)),
+            ("ifindex", of(|observed, _| observed.index())),
+            ("mac_in_use", of(|observed, _| observed.mac())),
+            ("status", map(Observed::status)),
+            ("statistics", map(|observed, _| observed.statistics())),
         ];
         changes.push(("Interface", interface.row, columns.to_vec()));
     }

@@ -2,16 +2,47 @@
 
 use std::collections::BTreeMap;
 
+use control::{OptionValue, PortDescription};
 use ovsdb::{Atom, Datum};
 use serde_json::Value;
+
+use crate::wanted::{HEADER_BYTES, TAP, VHOST_USER};
 
 /// A port of the switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
     /// Whether its peer is there.
     pub is_up: bool,
+    /// How often that has changed.
+    pub link_changes: i64,
+    /// Features agreed on with its peer, as a number.
+    pub features: Option<String>,
+    /// The interface of the host that it is.
+    pub interface: Option<HostInterface>,
     /// Its counters since it was added, by the names of ovs-vswitchd.conf.db(5).
     pub statistics: BTreeMap<&'static str, u64>,
+}
+
+/// An interface of the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostInterface {
+    /// Its index.
+    pub index: i64,
+    /// Longest IP packet in bytes.
+    pub mtu: i64,
+    /// Its Ethernet address.
+    pub mac: String,
+    /// It was set up by its administrator.
+    pub is_up: bool,
+}
+
+impl HostInterface {
+    fn of(interface: &Value) -> Option<Self> {
+        let number = |field: &str| interface[field].as_i64();
+        let (index, mtu) = (number("index")?, number("mtu")?);
+        let (mac, is_up) = (interface["mac"].as_str()?.to_owned(), interface["is_up"].as_bool()?);
+        Some(HostInterface { index, mtu, mac, is_up })
+    }
 }
 
 impl Observed {
@@ -22,7 +53,13 @@ impl Observed {
     }
 
     fn of(port: &Value) -> Self {
-        let mut observed = Observed { is_up: has_elements(&port["features"]), ..Observed::default() };
+        let mut observed = Observed {
+            is_up: port["link"]["is_up"] == true,
+            link_changes: port["link"]["changes"].as_i64().unwrap_or(0),
+            features: port["feature_bits"].as_str().map(str::to_owned),
+            interface: HostInterface::of(&port["interface"]),
+            ..Observed::default()
+        };
         for queue in port["queues"].as_array().into_iter().flatten() {
             // What comes from the guest the switch receives.
             let names = match queue["from_guest"].as_bool() {
@@ -41,7 +78,48 @@ impl Observed {
 
     /// The column `link_state`.
     pub fn link_state(&self) -> Datum {
-        Datum::from(if self.is_up { "up" } else { "down" })
+        state(self.is_up)
+    }
+
+    /// The column `admin_state`: what is no interface of the host has no administrator to set it down.
+    pub fn admin_state(&self) -> Datum {
+        state(self.interface.as_ref().is_none_or(|interface| interface.is_up))
+    }
+
+    /// The column `mtu` of a port with this description: the host's interface's, or what was asked for.
+    pub fn mtu(&self, port: &PortDescription) -> Datum {
+        let asked = port.max_frame.map(|bytes| i64::from(bytes) - HEADER_BYTES);
+        let mtu = self.interface.as_ref().map(|interface| interface.mtu).or(asked);
+        mtu.map_or(Datum::empty(), Datum::from)
+    }
+
+    /// The column `ifindex`; empty if it is no interface of the host.
+    pub fn index(&self) -> Datum {
+        self.interface.as_ref().map_or(Datum::empty(), |interface| Datum::from(interface.index))
+    }
+
+    /// The column `mac_in_use`; empty if it is no interface of the host.
+    pub fn mac(&self) -> Datum {
+        self.interface.as_ref().map_or(Datum::empty(), |interface| Datum::from(interface.mac.as_str()))
+    }
+
+    /// The column `status` of a port with this description.
+    pub fn status(&self, port: &PortDescription) -> Datum {
+        let mut status = BTreeMap::new();
+        match port.kind.as_str() {
+            VHOST_USER => {
+                let listens = port.options.get("server") == Some(&OptionValue::Switch(true));
+                status.insert("mode", if listens { "server" } else { "client" });
+                status.insert("status", if self.is_up { "connected" } else { "disconnected" });
+                if self.is_up {
+                    status.insert("socket", &port.target);
+                    status.extend(self.features.as_deref().map(|bits| ("features", bits)));
+                }
+            }
+            TAP if self.interface.is_some() => _ = status.insert("driver_name", "tun"),
+            _ => {}
+        }
+        Datum::texts(status)
     }
 
     /// The column `statistics`.
@@ -53,8 +131,8 @@ impl Observed {
     }
 }
 
-fn has_elements(value: &Value) -> bool {
-    value.as_array().is_some_and(|elements| !elements.is_empty())
+fn state(is_up: bool) -> Datum {
+    Datum::from(if is_up { "up" } else { "down" })
 }
 
 #[cfg(test)]
@@ -71,7 +149,7 @@ mod tests {
         };
         let queues = [queue(true, 5), queue(true, 2), queue(false, 1)];
         let answer =
-            json!({"ports": [{"name": "a", "features": ["VERSION_1"], "queues": queues}, {"name": "b"}, 7]});
+            json!({"ports": [{"name": "a", "link": {"is_up": true, "changes": 1}, "queues": queues}, {"name": "b"}, 7]});
         let all = Observed::all(&answer);
         let statistics: Vec<(&str, u64)> =
             all["a"].statistics.iter().map(|(name, count)| (*name, *count)).collect();
@@ -80,5 +158,32 @@ mod tests {
         assert_eq!(statistics[3..], [("tx_bytes", 60), ("tx_dropped", 3), ("tx_packets", 1)]);
         assert!(all["a"].is_up && !all["b"].is_up && all.len() == 2);
         assert_eq!(Observed::all(&json!({"ports": 3})).len(), 0);
+    }
+
+    #[test]
+    fn status_says_what_is_known_and_no_more() {
+        let of = |kind: &str, port: Value| {
+            let options = [("server".to_owned(), OptionValue::Switch(true))].into();
+            let port_of_kind =
+                PortDescription { kind: kind.to_owned(), target: "/s".to_owned(), options, ..Default::default() };
+            let observed = Observed::of(&port);
+            let status = observed.status(&port_of_kind);
+            let word = |key: &&str| Some(format!("{key}={}", status.get(key)?));
+            let words: Vec<String> =
+                ["driver_name", "features", "mode", "socket", "status"].iter().filter_map(word).collect();
+            (words.join(" "), [observed.index(), observed.mac()], observed.mtu(&port_of_kind), observed.admin_state())
+        };
+        let none = [Datum::empty(), Datum::empty()];
+        let up = json!({"link": {"is_up": true, "changes": 1}, "feature_bits": "0x1"});
+        let (status, host, mtu, admin) = of(VHOST_USER, up);
+        assert_eq!(status, "features=0x1 mode=server socket=/s status=connected");
+        assert_eq!((host, mtu, admin), (none.clone(), Datum::empty(), Datum::from("up")));
+        assert_eq!(of(VHOST_USER, json!({"feature_bits": "0x1"})).0, "mode=server status=disconnected");
+        assert_eq!((of(TAP, json!({})).0.as_str(), of(TAP, json!({})).1), ("", none));
+        let interface = json!({"index": 7, "mtu": 1400, "mac": "02:00:00:00:00:01", "is_up": false});
+        let (status, host, mtu, admin) = of(TAP, json!({"interface": interface}));
+        assert_eq!(status, "driver_name=tun");
+        assert_eq!(host, [Datum::from(7_i64), Datum::from("02:00:00:00:00:01")]);
+        assert_eq!((mtu, admin), (Datum::from(1400_i64), Datum::from("down")));
     }
 }

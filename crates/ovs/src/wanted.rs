@@ -47,7 +47,11 @@ pub enum Place {
 }
 
 /// Bytes of Ethernet header and one tag, which an MTU does not count.
-const HEADER_BYTES: i64 = 18;
+pub(crate) const HEADER_BYTES: i64 = 18;
+/// The kind of a port whose peer is a front-end.
+pub(crate) const VHOST_USER: &str = "vhost-user";
+/// The kind of a port that is an interface of the host.
+pub(crate) const TAP: &str = "tap";
 /// The MTU that an interface may have (VIRTIO 1.3, section 5.1.4.1).
 const MTU: RangeInclusive<i64> = 68..=65535;
 /// The VLANs that a column may name.
@@ -170,7 +174,7 @@ fn place(
             let (bytes, most) = (path.len(), PATH_BYTES);
             return Err(format!("the path of its socket has {bytes} bytes: give it one of at most {most}"));
         }
-        let mut port = described("vhost-user", path);
+        let mut port = described(VHOST_USER, path);
         port.options.insert("server".to_owned(), OptionValue::Switch(listens));
         Ok(port)
     };
@@ -188,11 +192,16 @@ fn place(
                                  options:vhost-server-path=PATH"
             )),
         },
-        "tap" => Ok(described("tap", name)),
+        "tap" => Ok(described(TAP, name)),
+        "internal" => Ok(internal(interface, name)),
         "afxdp" | "afxdp-nonpmd" => Ok(described("af-xdp", name)),
+        "" | "system" => Err(format!(
+            "the kernel keeps the frames of {name}: ovs-vsctl set interface {name} type=afxdp gives them to the \
+             switch; type=tap is for a TAP"
+        )),
         other => Err(format!(
-            "the switch has no interfaces of type {}; it has dpdkvhostuser, dpdkvhostuserclient, tap and afxdp",
-            if other.is_empty() { "system" } else { other }
+            "the switch has no interfaces of type {other}; it has dpdkvhostuser, dpdkvhostuserclient, internal, tap \
+             and afxdp"
         )),
     };
     let mut port = match made.and_then(|port| limited(interface, port)) {
@@ -205,6 +214,14 @@ fn place(
     port.options.extend(vlans.clone());
     ports.insert(name.to_owned(), port);
     Place::Port
+}
+
+/// A TAP that the switch makes, with the address that the row asks for. The host's administrator sets it up.
+fn internal(interface: &Row, name: &str) -> PortDescription {
+    let mut port = described(TAP, name);
+    let mac = interface.get("mac").and_then(Datum::text);
+    port.options.extend(mac.map(|mac| ("mac".to_owned(), OptionValue::Text(mac.to_owned()))));
+    port
 }
 
 /// The limits that an interface's columns say.

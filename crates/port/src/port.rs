@@ -81,6 +81,11 @@ pub trait Port: Any + Send {
         None
     }
 
+    /// The name of the system's network interface that the port is, if it is one.
+    fn interface(&self) -> Option<&str> {
+        None
+    }
+
     /// Counters of one queue; they outlive reconnections.
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>>;
 

@@ -385,10 +385,11 @@ impl Control {
 
     /// Says whether the first queue of a port runs now, or none any more.
     fn note_connection(&mut self, index: usize) {
-        let is_connected = self.attachments.has_queues(PortId(index as u16));
+        let is_up = self.attachments.has_queues(PortId(index as u16));
         let entry = &mut self.entries[index];
-        if std::mem::replace(&mut entry.is_connected, is_connected) != is_connected {
-            let event = if is_connected { PortEvent::Connected } else { PortEvent::Disconnected };
+        if entry.link.is_up != is_up {
+            entry.link = crate::snapshot::Link { is_up, changes: entry.link.changes + 1 };
+            let event = if is_up { PortEvent::Connected } else { PortEvent::Disconnected };
             self.events.push((entry.name.clone(), event));
         }
     }
@@ -487,7 +488,7 @@ impl Control {
         let ports = self.present().map(|(id, entry)| {
             let addresses = self.attachments.common.table.behind(id);
             let description = descriptions[usize::from(id.0)].clone();
-            crate::snapshot::port(&entry.name, description, addresses, entry.port.as_deref())
+            crate::snapshot::port(&entry.name, description, addresses, entry.link, entry.port.as_deref())
         });
         Snapshot {
             seconds: self.started.elapsed().as_secs_f64(),

@@ -110,7 +110,7 @@ pub use error::{ChangeError, RunError, SetupError};
 pub use port_event::PortEvent;
 pub use ring_report::RingReport;
 pub use setup::{Ended, Options, PortOptions, Switch};
-pub use snapshot::{PortSnapshot, QueueSnapshot, Snapshot};
+pub use snapshot::{InterfaceSnapshot, Link, PortSnapshot, QueueSnapshot, Snapshot};
 pub use stations::StationReport;
 pub use switch_state::SwitchState;
 pub use worker_counters::WorkerCounts;

@@ -3,6 +3,7 @@ use port::Port;
 
 use crate::mirror::Mirror;
 use crate::setup::{Forwarding, NamedPort};
+use crate::snapshot::Link;
 
 pub(crate) struct PortEntry {
     pub name: String,
@@ -14,8 +15,8 @@ pub(crate) struct PortEntry {
     pub removed: bool,
     /// Another process has what it has, or is about to: it ends without a word to its peer.
     pub elsewhere: bool,
-    /// Whether one of its queues ran when its control side was called last.
-    pub is_connected: bool,
+    /// As it was when its control side was called last.
+    pub link: Link,
     pub forwarding: Forwarding,
 }
 
@@ -28,7 +29,7 @@ impl From<NamedPort> for PortEntry {
             runs: false,
             removed: false,
             elsewhere: false,
-            is_connected: false,
+            link: Link::default(),
             forwarding,
         }
     }

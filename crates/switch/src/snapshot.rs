@@ -2,9 +2,11 @@
 use std::fmt;
 
 use frame::{DropReason, Side};
+use linux::interface::Interface;
 use port::Port;
 use serde::Serialize;
-use virtio::NetFeatures;
+use virtio::{Features, NetFeatures};
+use virtio::net::MacAddress;
 
 use crate::{TableCounts, WorkerCounts};
 
@@ -28,12 +30,54 @@ pub struct PortSnapshot {
     pub name: String,
     /// What it is and how it stands.
     pub description: String,
+    /// Whether it is connected.
+    pub link: Link,
     /// Features agreed on with its peer.
     pub features: Vec<String>,
+    /// The same as a number, as `0x0000000170000020`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feature_bits: Option<String>,
+    /// The system's interface that it is, if it is one that is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<InterfaceSnapshot>,
     /// Addresses learned behind it.
     pub addresses: u32,
     /// Queues, by pair.
     pub queues: Vec<QueueSnapshot>,
+}
+
+/// Whether a port is connected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Link {
+    /// One of its queues runs.
+    pub is_up: bool,
+    /// How often that has changed since the port was added.
+    pub changes: u64,
+}
+
+/// A network interface of the system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InterfaceSnapshot {
+    /// Its index.
+    pub index: u32,
+    /// Longest IP packet in bytes.
+    pub mtu: u32,
+    /// Its Ethernet address.
+    pub mac: String,
+    /// It was set up by its administrator.
+    pub is_up: bool,
+}
+
+impl InterfaceSnapshot {
+    /// The interface of this name in the process's network namespace, if it is there.
+    fn of(name: &str) -> Option<Self> {
+        let read = || -> std::io::Result<Self> {
+            let interface = Interface::named(name)?;
+            let (index, mtu, is_up) = (interface.index()?, interface.mtu()?, interface.is_up()?);
+            Ok(InterfaceSnapshot { index, mtu, mac: MacAddress(interface.mac()?).to_string(), is_up })
+        };
+        read().ok()
+    }
 }
 
 /// One queue.
@@ -105,7 +149,13 @@ impl Snapshot {
     }
 }
 
-pub(crate) fn port(name: &str, description: String, addresses: u32, port: Option<&dyn Port>) -> PortSnapshot {
+pub(crate) fn port(
+    name: &str,
+    description: String,
+    addresses: u32,
+    link: Link,
+    port: Option<&dyn Port>,
+) -> PortSnapshot {
     let pairs = 0..port.map_or(0, |port| port.queue_pairs());
     let both = pairs.flat_map(|pair| [(pair, Side::FromGuest), (pair, Side::ToGuest)]);
     let queues = both.filter_map(|(pair, side)| {
@@ -122,13 +172,15 @@ pub(crate) fn port(name: &str, description: String, addresses: u32, port: Option
             cut_short: counts.cut_short.map(|cut| (cut.buffers, cut.pieces)),
         })
     });
-    let features = port.and_then(|port| port.features()).into_iter();
-    let features = features
-        .flat_map(|features| features.iter().map(|one| NetFeatures(one).to_string()).collect::<Vec<_>>());
+    let agreed = port.and_then(|port| port.features());
+    let names = |features: Features| features.iter().map(|one| NetFeatures(one).to_string()).collect();
     PortSnapshot {
         name: name.to_owned(),
         description,
-        features: features.collect(),
+        link,
+        features: agreed.map_or_else(Vec::new, names),
+        feature_bits: agreed.map(|features| format!("{:#018x}", features.bits())),
+        interface: port.and_then(|port| port.interface()).and_then(InterfaceSnapshot::of),
         addresses,
         queues: queues.collect(),
     }
@@ -206,7 +258,10 @@ mod tests {
         let port = PortSnapshot {
             name: "vm1".to_owned(),
             description: "a test".to_owned(),
+            link: Link::default(),
             features: Vec::new(),
+            feature_bits: None,
+            interface: None,
             addresses: 3,
             queues,
         };

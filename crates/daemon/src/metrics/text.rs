@@ -135,7 +135,7 @@ fn workers(snapshot: &Snapshot, registry: &mut Registry) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use switch::{PortSnapshot, QueueSnapshot};
+    use switch::{Link, PortSnapshot, QueueSnapshot};
 
     #[test]
     fn each_counter_has_a_line_and_names_are_quoted() {
@@ -153,7 +153,10 @@ mod tests {
         let port = PortSnapshot {
             name: "a\"b\n".to_owned(),
             description: String::new(),
+            link: Link::default(),
             features: Vec::new(),
+            feature_bits: None,
+            interface: None,
             addresses: 3,
             queues: vec![one],
         };

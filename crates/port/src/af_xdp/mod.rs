@@ -158,6 +158,10 @@ impl Port for AfXdp {
         text
     }
 
+    fn interface(&self) -> Option<&str> {
+        Some(&self.options.interface)
+    }
+
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
         Some(Arc::clone(self.counters.get(usize::from(pair))?.of(side)))
     }

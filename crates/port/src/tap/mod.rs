@@ -131,6 +131,10 @@ impl Port for Tap {
         format!("tap {name}, {} queue pairs, {offloads} left to do", self.options.queue_pairs)
     }
 
+    fn interface(&self) -> Option<&str> {
+        Some(&self.options.name)
+    }
+
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
         Some(Arc::clone(self.counters.get(usize::from(pair))?.of(side)))
     }

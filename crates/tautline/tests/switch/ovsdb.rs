@@ -2,6 +2,7 @@
 mod appctl;
 mod first;
 mod hostile;
+mod interfaces;
 mod many;
 mod page;
 mod restarts;
@@ -32,6 +33,10 @@ impl Scene {
 
     fn with(database: OvsDatabase, sockets: Sockets) -> Self {
         let switch = start(&database, &sockets);
+        Self::with_switch(database, sockets, switch)
+    }
+
+    fn with_switch(database: OvsDatabase, sockets: Sockets, switch: SwitchProcess) -> Self {
         let scene = Scene { database, sockets, switch };
         let netdev = format!("-- set Bridge {BRIDGE} datapath_type=netdev");
         scene.vsctl(&format!("add-br {BRIDGE} {netdev}"));

@@ -63,6 +63,11 @@ impl SwitchProcess {
         Self::spawn(command, arguments, Stdio::piped())
     }
 
+    /// The same in this network namespace.
+    pub fn start_in(network: &peers::Netns, arguments: &[String]) -> Self {
+        Self::spawn(network.command(env!("CARGO_BIN_EXE_tautline")), arguments, Stdio::piped())
+    }
+
     /// The same as another user, who may use this copy of the program, and the folder of its sockets.
     pub fn start_as(user: u32, program: &Path, arguments: &[String]) -> Self {
         let mut command = Command::new(program);

@@ -20,11 +20,28 @@ fn ovs_vsctl_adds_ports_that_pass_frames_and_removes_them() {
             scene.columns("one", "link_state admin_state statistics:rx_packets statistics:tx_dropped");
         (columns == format!("up\nup\n{sent}\n0\n")).then_some(())
     });
+    for (port, mode) in [("one", "server"), ("two", "client")] {
+        let columns = scene.columns(port, "status:mode status:status link_resets mtu mac_in_use ifindex");
+        assert_eq!(columns, format!("{mode}\nconnected\n1\n[]\n[]\n[]\n"), "{port}");
+        let features = scene.columns(port, "status:features");
+        let features = features.trim().trim_matches('"').strip_prefix("0x").unwrap();
+        assert_eq!(u64::from_str_radix(features, 16).unwrap() >> 32 & 1, 1, "VERSION_1 in {features}");
+    }
+    let socket = scene.database.socket().with_file_name("one");
+    assert_eq!(scene.columns("one", "status:socket"), format!("\"{}\"\n", socket.display()));
+    scene.vsctl("set Interface one mtu_request=9000");
+    assert_eq!(scene.columns("one", "mtu"), "9000\n");
     let types = scene.vsctl("--no-wait get Open_vSwitch . iface_types datapath_types");
     assert!(types.contains("dpdkvhostuserclient") && types.contains("netdev"), "{types}");
     assert_eq!(scene.columns(BRIDGE, "ofport"), "65534\n");
     assert_eq!(scene.columns("one", "ofport error"), "1\n[]\n");
     assert_eq!(scene.columns("two", "ofport error"), "2\n[]\n");
+
+    drop(ends);
+    wait_for("the columns of a port without its peer", || {
+        let columns = scene.columns("two", "link_state admin_state link_resets status");
+        (columns == "down\nup\n2\n{mode=client, status=disconnected}\n").then_some(())
+    });
 
     scene.vsctl("del-port one");
     let one = scene.database.socket().with_file_name("one");
@@ -56,6 +73,7 @@ fn what_cannot_be_is_said_in_the_row() {
     add("c0", &set("c0", "type=dpdkvhostuserclient"), "options:vhost-server-path=PATH");
     let missing = "type=dpdkvhostuserclient options:vhost-server-path=/";
     add("c1", &set("c1", &format!("{missing}{}", "x".repeat(108))), "109 bytes");
+    add("s0", &set("s0", "mtu_request=1500"), "ovs-vsctl set interface s0 type=afxdp");
     let qos = "-- --id=@q create QoS type=linux-htb -- set Port d1 qos=@q";
     add("d1", &set("d1", &format!("type=dpdkvhostuser {qos}")), "ovs-vsctl clear port d1 qos");
     add("m0", &set("m0", "type=dpdkvhostuser mtu_request=70000"), "mtu_request");
