@@ -16,4 +16,4 @@ pub mod protocol;
 
 pub use client::{Client, ClientError, Events};
 pub use port_description::{OptionValue, PortDescription, VLAN_OPTIONS};
-pub use protocol::{Event, EventKind, Request};
+pub use protocol::{Direction, Event, EventKind, Request};

@@ -93,7 +93,20 @@ pub enum Request {
         from: String,
         /// The port that gets the copies.
         to: String,
+        /// Only frames of this direction.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        only: Option<Direction>,
     },
+}
+
+/// A direction of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Frames that the switch receives from the port.
+    FromGuest,
+    /// Frames that the switch sends to the port.
+    ToGuest,
 }
 
 /// A port to add.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use control::PortDescription;
-use ovsdb::{Atom, Cache, Datum, Row, Transaction};
+use ovsdb::{Atom, Cache, Datum, Row, Transaction, Uuid};
 
+use crate::mirrors::mirror_of;
 use crate::{LOCK, Numbers, Observed, Place, Wanted};
 
 /// The number of the interface that stands for a bridge (OpenFlow's `OFPP_LOCAL` of version 1.0).
@@ -61,6 +62,9 @@ pub fn report(
         ];
         changes.push(("Interface", interface.row, columns.to_vec()));
     }
+    for row in &wanted.mirrors.rows {
+        changes.push(("Mirror", *row, vec![("statistics", copied(*row, wanted, observed))]));
+    }
     if let Some((root, configuration)) = wanted.root {
         let set =
             |names: &[&str]| Datum::Set(names.iter().map(|name| Atom::String((*name).to_owned())).collect());
@@ -84,4 +88,16 @@ pub fn report(
         }
     }
     transaction
+}
+
+/// The column `statistics` of a mirror: the copies that its ports have passed on.
+fn copied(row: Uuid, wanted: &Wanted, observed: &BTreeMap<String, Observed>) -> Datum {
+    let own = wanted.mirrors.by_port.iter().filter(|(_, mirror)| mirror.row == row);
+    let ports: Vec<&Observed> = own.filter_map(|(from, _)| observed.get(&mirror_of(from))).collect();
+    let sum = |name: &str| -> i64 {
+        let counts = ports.iter().filter_map(|port| port.statistics.get(name));
+        counts.fold(0_u64, |sum, count| sum.saturating_add(*count)).try_into().unwrap_or(i64::MAX)
+    };
+    let pair = |name: &str, sum| (Atom::String(name.to_owned()), Atom::Integer(sum));
+    Datum::Map([pair("tx_packets", sum("rx_packets")), pair("tx_bytes", sum("rx_bytes"))].into())
 }

@@ -10,6 +10,7 @@
 //! # Where to change what
 //!
 //! - To take another type of interface or another column: `wanted.rs`.
+//! - To take another column of a mirror: `mirrors.rs`.
 //! - To write another column back: `columns.rs`; what the switch says of a port: `observed.rs`.
 //! - To answer another command of `ovs-appctl`: `appctl/commands.rs`.
 //! - To change how the database and the switch are reached: `runner.rs`.
@@ -17,12 +18,15 @@
 
 pub mod appctl;
 mod columns;
+mod mirrors;
 mod numbers;
 mod observed;
+mod rows;
 mod runner;
 mod wanted;
 
 pub use columns::report;
+pub use mirrors::{Mirror, Mirrors};
 pub use numbers::Numbers;
 pub use observed::Observed;
 pub use runner::{RunError, Settings, follow, run};

@@ -1,6 +1,6 @@
 //! A database and a switch, and what goes between them, on the thread that calls.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use control::{Client, ClientError, PortDescription, Request};
 use ovsdb::{Cache, Event, Follow, Limits, Session, SessionError, TransactionId};
 
 use crate::appctl::{Served, ServedPort, SharedBridge};
-use crate::{Interface, LOCK, Numbers, Observed, Wanted, report, wanted};
+use crate::mirrors::mirror_of;
+use crate::{Interface, LOCK, Mirror, Mirrors, Numbers, Observed, Wanted, report, wanted};
 
 /// Whose ports they are, for the switch.
 const OWNER: &str = "the database of Open vSwitch";
@@ -76,9 +77,24 @@ pub enum RunError {
 
 /// The columns that are followed.
 pub fn follow() -> Follow {
-    let columns: [(&str, &[&str]); 4] = [
+    let columns: [(&str, &[&str]); 5] = [
         ("Open_vSwitch", &["bridges", "next_cfg", "cur_cfg", "iface_types", "datapath_types"]),
-        ("Bridge", &["name", "ports", "datapath_type"]),
+        ("Bridge", &["name", "ports", "datapath_type", "mirrors"]),
+        (
+            "Mirror",
+            &[
+                "name",
+                "select_all",
+                "select_src_port",
+                "select_dst_port",
+                "select_vlan",
+                "output_port",
+                "output_vlan",
+                "snaplen",
+                "filter",
+                "statistics",
+            ],
+        ),
         ("Port", &["name", "interfaces", "tag", "trunks", "vlan_mode", "cvlans", "other_config", "qos"]),
         (
             "Interface",
@@ -122,6 +138,9 @@ pub fn run(settings: &Settings, log: impl Fn(&str), goes_on: impl Fn() -> bool) 
         numbers: Numbers::default(),
         cache: Cache::default(),
         applied: BTreeMap::new(),
+        mirrors: BTreeMap::new(),
+        said: BTreeSet::new(),
+        log: &log,
         observed: BTreeMap::new(),
         looked: None,
     };
@@ -155,6 +174,11 @@ struct State<'a> {
     cache: Cache,
     /// The ports of the database that the switch has.
     applied: BTreeMap<String, PortDescription>,
+    /// The mirrors of the database that the switch has, by the port that is observed.
+    mirrors: BTreeMap<String, Mirror>,
+    /// What was logged of mirrors that cannot be, while they cannot be.
+    said: BTreeSet<String>,
+    log: &'a dyn Fn(&str),
     /// What the switch said of its ports, and when.
     observed: BTreeMap<String, Observed>,
     looked: Option<Instant>,
@@ -229,7 +253,8 @@ impl State<'_> {
     /// Gives the switch what the database wants, and the database what became of it.
     fn apply(&mut self, connection: &mut Connection) -> Result<(), RunError> {
         let wanted = wanted(connection.session.cache(), &self.settings.folder);
-        let failed = self.change(&wanted.ports)?;
+        let failed = self.change(&wanted)?;
+        self.make_mirrors(&wanted.mirrors)?;
         self.numbers.give(&wanted.interfaces);
         *self.settings.bridge.lock().unwrap_or_else(PoisonError::into_inner) = self.served(&wanted);
         // Not with each change of the database: what is written is such a change, and counters always differ.
@@ -262,15 +287,15 @@ impl State<'_> {
     }
 
     /// Changes the ports that are not as they are wanted. Returns why which of them could not be.
-    fn change(
-        &mut self,
-        wanted: &BTreeMap<String, PortDescription>,
-    ) -> Result<BTreeMap<String, String>, RunError> {
-        let gone = self.applied.keys().filter(|name| !wanted.contains_key(*name));
+    fn change(&mut self, wanted: &Wanted) -> Result<BTreeMap<String, String>, RunError> {
+        let Wanted { ports, mirrors, .. } = wanted;
+        let gone = self.applied.keys().filter(|name| !ports.contains_key(*name));
         let mut changes: BTreeMap<String, Option<PortDescription>> =
             gone.map(|name| (name.clone(), None)).collect();
-        let new = wanted.iter().filter(|(name, port)| self.applied.get(*name) != Some(*port));
+        let new = ports.iter().filter(|(name, port)| self.applied.get(*name) != Some(*port));
         changes.extend(new.map(|(name, port)| (name.clone(), Some(port.clone()))));
+        // First: an end of a mirror cannot be removed.
+        self.end_mirrors(mirrors, &changes)?;
         let mut failed = BTreeMap::new();
         if changes.is_empty() {
             return Ok(failed);
@@ -291,5 +316,53 @@ impl State<'_> {
             }
         }
         Ok(failed)
+    }
+
+    /// Ends the mirrors that are not wanted, and those of ports that are made anew.
+    fn end_mirrors(
+        &mut self,
+        wanted: &Mirrors,
+        changes: &BTreeMap<String, Option<PortDescription>>,
+    ) -> Result<(), RunError> {
+        let stays = |name: &String| match (changes.get(name), self.applied.get(name)) {
+            (None, _) => true,
+            (Some(Some(new)), Some(old)) => old.is_same_port(new),
+            _ => false,
+        };
+        let ends = |(from, mirror): &(&String, &Mirror)| {
+            wanted.by_port.get(*from) != Some(*mirror) || !stays(from) || !stays(&mirror.to)
+        };
+        let going: Vec<String> =
+            self.mirrors.iter().filter(ends).map(|(from, _)| from.clone()).collect();
+        for from in going {
+            let ended = Client::connect(&self.settings.control)?.ask(Request::Remove { port: mirror_of(&from) });
+            match ended {
+                // It was ended by another program.
+                Ok(_) | Err(ClientError::Refused(_)) => drop(self.mirrors.remove(&from)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the mirrors that are wanted and not there, between ports of the database alone.
+    fn make_mirrors(&mut self, wanted: &Mirrors) -> Result<(), RunError> {
+        let mut refused: BTreeSet<String> = wanted.refused.iter().cloned().collect();
+        for (from, mirror) in &wanted.by_port {
+            let is_own = |port: &String| self.applied.contains_key(port);
+            if self.mirrors.contains_key(from) || !is_own(from) || !is_own(&mirror.to) {
+                continue;
+            }
+            let request =
+                Request::Mirror { from: from.clone(), to: mirror.to.clone(), only: mirror.only };
+            match Client::connect(&self.settings.control)?.ask(request) {
+                Ok(_) => drop(self.mirrors.insert(from.clone(), mirror.clone())),
+                Err(ClientError::Refused(why)) => _ = refused.insert(format!("mirror {}: {why}", mirror.name)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        refused.difference(&self.said).for_each(|line| (self.log)(line));
+        self.said = refused;
+        Ok(())
     }
 }

@@ -7,6 +7,9 @@ use std::path::Path;
 use control::{OptionValue, PortDescription};
 use ovsdb::{Cache, Datum, Row, Uuid};
 
+use crate::mirrors::{Mirrors, mirrors};
+use crate::rows::{integer, is_empty, option, rows, text};
+
 /// What the database wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
@@ -18,6 +21,8 @@ pub struct Wanted {
     pub ports: BTreeMap<String, PortDescription>,
     /// Every interface that a bridge has.
     pub interfaces: Vec<Interface>,
+    /// The mirrors between these ports.
+    pub mirrors: Mirrors,
 }
 
 /// An interface, and what becomes of it.
@@ -101,6 +106,9 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
                 let [name, kind] = ["name", "type"].map(|column| text(interface, column).to_owned());
                 wanted.interfaces.push(Interface { row, name, kind, asked, place });
             }
+        }
+        if served == Some(name) {
+            wanted.mirrors = mirrors(cache, bridge, |port| wanted.ports.contains_key(port));
         }
     }
     wanted
@@ -245,31 +253,4 @@ fn limited(interface: &Row, mut port: PortDescription) -> Result<PortDescription
 
 fn described(kind: &str, target: &str) -> PortDescription {
     PortDescription { kind: kind.to_owned(), target: target.to_owned(), ..PortDescription::default() }
-}
-
-/// The rows of `table` that a column names, each with its identity.
-fn rows<'a>(
-    cache: &'a Cache,
-    row: &'a Row,
-    column: &str,
-    table: &'static str,
-) -> impl Iterator<Item = (Uuid, &'a Row)> {
-    let ids = row.get(column).into_iter().flat_map(Datum::uuids);
-    ids.filter_map(move |id| Some((id, cache.row(table, id)?)))
-}
-
-fn text<'a>(row: &'a Row, column: &str) -> &'a str {
-    row.get(column).and_then(Datum::text).unwrap_or_default()
-}
-
-fn integer(row: &Row, column: &str) -> Option<i64> {
-    row.get(column).and_then(Datum::integer)
-}
-
-fn option<'a>(row: &'a Row, key: &str) -> Option<&'a str> {
-    row.get("options").and_then(|options| options.get(key))
-}
-
-fn is_empty(row: &Row, column: &str) -> bool {
-    row.get(column).is_none_or(Datum::is_empty)
 }

@@ -2,10 +2,11 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use frame::Side;
 use port::Port;
 
 use crate::control::Control;
-use crate::copies::{Copied, CopiesId};
+use crate::copies::{Copied, CopiesId, Scope};
 use crate::error::ChangeError;
 use crate::mirror::{LOOK, Mirror, Mirrored};
 use crate::port_entry::PortEntry;
@@ -96,7 +97,7 @@ impl Control {
             let mirror = self.mirrors.remove(index);
             self.end_copies(mirror.copies);
         }
-        let observers = self.attachments.observers.iter().filter(|observer| observer.port == id);
+        let observers = self.attachments.observers.iter().filter(|observer| observer.scope.port == id);
         let ids: Vec<CopiesId> = observers.map(|observer| observer.id).collect();
         ids.into_iter().for_each(|id| self.end_copies(id));
         let ended = self.call(at, |port, context| port.end(context));
@@ -176,7 +177,7 @@ impl Control {
     pub(crate) fn copy_port(&mut self, name: &str) -> Result<(CopiesId, Receiver<Copied>), ChangeError> {
         let at = self.place_of(name)?;
         let (feed, copied) = self.feed(at);
-        let observed = self.attachments.observe(PortId(at as u16), feed);
+        let observed = self.attachments.observe(Scope { port: PortId(at as u16), only: None }, feed);
         let id =
             observed.map_err(|source| ChangeError::System { action: "making room for copies", source })?;
         Ok((id, copied))
@@ -193,14 +194,14 @@ impl Control {
         self.attachments.end_observation(id);
     }
 
-    /// Copies what passes one port to another.
-    pub(crate) fn mirror(&mut self, from: &str, to: &str) -> Result<(), ChangeError> {
+    /// Copies what passes one port to another, in one direction or both.
+    pub(crate) fn mirror(&mut self, from: &str, to: &str, only: Option<Side>) -> Result<(), ChangeError> {
         let (from_id, to_id) = (PortId(self.place_of(from)? as u16), PortId(self.place_of(to)? as u16));
         let entry = &self.entries[usize::from(to_id.0)];
         if entry.forwarding.wire.is_some() {
             return Err(ChangeError::Wired(to.to_owned()));
         }
-        let is_used = |mirror: &Mirrored| mirror.to == to_id || mirror.to == from_id || mirror.from == to_id;
+        let is_used = |mirror: &Mirrored| mirror.to == from_id || mirror.from == to_id;
         if from_id == to_id || self.mirrors.iter().any(is_used) {
             return Err(ChangeError::Mirrored(to.to_owned()));
         }
@@ -212,7 +213,7 @@ impl Control {
             port,
             Forwarding { options: PortOptions::default(), wire: Some(to_id) },
         )?;
-        match self.attachments.observe(from_id, feed) {
+        match self.attachments.observe(Scope { port: from_id, only }, feed) {
             Ok(copies) => {
                 self.mirrors.push(Mirrored { from: from_id, to: to_id, by, copies });
                 self.update_programs();

@@ -12,7 +12,7 @@ use pipeline::{Announced, Refused};
 use port::{Context, Interest, PortContext, Queue, SharedFd, SinkChange, Token};
 use virtio::net::MacAddress;
 
-use crate::copies::{self, Copied, CopiesId, Copying, Observer};
+use crate::copies::{self, Copied, CopiesId, Copying, Observer, Scope};
 use crate::mailbox::Generation;
 use crate::poller::Poller;
 use crate::programs::Programs;
@@ -117,14 +117,14 @@ impl Attachments {
         ports.into_iter().for_each(|port| self.arrange(port, BTreeMap::new(), SinkMoves::default()));
     }
 
-    /// Copies the frames that pass a port, of all its queues, and sends the queues of copies to `feed`.
+    /// Copies the frames that pass a port, of all its queues in scope, and sends the queues of copies to `feed`.
     ///
     /// # Errors
     /// A queue of copies cannot be made, `feed` is full, or a worker does not release a queue in time.
-    pub fn observe(&mut self, port: PortId, feed: SyncSender<Copied>) -> io::Result<CopiesId> {
+    pub fn observe(&mut self, scope: Scope, feed: SyncSender<Copied>) -> io::Result<CopiesId> {
         let id = CopiesId(self.number());
-        let mut observer = Observer::new(id, port, feed);
-        let copied = self.attached.keys().filter(|(id, _)| id.port == port).try_for_each(|(id, side)| {
+        let mut observer = Observer::new(id, scope, feed);
+        let copied = self.attached.keys().filter(|queue| scope.has(queue)).try_for_each(|(id, side)| {
             let copy = observer.copy(id.pair, *side)?;
             match side {
                 Side::FromGuest => self.change_source(*id, |source| copies::copied(source, copy)),
@@ -147,10 +147,10 @@ impl Attachments {
     /// Ends observation `of`.
     pub fn end_observation(&mut self, of: CopiesId) {
         let Some(at) = self.observers.iter().position(|observer| observer.id == of) else { return };
-        let Observer { port, ended, .. } = self.observers.remove(at);
+        let Observer { scope, ended, .. } = self.observers.remove(at);
         // A queue that is not to be had now drops its copies at its next burst.
         ended.store(true, Ordering::Relaxed);
-        for (id, side) in self.attached.keys().filter(|(id, _)| id.port == port) {
+        for (id, side) in self.attached.keys().filter(|queue| scope.has(queue)) {
             match side {
                 Side::FromGuest => _ = self.change_source(*id, |source| copies::no_longer_copied(source, of)),
                 Side::ToGuest => _ = self.change_sink(*id, |sink| copies::no_longer_copied(sink, of)),
@@ -178,7 +178,7 @@ impl Attachments {
 
     /// A queue that is about to be attached, with the copies that are asked for.
     fn observed<T: Copying + ?Sized>(&mut self, id: QueueId, side: Side, mut queue: Box<T>) -> Box<T> {
-        for observer in self.observers.iter_mut().filter(|observer| observer.port == id.port) {
+        for observer in self.observers.iter_mut().filter(|observer| observer.scope.has(&(id, side))) {
             match observer.copy(id.pair, side) {
                 Ok(copy) => queue = copies::copied(queue, copy),
                 Err(_) if observer.told => {}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use frame::QueueError;
+use frame::{QueueError, Side};
 use pipeline::{Key, MacTable};
 use port::{Interest, Port, PortContext, PortError};
 use virtio::net::MacAddress;
@@ -166,15 +166,15 @@ impl View<'_> {
         self.control.end_copies(id);
     }
 
-    /// Copies the frames that port `from` sends and receives to port `to`, which carries no other traffic from now
-    /// on.
+    /// Copies the frames that port `from` sends and receives, or one direction of them, to port `to`, which carries no
+    /// traffic but that of mirrors from now on.
     ///
     /// # Errors
-    /// A name is unknown; `to` is an end of a wire; `from` and `to` are the same; `to` is an end of another mirror,
-    /// or `from` is the target of one. Or the mirror's port cannot be added, or the memory for copies cannot be
+    /// A name is unknown; `to` is an end of a wire; `from` and `to` are the same; another mirror observes `to`, or
+    /// `from` is the target of one or has one already. Or the mirror's port cannot be added, or the memory for copies cannot be
     /// made.
-    pub fn mirror(&mut self, from: &str, to: &str) -> Result<(), ChangeError> {
-        self.control.mirror(from, to)
+    pub fn mirror(&mut self, from: &str, to: &str, only: Option<Side>) -> Result<(), ChangeError> {
+        self.control.mirror(from, to, only)
     }
 }
 

@@ -36,10 +36,24 @@ pub struct Copied {
     pub counters: Arc<QueueCounters>,
 }
 
+/// What is copied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope {
+    pub port: PortId,
+    /// One direction; both if `None`.
+    pub only: Option<Side>,
+}
+
+impl Scope {
+    pub fn has(self, (id, side): &(QueueId, Side)) -> bool {
+        id.port == self.port && self.only.is_none_or(|only| only == *side)
+    }
+}
+
 /// An observer of a port.
 pub(crate) struct Observer {
     pub id: CopiesId,
-    pub port: PortId,
+    pub scope: Scope,
     feed: SyncSender<Copied>,
     /// The observation has ended.
     pub ended: Arc<AtomicBool>,
@@ -51,8 +65,8 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    pub fn new(id: CopiesId, port: PortId, feed: SyncSender<Copied>) -> Self {
-        Observer { id, port, feed, ended: Arc::default(), spare: BTreeMap::new(), told: false }
+    pub fn new(id: CopiesId, scope: Scope, feed: SyncSender<Copied>) -> Self {
+        Observer { id, scope, feed, ended: Arc::default(), spare: BTreeMap::new(), told: false }
     }
 
     /// The queue that takes the copies of one queue. Queues that were kept are used again.

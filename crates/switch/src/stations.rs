@@ -28,7 +28,7 @@ impl Control {
 impl View<'_> {
     /// The stations that the switch knows, those that are about to be forgotten too. Workers do not notice.
     pub fn stations(&self) -> impl Iterator<Item = StationReport> {
-        self.control.attachments.common.table.stations().map(|station| StationReport {
+        self.control.attachments.common.table.stations().map(move |station| StationReport {
             port: self.control.port_name(station.port).to_owned(),
             vlan: station.vlan,
             address: station.address.to_string(),

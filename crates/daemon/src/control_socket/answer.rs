@@ -1,6 +1,7 @@
 //! Answers to requests.
-use control::PortDescription;
+use control::{Direction, PortDescription};
 use control::protocol::{Add, Applied, Outcome, Request, SCHEMA};
+use frame::Side;
 use serde_json::{Value, json};
 use switch::{Snapshot, StationReport, View};
 
@@ -34,7 +35,13 @@ pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -
             let changes = ports.change(owner, changes, switch);
             Outcome::Ok(with_schema(json!(Applied { changes })))
         }
-        Request::Mirror { from, to } => done(switch.mirror(&from, &to)),
+        Request::Mirror { from, to, only } => {
+            let side = |direction| match direction {
+                Direction::FromGuest => Side::FromGuest,
+                Direction::ToGuest => Side::ToGuest,
+            };
+            done(switch.mirror(&from, &to, only.map(side)))
+        }
         Request::Remove { .. }
         | Request::Capture { .. }
         | Request::EndCapture

@@ -297,7 +297,7 @@ fn an_end_of_a_mirror_or_a_wire_draws_nobody_by_an_announcement() {
         }
         let bench = Bench::run(switch);
         if !is_wire {
-            bench.change(|view| view.mirror("a", "end")).unwrap();
+            bench.change(|view| view.mirror("a", "end", None)).unwrap();
         }
         send(&mut hands[1][0].0, &frame(BROADCAST, station(2), 1));
         assert_eq!(number(&receive(&mut hands[0][0].1)), 1);

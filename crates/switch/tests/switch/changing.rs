@@ -158,11 +158,40 @@ fn a_queue_that_comes_and_goes_is_copied_into_one_ring() {
     bench.stop();
 }
 
+/// Frames of a to c, and frames to b: one that goes from a to b is copied for each.
+#[test]
+fn mirrors_of_one_direction_share_the_port_that_gets_the_copies() {
+    let (bench, mut hands) = Bench::learning(3, workers(2));
+    let (mut c, mut b, mut a) = (hands.pop().unwrap(), hands.pop().unwrap(), hands.pop().unwrap());
+    bench.change(|view| view.mirror("a", "c", Some(Side::FromGuest))).unwrap();
+    bench.change(|view| view.mirror("b", "c", Some(Side::ToGuest))).unwrap();
+    for round in 0..20 {
+        send(&mut a.0, &frame(BROADCAST, station(1), round));
+        assert_eq!(number(&receive(&mut b.1)), round);
+        assert_eq!([number(&receive(&mut c.1)), number(&receive(&mut c.1))], [round; 2]);
+        send(&mut b.0, &frame(station(1), station(2), 100 + round));
+        assert_eq!(number(&receive(&mut a.1)), 100 + round);
+    }
+    assert!(c.1.take_within(Duration::from_millis(20)).is_none());
+    for (from, to) in [("a", "b"), ("c", "b"), ("b", "a")] {
+        let refused = bench.change(|view| view.mirror(from, to, None)).unwrap_err();
+        assert!(matches!(refused, ChangeError::Mirrored(_)), "{from} to {to}: {refused}");
+    }
+    let twice = bench.change(|view| view.mirror("a", "c", Some(Side::ToGuest))).unwrap_err();
+    assert!(matches!(twice, ChangeError::NameTwice(_)), "{twice}");
+    bench.change(|view| view.remove_port("mirror-of-a")).unwrap();
+    send(&mut a.0, &frame(BROADCAST, station(1), 7));
+    assert_eq!((number(&receive(&mut b.1)), number(&receive(&mut c.1))), (7, 7), "the other goes on");
+    assert!(c.1.take_within(Duration::from_millis(20)).is_none());
+    bench.change(|view| view.remove_port("mirror-of-b")).unwrap();
+    bench.stop();
+}
+
 #[test]
 fn a_mirror_gets_both_directions_and_takes_part_in_nothing_else() {
     let (bench, mut hands) = Bench::learning(3, workers(2));
     let (mut c, mut b, mut a) = (hands.pop().unwrap(), hands.pop().unwrap(), hands.pop().unwrap());
-    bench.change(|view| view.mirror("a", "c")).unwrap();
+    bench.change(|view| view.mirror("a", "c", None)).unwrap();
     for round in 0..20 {
         send(&mut a.0, &frame(BROADCAST, station(1), round));
         assert_eq!(number(&receive(&mut b.1)), round);

@@ -52,7 +52,7 @@ pub fn run(arguments: &cli::Ctl) -> anyhow::Result<Done> {
         }
         CtlCommand::Mirror(mirror) => {
             let cli::CtlMirror { from, to, results_to } = mirror;
-            let request = Request::Mirror { from: from.clone(), to: to.clone() };
+            let request = Request::Mirror { from: from.clone(), to: to.clone(), only: None };
             let done = format!("{from}: mirrored to {to}; 'remove mirror-of-{from}' ends it\n");
             ask(connect, results_to, request, |_, _| done.clone())
         }

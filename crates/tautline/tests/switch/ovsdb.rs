@@ -4,6 +4,7 @@ mod first;
 mod hostile;
 mod interfaces;
 mod many;
+mod mirrors;
 mod page;
 mod restarts;
 mod vlans;
