@@ -241,12 +241,17 @@ fn limited(interface: &Row, mut port: PortDescription) -> Result<PortDescription
         let bytes = bytes.ok_or_else(|| format!("mtu_request is {mtu}: write {least} to {most} bytes"))?;
         port.max_frame = Some(bytes);
     }
-    for (column, unit) in [("ingress_policing_rate", "kbit"), ("ingress_policing_kpkts_rate", "kpps")] {
-        match integer(interface, column) {
-            None | Some(0) => {}
-            Some(rate) if rate > 0 => port.police.push(format!("{rate}{unit}")),
-            Some(rate) => return Err(format!("{column} is {rate}: no rate")),
-        }
+    for (limit, unit, of_burst) in [("policing", "kbit", "kbit"), ("policing_kpkts", "kpps", "000")] {
+        let number = |what: &str| {
+            let column = format!("ingress_{limit}_{what}");
+            match integer(interface, &column).unwrap_or(0) {
+                number if number < 0 => Err(format!("{column} is {number}: write 0 or more")),
+                number => Ok(Some(number).filter(|number| *number > 0)),
+            }
+        };
+        let (rate, burst) = (number("rate")?, number("burst")?);
+        let burst = burst.map(|burst| format!("/{burst}{of_burst}")).unwrap_or_default();
+        port.police.extend(rate.map(|rate| format!("{rate}{unit}{burst}")));
     }
     Ok(port)
 }

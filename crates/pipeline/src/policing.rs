@@ -10,13 +10,19 @@ use crate::RateLimit;
 pub struct Policing {
     /// Packets a second; `None` for any number.
     pub packets_per_second: Option<u64>,
+    /// Packets that may come at once, but never fewer than 64; `None` for those of 50 ms.
+    pub packets_burst: Option<u64>,
     /// Bits of frames a second, from destination address to payload's end; `None` for any number.
     pub bits_per_second: Option<u64>,
+    /// Bits that may come at once, but never fewer than two of the largest frames; `None` for those of 50 ms.
+    pub bits_burst: Option<u64>,
 }
 
 impl Policing {
     /// The highest rate; more is taken as this.
     pub const MOST_PER_SECOND: u64 = RateLimit::MOST_PER_SECOND;
+    /// The largest burst, in packets or in bits; more is taken as this.
+    pub const MOST_BURST: u64 = RateLimit::MOST_BURST;
 }
 
 /// One port's buckets, for all its queues.
@@ -29,10 +35,18 @@ pub struct Policer {
 impl Policer {
     /// `None` where nothing is limited.
     pub fn new(policing: Policing) -> Option<Self> {
-        let Policing { packets_per_second, bits_per_second } = policing;
-        let packets = packets_per_second.map(|rate| RateLimit::new(rate, RateLimit::LEAST_FRAMES));
+        let Policing { packets_per_second, packets_burst, bits_per_second, bits_burst } = policing;
+        let packets = packets_per_second.map(|rate| match packets_burst {
+            // Or a frame of many segments would never pass.
+            Some(burst) => RateLimit::with_burst(rate, burst.max(RateLimit::LEAST_FRAMES)),
+            None => RateLimit::new(rate, RateLimit::LEAST_FRAMES),
+        });
         // Or the largest frame would never pass.
-        let bytes = bits_per_second.map(|rate| RateLimit::new(rate / 8, 2 * LARGEST_FRAME_BYTES as u64));
+        let least = 2 * LARGEST_FRAME_BYTES as u64;
+        let bytes = bits_per_second.map(|rate| match bits_burst {
+            Some(burst) => RateLimit::with_burst(rate / 8, (burst / 8).max(least)),
+            None => RateLimit::new(rate / 8, least),
+        });
         (packets.is_some() || bytes.is_some()).then_some(Policer { packets, bytes })
     }
 

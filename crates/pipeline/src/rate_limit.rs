@@ -23,11 +23,21 @@ impl RateLimit {
     /// The highest rate; more is taken as this.
     pub const MOST_PER_SECOND: u64 = 100_000_000_000;
 
+    /// The largest burst; more is taken as this.
+    pub const MOST_BURST: u64 = 4_000_000_000;
+
     /// A full bucket, which holds no fewer than `least_burst` tokens (at most a million).
     pub fn new(per_second: u64, least_burst: u64) -> Self {
         let per_second = per_second.clamp(1, Self::MOST_PER_SECOND);
         let least_ns = (least_burst.min(1_000_000) * SECOND_NS).div_ceil(per_second);
         let burst_ns = (BURST.as_nanos() as u64).max(least_ns);
+        RateLimit { epoch: Instant::now(), per_second, burst_ns, full_ns: AtomicU64::new(0) }
+    }
+
+    /// A full bucket that holds so many tokens, at most [`RateLimit::MOST_BURST`].
+    pub fn with_burst(per_second: u64, burst: u64) -> Self {
+        let per_second = per_second.clamp(1, Self::MOST_PER_SECOND);
+        let burst_ns = (burst.clamp(1, Self::MOST_BURST) * SECOND_NS).div_ceil(per_second);
         RateLimit { epoch: Instant::now(), per_second, burst_ns, full_ns: AtomicU64::new(0) }
     }
 
@@ -48,7 +58,7 @@ impl RateLimit {
         let _ = self.full_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_ns| {
             let full_ns = full_ns.max(now_ns);
             let there_ns = (now_ns + self.burst_ns).saturating_sub(full_ns);
-            // No overflow: of 50 ms at the highest rate, or a million at the lowest.
+            // No overflow: tokens of 50 ms at the highest rate, or of the largest burst, in nanoseconds.
             taken = choose(there_ns * self.per_second / SECOND_NS);
             (taken > 0).then(|| full_ns + self.cost_ns(taken))
         });
@@ -87,6 +97,19 @@ mod tests {
         assert_eq!(RateLimit::new(0, 1).per_second, 1);
         let lowest = RateLimit::new(1, u64::MAX);
         assert_eq!(lowest.take(u64::MAX, lowest.epoch), 1_000_000);
+    }
+
+    #[test]
+    fn a_burst_of_its_own_passes_and_no_more() {
+        for (per_second, burst) in [(1, 300), (20_000, 5), (RateLimit::MOST_PER_SECOND, 1000), (1, u64::MAX)] {
+            let limit = RateLimit::with_burst(per_second, burst);
+            let meant = burst.min(RateLimit::MOST_BURST);
+            assert_eq!(limit.take(u64::MAX, limit.epoch), meant, "{per_second}");
+            assert_eq!(limit.take(1, limit.epoch), 0);
+            let later = limit.epoch + Duration::from_secs(1);
+            assert_eq!(limit.take(u64::MAX, later), per_second.min(meant), "{per_second}");
+        }
+        assert_eq!(RateLimit::with_burst(0, 0).burst_ns, SECOND_NS);
     }
 
     #[test]

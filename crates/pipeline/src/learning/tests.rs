@@ -104,7 +104,7 @@ fn senders_with_addresses_that_they_may_not_have_are_not_learned() {
 #[test]
 fn what_is_over_the_ports_rate_is_the_end_of_the_burst() {
     let mut ports = network(&[A, B]);
-    let policing = Policing { packets_per_second: Some(1), bits_per_second: None };
+    let policing = Policing { packets_per_second: Some(1), ..Policing::default() };
     ports[0].admission = Admission::new(None, None, Policer::new(policing));
     let frames: Vec<_> = (0..100).map(|_| (mac(2), mac(1), 60)).collect();
     let (said, _, asked) = run_with(&ports[0], &burst(&frames), Recorder::default());

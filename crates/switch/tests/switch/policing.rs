@@ -75,6 +75,7 @@ fn both_limits_hold_together() {
     let policing = Policing {
         packets_per_second: Some(PER_SECOND),
         bits_per_second: Some(1000 * 8 * FRAME_BYTES * PER_SECOND),
+        ..Policing::default()
     };
     police(policing, 100, false);
 }

@@ -6,6 +6,7 @@ mod interfaces;
 mod many;
 mod mirrors;
 mod page;
+mod policing;
 mod restarts;
 mod vlans;
 

@@ -102,7 +102,11 @@ fn ports_of_others_are_left_alone() {
     assert_eq!(added.code, Some(0), "{added}");
     scene.vsctl(&format!("add-port {BRIDGE} own -- set Interface own type=dpdkvhostuser"));
     assert!(scene.columns("own", "ofport error").contains("'own'"), "{}", scene.columns("own", "error"));
-    scene.vsctl("del-port own");
+    let ports = "--id=@own get Port own -- --id=@one get Port one";
+    let mirror = "--id=@m create Mirror name=m select_src_port=@own output_port=@one";
+    scene.vsctl(&format!("{ports} -- {mirror} -- set Bridge {BRIDGE} mirrors=@m"));
+    assert_eq!(scene.switch.snapshot()["ports"].as_array().unwrap().len(), 2, "a mirror is a port too");
+    scene.vsctl(&format!("clear Bridge {BRIDGE} mirrors -- del-port own"));
     assert!(listens(&own));
 
     let removed = ctl(&["remove", "one"]);
