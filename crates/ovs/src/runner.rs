@@ -79,7 +79,7 @@ pub enum RunError {
 pub fn follow() -> Follow {
     let columns: [(&str, &[&str]); 5] = [
         ("Open_vSwitch", &["bridges", "next_cfg", "cur_cfg", "iface_types", "datapath_types"]),
-        ("Bridge", &["name", "ports", "datapath_type", "mirrors"]),
+        ("Bridge", &["name", "ports", "datapath_type", "fail_mode", "mirrors"]),
         (
             "Mirror",
             &[

@@ -88,6 +88,10 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
             Some(served) if served != name => {
                 Some(format!("the switch has one network, which is bridge {served}"))
             }
+            // It would forward what its controller allows, and the switch follows none.
+            _ if text(bridge, "fail_mode") == "secure" => Some(format!(
+                "bridge {name} forwards nothing without a controller: ovs-vsctl set-fail-mode {name} standalone"
+            )),
             _ => None,
         };
         for (_, port) in rows(cache, bridge, "ports", "Port") {
