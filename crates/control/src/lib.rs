@@ -15,5 +15,5 @@ mod port_description;
 pub mod protocol;
 
 pub use client::{Client, ClientError, Events};
-pub use port_description::{OptionValue, PortDescription, VLAN_OPTIONS};
+pub use port_description::{NETWORK_OPTION, OptionValue, PortDescription, VLAN_OPTIONS};
 pub use protocol::{Direction, Event, EventKind, Request};

@@ -35,10 +35,15 @@ pub struct PortDescription {
 /// Options that every kind of port has: its VLANs.
 pub const VLAN_OPTIONS: [&str; 6] = ["tag", "trunks", "vlan_mode", "cvlans", "qinq-ethtype", "priority-tags"];
 
+/// The option of every kind of port that names the network whose ports it reaches.
+pub const NETWORK_OPTION: &str = "network";
+
 impl PortDescription {
-    /// Whether both describe the same port, their limits and VLANs aside: those can be changed while the port runs.
+    /// Whether both describe the same port, their limits, network and VLANs aside: those can be changed while the port runs.
     pub fn is_same_port(&self, other: &Self) -> bool {
-        let of_kind = |(key, _): &(&String, &OptionValue)| !VLAN_OPTIONS.contains(&key.as_str());
+        let of_kind = |(key, _): &(&String, &OptionValue)| {
+            *key != NETWORK_OPTION && !VLAN_OPTIONS.contains(&key.as_str())
+        };
         (&self.kind, &self.target) == (&other.kind, &other.target)
             && self.options.iter().filter(of_kind).eq(other.options.iter().filter(of_kind))
     }
@@ -137,7 +142,11 @@ mod tests {
             other.options.insert(key.to_owned(), OptionValue::Number(10));
             other
         };
-        assert!(read.is_same_port(&with("tag")) && !read.is_same_port(&with("mtu")));
+        assert!(
+            read.is_same_port(&with("tag"))
+                && read.is_same_port(&with("network"))
+                && !read.is_same_port(&with("mtu"))
+        );
     }
 
     #[test]

@@ -40,8 +40,12 @@ pub enum Request {
     Rings,
     /// The stations that are known: port, VLAN, address and the seconds since each was seen.
     Stations,
-    /// All stations are forgotten, and learned again from their next frames.
-    ForgetStations,
+    /// Stations are forgotten, and learned again from their next frames.
+    ForgetStations {
+        /// The network whose stations they are; all if `None`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        network: Option<String>,
+    },
     /// Adds a port.
     Add(Add),
     /// Ends a port and forgets it.

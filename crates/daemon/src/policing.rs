@@ -42,7 +42,8 @@ pub fn read<'a>(rates: impl IntoIterator<Item = &'a str>) -> Result<Policing, In
                 .and_then(|(number, (_, factor))| whole(number, factor, Policing::MOST_BURST)),
         };
         let burst = burst.map(|burst| {
-            read_burst(burst).ok_or_else(|| wrong("write the burst as 100kpps/2000 or 1gbit/8mbit, up to 4gbit"))
+            read_burst(burst)
+                .ok_or_else(|| wrong("write the burst as 100kpps/2000 or 1gbit/8mbit, up to 4gbit"))
         });
         let burst = burst.transpose()?;
         let Policing { packets_per_second, packets_burst, bits_per_second, bits_burst } = &mut policing;

@@ -1,7 +1,7 @@
 //! Ports as they are described, made into what the switch takes.
 use std::fmt::Display;
 
-use control::{OptionValue, PortDescription};
+use control::{NETWORK_OPTION, OptionValue, PortDescription};
 use port::spec::{Kind, Options, PortSpec, Spec};
 use switch::PortOptions;
 use virtio::net::MacAddress;
@@ -10,6 +10,9 @@ use crate::error::Invalid;
 use crate::policing;
 use crate::settings::Settings;
 use crate::vlans;
+
+/// Bytes of the longest name of a network.
+const NETWORK_BYTES: usize = 64;
 
 /// A port that was read and is not made yet.
 pub struct NamedSpec {
@@ -57,7 +60,8 @@ fn is_name(name: &str) -> bool {
 ///
 /// # Errors
 /// The name is empty or has a ':' or '=', the target is empty, the kind or an option is unknown, an option's value is
-/// wrong, an address is no MAC address, a rate is wrong ([`policing::read`]), or VLANs are wrong ([`vlans::take`]).
+/// wrong, an address is no MAC address, a rate is wrong ([`policing::read`]), the name of the
+/// network is too long, or VLANs are wrong ([`vlans::take`]).
 pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) -> Result<NamedSpec, Invalid> {
     if !is_name(name) {
         return Err(Invalid("a name is not empty and has neither ':' nor '='".to_owned()));
@@ -70,6 +74,10 @@ pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) ->
     }
     let mut options = options.clone();
     let vlans = vlans::take(&mut options)?;
+    let network = options.remove(NETWORK_OPTION).map(|name| name.to_string()).unwrap_or_default();
+    if network.len() > NETWORK_BYTES {
+        return Err(Invalid(format!("the network's name has more than {NETWORK_BYTES} bytes")));
+    }
     let options = Options::new(options.iter().map(|(key, value)| (key.clone(), value.to_string())));
     let spec = Spec { kind: kind.clone(), target: target.clone(), options };
     let mut spec = PortSpec::of(spec, defaults.kinds).map_err(invalid)?;
@@ -83,6 +91,7 @@ pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) ->
         max_frame_bytes: description.max_frame.or(defaults.max_frame),
         floods_per_second: description.flood_limit.map_or(usual, |limit| (limit > 0).then_some(limit)),
         policing: policing::read(police.iter().flat_map(|text| text.split('+')))?,
+        network,
         vlans,
     };
     Ok(NamedSpec { name: name.to_owned(), description, spec, options })

@@ -20,7 +20,7 @@ pub struct Mirror {
     pub only: Option<Direction>,
 }
 
-/// The mirrors that a bridge wants, by the port that is observed.
+/// The mirrors that are wanted, by the port that is observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mirrors {
     /// Those that can be.
@@ -29,6 +29,15 @@ pub struct Mirrors {
     pub refused: Vec<String>,
     /// All rows.
     pub rows: Vec<Uuid>,
+}
+
+impl Mirrors {
+    /// Adds those of another bridge.
+    pub fn extend(&mut self, other: Mirrors) {
+        self.by_port.extend(other.by_port);
+        self.refused.extend(other.refused);
+        self.rows.extend(other.rows);
+    }
 }
 
 /// Most mirrors of a bridge: each may look at all ports.
@@ -68,7 +77,9 @@ fn read(
     let name = text(mirror, "name");
     for column in ["select_vlan", "output_vlan", "snaplen", "filter"] {
         if !is_empty(mirror, column) {
-            return Err(format!("the switch does not mirror by {column}: ovs-vsctl clear mirror {name} {column}"));
+            return Err(format!(
+                "the switch does not mirror by {column}: ovs-vsctl clear mirror {name} {column}"
+            ));
         }
     }
     let ports = |row: &Row, column: &str| -> Vec<String> {
@@ -99,9 +110,11 @@ fn read(
     if let Some(port) = selected.keys().find(observed).or_else(|| Some(to).filter(is_used)) {
         return Err(format!("port {port} would be observed and get copies: name another one"));
     }
-    all.extend(selected.into_iter().map(|(port, only)| {
-        (port, Mirror { row: id, name: name.to_owned(), to: to.clone(), only })
-    }));
+    all.extend(
+        selected
+            .into_iter()
+            .map(|(port, only)| (port, Mirror { row: id, name: name.to_owned(), to: to.clone(), only })),
+    );
     Ok(())
 }
 
@@ -190,11 +203,22 @@ mod tests {
         for (second, said) in [
             (json!({"name": "2", "select_src_port": id(13), "output_port": id(11)}), "give it a port"),
             (json!({"name": "2", "select_src_port": id(13)}), "give it a port"),
-            (json!({"name": "2", "select_dst_port": id(10), "output_port": id(13)}), "observed by another mirror"),
-            (json!({"name": "2", "select_src_port": id(12), "output_port": id(13)}), "port c would be observed"),
-            (json!({"name": "2", "select_src_port": id(13), "output_port": id(10)}), "port a would be observed"),
-            (json!({"name": "2", "select_src_port": id(13), "output_port": id(12), "output_vlan": 7}),
-                "clear mirror 2 output_vlan"),
+            (
+                json!({"name": "2", "select_dst_port": id(10), "output_port": id(13)}),
+                "observed by another mirror",
+            ),
+            (
+                json!({"name": "2", "select_src_port": id(12), "output_port": id(13)}),
+                "port c would be observed",
+            ),
+            (
+                json!({"name": "2", "select_src_port": id(13), "output_port": id(10)}),
+                "port a would be observed",
+            ),
+            (
+                json!({"name": "2", "select_src_port": id(13), "output_port": id(12), "output_vlan": 7}),
+                "clear mirror 2 output_vlan",
+            ),
         ] {
             let read = read(vec![first.clone(), second]);
             assert_eq!(shown(&read), [("a", "c", Some(Direction::FromGuest))], "{said}");

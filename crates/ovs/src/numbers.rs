@@ -51,6 +51,7 @@ mod tests {
 
     fn ports(asked: &[(&str, Option<u16>)]) -> Vec<Interface> {
         let port = |(name, asked): &(&str, Option<u16>)| Interface {
+            bridge: String::new(),
             name: (*name).to_owned(),
             kind: String::new(),
             row: ovsdb::Uuid::default(),

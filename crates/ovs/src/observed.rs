@@ -148,8 +148,7 @@ mod tests {
                 "drops": {"too long": 1, "policed": 2}})
         };
         let queues = [queue(true, 5), queue(true, 2), queue(false, 1)];
-        let answer =
-            json!({"ports": [{"name": "a", "link": {"is_up": true, "changes": 1}, "queues": queues}, {"name": "b"}, 7]});
+        let answer = json!({"ports": [{"name": "a", "link": {"is_up": true, "changes": 1}, "queues": queues}, {"name": "b"}, 7]});
         let all = Observed::all(&answer);
         let statistics: Vec<(&str, u64)> =
             all["a"].statistics.iter().map(|(name, count)| (*name, *count)).collect();
@@ -164,14 +163,23 @@ mod tests {
     fn status_says_what_is_known_and_no_more() {
         let of = |kind: &str, port: Value| {
             let options = [("server".to_owned(), OptionValue::Switch(true))].into();
-            let port_of_kind =
-                PortDescription { kind: kind.to_owned(), target: "/s".to_owned(), options, ..Default::default() };
+            let port_of_kind = PortDescription {
+                kind: kind.to_owned(),
+                target: "/s".to_owned(),
+                options,
+                ..Default::default()
+            };
             let observed = Observed::of(&port);
             let status = observed.status(&port_of_kind);
             let word = |key: &&str| Some(format!("{key}={}", status.get(key)?));
             let words: Vec<String> =
                 ["driver_name", "features", "mode", "socket", "status"].iter().filter_map(word).collect();
-            (words.join(" "), [observed.index(), observed.mac()], observed.mtu(&port_of_kind), observed.admin_state())
+            (
+                words.join(" "),
+                [observed.index(), observed.mac()],
+                observed.mtu(&port_of_kind),
+                observed.admin_state(),
+            )
         };
         let none = [Datum::empty(), Datum::empty()];
         let up = json!({"link": {"is_up": true, "changes": 1}, "feature_bits": "0x1"});

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use control::{Client, ClientError, PortDescription, Request};
 use ovsdb::{Cache, Event, Follow, Limits, Session, SessionError, TransactionId};
 
-use crate::appctl::{Served, ServedPort, SharedBridge};
+use crate::appctl::{Served, ServedPort, SharedBridges};
 use crate::mirrors::mirror_of;
 use crate::{Interface, LOCK, Mirror, Mirrors, Numbers, Observed, Wanted, report, wanted};
 
@@ -45,8 +45,8 @@ pub struct Settings {
     pub control: PathBuf,
     /// Where sockets are made.
     pub folder: PathBuf,
-    /// Where the bridge is noted for `ovs-appctl`.
-    pub bridge: SharedBridge,
+    /// Where the bridges are noted for `ovs-appctl`.
+    pub bridges: SharedBridges,
 }
 
 /// Why a connection ended. A new one is made.
@@ -258,7 +258,7 @@ impl State<'_> {
         let failed = self.change(&wanted)?;
         self.make_mirrors(&wanted.mirrors)?;
         self.numbers.give(&wanted.interfaces);
-        *self.settings.bridge.lock().unwrap_or_else(PoisonError::into_inner) = self.served(&wanted);
+        *self.settings.bridges.lock().unwrap_or_else(PoisonError::into_inner) = self.served(&wanted);
         // Not with each change of the database: what is written is such a change, and counters always differ.
         if self.looks_are_old() {
             let answer = Client::connect(&self.settings.control)?.ask(Request::Ports)?;
@@ -271,16 +271,20 @@ impl State<'_> {
         Ok(())
     }
 
-    /// The bridge as `ovs-appctl` shows it.
-    fn served(&self, wanted: &Wanted) -> Served {
-        let port = |interface: &Interface| {
-            let number = self.numbers.of(&interface.name)?;
-            let (name, kind) = (interface.name.clone(), interface.kind.clone());
-            Some(ServedPort { number, name, kind })
+    /// The bridges as `ovs-appctl` shows them.
+    fn served(&self, wanted: &Wanted) -> Vec<Served> {
+        let served = |name: &String| {
+            let own = wanted.interfaces.iter().filter(|interface| interface.bridge == *name);
+            let port = |interface: &Interface| {
+                let number = self.numbers.of(&interface.name)?;
+                let (name, kind) = (interface.name.clone(), interface.kind.clone());
+                Some(ServedPort { number, name, kind })
+            };
+            let mut ports: Vec<ServedPort> = own.filter_map(port).collect();
+            ports.sort_unstable_by_key(|port| port.number);
+            Served { name: name.clone(), ports }
         };
-        let mut ports: Vec<ServedPort> = wanted.interfaces.iter().filter_map(port).collect();
-        ports.sort_unstable_by_key(|port| port.number);
-        Served { bridge: wanted.bridge.clone(), ports }
+        wanted.bridges.iter().map(served).collect()
     }
 
     /// Whether the ports' counters have to be asked for.
@@ -334,10 +338,10 @@ impl State<'_> {
         let ends = |(from, mirror): &(&String, &Mirror)| {
             wanted.by_port.get(*from) != Some(*mirror) || !stays(from) || !stays(&mirror.to)
         };
-        let going: Vec<String> =
-            self.mirrors.iter().filter(ends).map(|(from, _)| from.clone()).collect();
+        let going: Vec<String> = self.mirrors.iter().filter(ends).map(|(from, _)| from.clone()).collect();
         for from in going {
-            let ended = Client::connect(&self.settings.control)?.ask(Request::Remove { port: mirror_of(&from) });
+            let ended =
+                Client::connect(&self.settings.control)?.ask(Request::Remove { port: mirror_of(&from) });
             match ended {
                 // It was ended by another program.
                 Ok(_) | Err(ClientError::Refused(_)) => drop(self.mirrors.remove(&from)),
@@ -355,11 +359,12 @@ impl State<'_> {
             if self.mirrors.contains_key(from) || !is_own(from) || !is_own(&mirror.to) {
                 continue;
             }
-            let request =
-                Request::Mirror { from: from.clone(), to: mirror.to.clone(), only: mirror.only };
+            let request = Request::Mirror { from: from.clone(), to: mirror.to.clone(), only: mirror.only };
             match Client::connect(&self.settings.control)?.ask(request) {
                 Ok(_) => drop(self.mirrors.insert(from.clone(), mirror.clone())),
-                Err(ClientError::Refused(why)) => _ = refused.insert(format!("mirror {}: {why}", mirror.name)),
+                Err(ClientError::Refused(why)) => {
+                    _ = refused.insert(format!("mirror {}: {why}", mirror.name))
+                }
                 Err(error) => return Err(error.into()),
             }
         }

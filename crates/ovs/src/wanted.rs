@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use control::{OptionValue, PortDescription};
+use control::{NETWORK_OPTION, OptionValue, PortDescription};
 use ovsdb::{Cache, Datum, Row, Uuid};
 
 use crate::mirrors::{Mirrors, mirrors};
@@ -15,8 +15,8 @@ use crate::rows::{integer, is_empty, option, rows, text};
 pub struct Wanted {
     /// The row of the switch itself and the number of its configuration; `None` while the database has none.
     pub root: Option<(Uuid, i64)>,
-    /// The bridge that the switch is.
-    pub bridge: Option<String>,
+    /// The bridges that the switch has, each a network of its ports, by name.
+    pub bridges: Vec<String>,
     /// The ports, by name.
     pub ports: BTreeMap<String, PortDescription>,
     /// Every interface that a bridge has.
@@ -30,6 +30,8 @@ pub struct Wanted {
 pub struct Interface {
     /// Its row.
     pub row: Uuid,
+    /// The bridge that has it.
+    pub bridge: String,
     /// Its name.
     pub name: String,
     /// Its type, as the database has it.
@@ -65,6 +67,8 @@ const VLANS: RangeInclusive<i64> = 0..=4095;
 const VLAN_MODES: [&str; 5] = ["access", "trunk", "native-tagged", "native-untagged", "dot1q-tunnel"];
 /// Bytes of the longest path of a socket (unix(7)).
 const PATH_BYTES: usize = 107;
+/// Most bridges: each has a table of addresses.
+const MOST_BRIDGES: usize = 32;
 /// Bytes of the longest name of an interface.
 const NAME_BYTES: usize = 64;
 
@@ -75,29 +79,17 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
     wanted.root = Some((root, integer(switch, "next_cfg").unwrap_or(0)));
     let mut bridges: Vec<&Row> = rows(cache, switch, "bridges", "Bridge").map(|(_, row)| row).collect();
     bridges.sort_by_key(|row| text(row, "name").to_owned());
-    // The switch is one network: the first bridge by name that it can serve is that network.
-    let served =
-        bridges.iter().find(|row| text(row, "datapath_type") == "netdev").map(|row| text(row, "name"));
-    wanted.bridge = served.map(str::to_owned);
     for bridge in bridges {
         let name = text(bridge, "name");
-        let refused = match served {
-            _ if text(bridge, "datapath_type") != "netdev" => Some(format!(
-                "bridge {name} is of the kernel's datapath: ovs-vsctl set bridge {name} datapath_type=netdev"
-            )),
-            Some(served) if served != name => {
-                Some(format!("the switch has one network, which is bridge {served}"))
-            }
-            // It would forward what its controller allows, and the switch follows none.
-            _ if text(bridge, "fail_mode") == "secure" => Some(format!(
-                "bridge {name} forwards nothing without a controller: ovs-vsctl set-fail-mode {name} standalone"
-            )),
-            _ => None,
-        };
+        let is_served = text(bridge, "datapath_type") == "netdev" && wanted.bridges.len() < MOST_BRIDGES;
+        if is_served {
+            wanted.bridges.push(name.to_owned());
+        }
+        let refused = refused_bridge(bridge, is_served);
         for (_, port) in rows(cache, bridge, "ports", "Port") {
             let vlans = match refused.clone().or_else(|| refused_port(port)) {
                 Some(why) => Err(why),
-                None => vlans(port),
+                None => vlans(port).map(|options| in_network(options, name)),
             };
             for (row, interface) in rows(cache, port, "interfaces", "Interface") {
                 let place = match &vlans {
@@ -107,15 +99,55 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
                 // A switch that was started again gives the number that the one before it gave.
                 let asked = integer(interface, "ofport_request").or_else(|| integer(interface, "ofport"));
                 let asked = asked.and_then(|number| number.try_into().ok());
-                let [name, kind] = ["name", "type"].map(|column| text(interface, column).to_owned());
-                wanted.interfaces.push(Interface { row, name, kind, asked, place });
+                let [own, kind] = ["name", "type"].map(|column| text(interface, column).to_owned());
+                wanted.interfaces.push(Interface {
+                    row,
+                    bridge: name.to_owned(),
+                    name: own,
+                    kind,
+                    asked,
+                    place,
+                });
             }
         }
-        if served == Some(name) {
-            wanted.mirrors = mirrors(cache, bridge, |port| wanted.ports.contains_key(port));
+        if is_served {
+            let own = OptionValue::Text(network(name));
+            let is_own = |port: &PortDescription| port.options.get(NETWORK_OPTION) == Some(&own);
+            let read = mirrors(cache, bridge, |port| wanted.ports.get(port).is_some_and(is_own));
+            wanted.mirrors.extend(read);
         }
     }
     wanted
+}
+
+/// Why none of a bridge's interfaces can be.
+fn refused_bridge(bridge: &Row, is_served: bool) -> Option<String> {
+    let name = text(bridge, "name");
+    if text(bridge, "datapath_type") != "netdev" {
+        return Some(format!(
+            "bridge {name} is of the kernel's datapath: ovs-vsctl set bridge {name} datapath_type=netdev"
+        ));
+    }
+    if !is_served {
+        return Some(format!("the switch has {MOST_BRIDGES} bridges, the most that there can be"));
+    }
+    // It would forward what its controller allows, and the switch follows none.
+    (text(bridge, "fail_mode") == "secure").then(|| {
+        format!(
+            "bridge {name} forwards nothing without a controller: ovs-vsctl set-fail-mode {name} standalone"
+        )
+    })
+}
+
+/// The network of a bridge: a database reaches no ports that do not name it so.
+pub(crate) fn network(bridge: &str) -> String {
+    format!("ovs:{bridge}")
+}
+
+/// With the option that puts a port into the network of a bridge.
+fn in_network(mut options: BTreeMap<String, OptionValue>, bridge: &str) -> BTreeMap<String, OptionValue> {
+    options.insert(NETWORK_OPTION.to_owned(), OptionValue::Text(network(bridge)));
+    options
 }
 
 /// Why none of a port's interfaces can be.

@@ -35,8 +35,8 @@ mod wire;
 
 pub use admission::Admission;
 pub use key::Key;
-pub use learning::{Learning, Station};
 pub use learning::table::{MOVE_WINDOW_SECONDS, MacTable, Refused, TableCounts, TableOptions};
+pub use learning::{Learning, Station};
 pub use policing::{Policer, Policing};
 pub use program::{Announced, Flooded, Now, Output, Program, Reach};
 pub use rate_limit::RateLimit;

@@ -101,7 +101,8 @@ mod tests {
 
     #[test]
     fn a_burst_of_its_own_passes_and_no_more() {
-        for (per_second, burst) in [(1, 300), (20_000, 5), (RateLimit::MOST_PER_SECOND, 1000), (1, u64::MAX)] {
+        for (per_second, burst) in [(1, 300), (20_000, 5), (RateLimit::MOST_PER_SECOND, 1000), (1, u64::MAX)]
+        {
             let limit = RateLimit::with_burst(per_second, burst);
             let meant = burst.min(RateLimit::MOST_BURST);
             assert_eq!(limit.take(u64::MAX, limit.epoch), meant, "{per_second}");

@@ -1,4 +1,5 @@
 //! A running switch is changed: ports come and go, and their limits.
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -11,10 +12,10 @@ use crate::error::ChangeError;
 use crate::mirror::{LOOK, Mirror, Mirrored};
 use crate::port_entry::PortEntry;
 use crate::port_event::PortEvent;
-use crate::programs::{own_addresses, programs};
+use crate::programs::{networks, own_addresses, programs};
 use crate::queue_plan::QueuePlan;
 use crate::setup::{Forwarding, NamedPort};
-use crate::{MAX_PORTS, PortId, PortOptions};
+use crate::{MAX_NETWORKS, MAX_PORTS, PortId, PortOptions};
 
 /// Most rings of copies that replace former ones and that the observer has not taken up yet. Further queues are not
 /// copied.
@@ -50,6 +51,7 @@ impl Control {
         if self.place_of(name).is_ok() {
             return Err(ChangeError::NameTwice(name.to_owned()));
         }
+        self.check_network(&forwarding.options.network)?;
         let free = self.entries.iter().position(|entry| entry.removed);
         let at = free.unwrap_or(self.entries.len());
         if at == MAX_PORTS {
@@ -73,6 +75,14 @@ impl Control {
             }
             _ => Ok(PortId(at as u16)),
         }
+    }
+
+    /// Whether there may be a port of this network.
+    fn check_network(&self, network: &str) -> Result<(), ChangeError> {
+        let mut networks: BTreeSet<&str> =
+            self.present().map(|(_, entry)| entry.forwarding.options.network.as_str()).collect();
+        networks.insert(network);
+        if networks.len() > MAX_NETWORKS { Err(ChangeError::TooManyNetworks) } else { Ok(()) }
     }
 
     /// Notes that the switch must end because of `error`, and returns the error for the caller of the change.
@@ -116,8 +126,12 @@ impl Control {
     /// Replaces the limits of a port.
     pub(crate) fn set_port_options(&mut self, name: &str, options: PortOptions) -> Result<(), ChangeError> {
         let at = self.place_of(name)?;
-        self.entries[at].forwarding.options = options;
+        self.check_network(&options.network)?;
+        let before = std::mem::replace(&mut self.entries[at].forwarding.options, options);
         self.update_programs();
+        if before.network != self.entries[at].forwarding.options.network {
+            self.attachments.common.tables.flush(PortId(at as u16));
+        }
         Ok(())
     }
 
@@ -159,18 +173,19 @@ impl Control {
         };
         let ports: Vec<Option<Forwarding>> = self.entries.iter().enumerate().map(forwarding).collect();
         let ports: Vec<Option<&Forwarding>> = ports.iter().map(Option::as_ref).collect();
-        let table = Arc::clone(&self.attachments.common.table);
-        let programs = programs(&ports, &table, self.link_local);
+        let common = Arc::clone(&self.attachments.common);
+        let programs = programs(&ports, &common.tables, self.link_local);
         let pairs = self.entries.iter().map(|entry| entry.port.as_ref().map_or(0, |port| port.queue_pairs()));
         let plan = QueuePlan::new(self.workers, &programs, &pairs.collect::<Vec<_>>());
-        table.set_own(own_addresses(&ports));
+        common.tables.set_own(own_addresses(&ports));
         self.attachments.set_programs(programs, plan);
         // Only now: by the programs before, a frame would have been learned again.
-        for (id, port) in (0..).map(PortId).zip(ports) {
+        for (id, port) in (0..).map(PortId).zip(&ports) {
             if port.is_none_or(|port| port.wire.is_some()) {
-                table.flush(id);
+                common.tables.flush(id);
             }
         }
+        common.tables.keep(&networks(&ports));
     }
 
     /// Copies what passes a port from now on.

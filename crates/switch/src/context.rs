@@ -397,7 +397,7 @@ impl Attachments {
     /// Forgets the stations behind a port that has no queue.
     fn forget_if_down(&self, port: PortId) {
         if !self.attached.keys().any(|(id, _)| id.port == port) {
-            self.common.table.flush(port);
+            self.common.tables.flush(port);
         }
     }
 }

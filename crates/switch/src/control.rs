@@ -8,7 +8,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use frame::{QueueError, Side};
-use pipeline::{Key, MacTable};
+use pipeline::Key;
 use port::{Interest, Port, PortContext, PortError};
 use virtio::net::MacAddress;
 
@@ -26,11 +26,12 @@ use crate::queue_plan::QueuePlan;
 use crate::setup::Ended;
 use crate::suspects::Suspects;
 use crate::switch_state::SwitchState;
+use crate::tables::Tables;
 use crate::worker::panic_message;
 use crate::worker_event::{Event, Replaced};
 use crate::worker_options::Common;
 use crate::worker_pool::{WorkerPool, system};
-use crate::{MAX_PORTS, PortId, PortOptions, RingReport, RunError, Snapshot, Switch, incident};
+use crate::{PortId, PortOptions, RingReport, RunError, Snapshot, Switch, incident};
 
 /// The program that controls a switch, for example by signals, a control socket or a terminal.
 pub trait Operator {
@@ -91,7 +92,7 @@ impl View<'_> {
     /// Adds a port that learns, and starts it.
     ///
     /// # Errors
-    /// The name is taken, [`MAX_PORTS`] ports are there, or the port cannot start; it is not there afterwards.
+    /// The name is taken, [`crate::MAX_PORTS`] ports or [`crate::MAX_NETWORKS`] networks are there, or it cannot start; it is not there afterwards.
     pub fn add_port(
         &mut self,
         name: &str,
@@ -113,7 +114,7 @@ impl View<'_> {
     /// Replaces the limits of a port.
     ///
     /// # Errors
-    /// No port has this name.
+    /// No port has this name, or [`crate::MAX_NETWORKS`] networks are there and the port is to be in another one.
     pub fn set_port_options(&mut self, name: &str, options: PortOptions) -> Result<(), ChangeError> {
         self.control.set_port_options(name, options)
     }
@@ -155,8 +156,7 @@ impl View<'_> {
     /// Copies all frames that pass a port, in both directions, also of queues that are attached later.
     ///
     /// # Errors
-    /// No port has this name, or the memory for copies cannot be made, or a worker does not release a queue in
-    /// time.
+    /// No port has this name, the memory for copies cannot be made, or a worker does not release a queue in time.
     pub fn copy_port(&mut self, name: &str) -> Result<(CopiesId, Receiver<Copied>), ChangeError> {
         self.control.copy_port(name)
     }
@@ -228,11 +228,11 @@ impl Control {
     fn new(switch: Switch, operator: &dyn Operator) -> Result<Self, RunError> {
         let Switch { options, ports } = switch;
         let forwarding: Vec<_> = ports.iter().map(|port| Some(&port.forwarding)).collect();
-        let table = Arc::new(MacTable::new(options.table, MAX_PORTS, own_addresses(&forwarding)));
-        let programs = programs(&forwarding, &table, options.forward_link_local);
+        let tables = Tables::new(options.table, own_addresses(&forwarding));
+        let programs = programs(&forwarding, &tables, options.forward_link_local);
         let pairs: Vec<u16> = ports.iter().map(|port| port.port.queue_pairs()).collect();
         let plan = QueuePlan::new(options.workers.len(), &programs, &pairs);
-        let common = Arc::new(Common { table, key: Key::random(), options: options.worker });
+        let common = Arc::new(Common { tables, key: Key::random(), options: options.worker });
         let poller = Poller::new().map_err(system("making an epoll set"))?;
         let pool =
             WorkerPool::start(&options.workers, &common, Arc::clone(&programs), options.worker_deadline)?;
@@ -311,11 +311,11 @@ impl Control {
     fn tick(&mut self) -> Instant {
         let now = Instant::now();
         let seconds = (now - self.started).as_secs() as u32;
-        let table = &self.attachments.common.table;
-        table.set_now(seconds);
+        let tables = &self.attachments.common.tables;
+        tables.set_now(seconds);
         if seconds.wrapping_sub(self.swept) >= SWEEP_SECONDS {
             self.swept = seconds;
-            table.sweep();
+            tables.sweep();
         }
         self.activity.look(now, &self.entries);
         now
@@ -462,10 +462,6 @@ impl Control {
         Ok(())
     }
 
-    fn descriptions(&self) -> Vec<String> {
-        self.entries.iter().map(PortEntry::describe).collect()
-    }
-
     /// Ends all ports and workers.
     fn end(&mut self) -> Result<(), RunError> {
         let mut result = Ok(());
@@ -486,14 +482,15 @@ impl Control {
     pub(crate) fn snapshot(&self, descriptions: Option<&[String]>) -> Snapshot {
         let descriptions = descriptions.map_or_else(|| self.descriptions(), <[String]>::to_vec);
         let ports = self.present().map(|(id, entry)| {
-            let addresses = self.attachments.common.table.behind(id);
+            let addresses = self.attachments.common.tables.behind(id);
             let description = descriptions[usize::from(id.0)].clone();
             crate::snapshot::port(&entry.name, description, addresses, entry.link, entry.port.as_deref())
         });
         Snapshot {
             seconds: self.started.elapsed().as_secs_f64(),
             ports: ports.collect(),
-            table: self.attachments.common.table.counts(),
+            table: self.attachments.common.tables.counts(),
+            networks: self.attachments.common.tables.networks(),
             workers: self.attachments.pool.counts().collect(),
         }
     }

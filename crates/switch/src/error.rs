@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use port::PortError;
 
-use crate::MAX_PORTS;
+use crate::{MAX_NETWORKS, MAX_PORTS};
 
 /// Where a panic is found.
 pub(crate) const WHERE: &str = "standard error names the line, which is a mistake of Tautline";
@@ -131,6 +131,9 @@ pub enum ChangeError {
     /// [`MAX_PORTS`] ports are there already.
     #[error("there are {MAX_PORTS} ports, the most that there can be; remove one first")]
     TooManyPorts,
+    /// [`MAX_NETWORKS`] networks are there already.
+    #[error("there are {MAX_NETWORKS} networks, the most that there can be; name one of them")]
+    TooManyNetworks,
     /// The port is an end of a wire.
     #[error("port '{0}' is the end of a wire; take the wire away first, or start the switch without it")]
     Wired(String),

@@ -10,6 +10,7 @@ use virtio::net::MacAddress;
 
 use crate::control::Control;
 use crate::error::ChangeError;
+use crate::port_entry::PortEntry;
 use crate::switch_state::SwitchState;
 use crate::{Operator, PortId, RunError};
 
@@ -19,8 +20,9 @@ impl Control {
         let stations = self
             .attachments
             .common
-            .table
+            .tables
             .stations()
+            .into_iter()
             .map(|station| (station.vlan, station.address, self.port_name(station.port).to_owned()));
         let mut state = SwitchState { stations: stations.collect(), ports: BTreeMap::new() };
         self.stations.clone_from(&state.stations);
@@ -78,12 +80,14 @@ impl Control {
     }
 
     fn learn(&self, stations: Vec<(u16, MacAddress, String)>) {
-        let places: BTreeMap<&str, PortId> =
-            self.present().map(|(id, entry)| (entry.name.as_str(), id)).collect();
+        let place = |(id, entry): (PortId, &'_ PortEntry)| {
+            (entry.name.clone(), (id, entry.forwarding.options.network.clone()))
+        };
+        let places: BTreeMap<String, (PortId, String)> = self.present().map(place).collect();
         for (vlan, address, name) in stations {
-            if let Some(port) = places.get(name.as_str()) {
+            if let Some((port, network)) = places.get(&name) {
                 // What is refused is learned from its next frame, or is another port's own now.
-                let _ = self.attachments.common.table.learn_in(vlan, address, *port);
+                let _ = self.attachments.common.tables.of(network).learn_in(vlan, address, *port);
             }
         }
     }

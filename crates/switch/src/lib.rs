@@ -92,6 +92,7 @@ mod spin;
 mod stations;
 mod suspects;
 mod switch_state;
+mod tables;
 mod tx_queues;
 mod watchdog;
 mod worker;
@@ -110,7 +111,7 @@ pub use error::{ChangeError, RunError, SetupError};
 pub use port_event::PortEvent;
 pub use ring_report::RingReport;
 pub use setup::{Ended, Options, PortOptions, Switch};
-pub use snapshot::{InterfaceSnapshot, Link, PortSnapshot, QueueSnapshot, Snapshot};
+pub use snapshot::{InterfaceSnapshot, Link, NetworkSnapshot, PortSnapshot, QueueSnapshot, Snapshot};
 pub use stations::StationReport;
 pub use switch_state::SwitchState;
 pub use worker_counters::WorkerCounts;
@@ -118,6 +119,9 @@ pub use worker_options::WorkerOptions;
 
 /// Ports of one switch at most: workers and the table have room for so many from the start.
 pub const MAX_PORTS: usize = 1024;
+
+/// Networks of one switch at most: each has a table of addresses.
+pub const MAX_NETWORKS: usize = 64;
 
 /// A queue pair of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

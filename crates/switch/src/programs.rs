@@ -1,13 +1,14 @@
 //! Which program decides about the frames of each port.
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pipeline::{
     Admission, Learning, MacTable, Nowhere, Policer, PortVlans, Program, RateLimit, VlanLearning, Wire,
 };
-use virtio::net::MacAddress;
 
 use crate::PortId;
 use crate::setup::Forwarding;
+use crate::tables::{OwnAddresses, Tables};
 
 /// The programs of all ports, by port.
 pub(crate) type Programs = Arc<[Arc<dyn Program>]>;
@@ -24,22 +25,48 @@ fn learning<'a>(ports: &'a Places<'_>) -> impl Iterator<Item = (PortId, &'a Forw
 }
 
 /// Addresses that only the ports which list them may use.
-pub(crate) fn own_addresses(ports: &Places<'_>) -> Vec<(MacAddress, PortId)> {
-    let own = |(id, port): (PortId, &Forwarding)| {
-        port.options.addresses.iter().flatten().map(move |address| (*address, id)).collect::<Vec<_>>()
-    };
-    learning(ports).flat_map(own).collect()
+pub(crate) fn own_addresses(ports: &Places<'_>) -> OwnAddresses {
+    let mut own = OwnAddresses::new();
+    for (id, port) in learning(ports) {
+        let addresses = port.options.addresses.iter().flatten().map(|address| (*address, id));
+        own.entry(port.options.network.clone()).or_default().extend(addresses);
+    }
+    own
+}
+
+/// The networks of ports that learn.
+pub(crate) fn networks<'a>(ports: &'a Places<'_>) -> BTreeSet<&'a str> {
+    learning(ports).map(|(_, port)| port.options.network.as_str()).collect()
+}
+
+/// Ports that learn from each other.
+struct Network {
+    members: Arc<[PortId]>,
+    table: Arc<MacTable>,
+    /// Whether one of them says anything of VLANs.
+    has_vlans: bool,
+}
+
+impl Network {
+    fn new(name: &str, ports: &Places<'_>, tables: &Tables) -> Self {
+        let own = || learning(ports).filter(move |(_, port)| port.options.network == name);
+        Network {
+            members: own().map(|(id, _)| id).collect(),
+            table: tables.of(name),
+            has_vlans: own().any(|(_, port)| !port.options.vlans.is_default()),
+        }
+    }
 }
 
 fn port_vlans(port: &Forwarding) -> PortVlans {
     PortVlans::new(&port.options.vlans)
 }
 
-/// The programs of all ports: a wire, or learning in one network.
-pub(crate) fn programs(ports: &Places<'_>, table: &Arc<MacTable>, link_local: bool) -> Programs {
-    let members: Arc<[PortId]> = learning(ports).map(|(id, _)| id).collect();
-    let has_vlans = learning(ports).any(|(_, port)| !port.options.vlans.is_default());
-    let vlans: Arc<[PortVlans]> = match has_vlans {
+/// The programs of all ports: a wire, or learning in a network.
+pub(crate) fn programs(ports: &Places<'_>, tables: &Tables, link_local: bool) -> Programs {
+    let networks: BTreeMap<&str, Network> =
+        networks(ports).into_iter().map(|name| (name, Network::new(name, ports, tables))).collect();
+    let vlans: Arc<[PortVlans]> = match networks.values().any(|network| network.has_vlans) {
         true => ports.iter().map(|port| port.map_or_else(PortVlans::default, port_vlans)).collect(),
         false => Arc::default(),
     };
@@ -50,17 +77,18 @@ pub(crate) fn programs(ports: &Places<'_>, table: &Arc<MacTable>, link_local: bo
         if let Some(to) = wire {
             return Arc::new(Wire::new(*to, admission));
         }
+        let Some(network) = networks.get(options.network.as_str()) else { return Arc::new(Nowhere) };
         // With one other port a flood is no more than a frame for that port.
-        let floods = options.floods_per_second.filter(|_| members.len() > 2);
+        let floods = options.floods_per_second.filter(|_| network.members.len() > 2);
         let learning = Learning {
             port: id,
-            table: Arc::clone(table),
-            members: Arc::clone(&members),
+            table: Arc::clone(&network.table),
+            members: Arc::clone(&network.members),
             admission,
             link_local,
             floods: floods.map(|per_second| RateLimit::new(per_second.into(), RateLimit::LEAST_FRAMES)),
         };
-        match has_vlans {
+        match network.has_vlans {
             true => Arc::new(VlanLearning { learning, vlans: Arc::clone(&vlans) }),
             false => Arc::new(learning),
         }

@@ -107,17 +107,18 @@ fn worker(workers: usize, port: PortId, pair: u16) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use pipeline::{MacTable, TableOptions};
+    use pipeline::TableOptions;
 
     use super::*;
     use crate::PortOptions;
     use crate::programs::programs;
     use crate::setup::Forwarding;
+    use crate::tables::{OwnAddresses, Tables};
 
     fn plan(workers: usize, ports: u16, pairs: u16) -> QueuePlan {
-        let table = Arc::new(MacTable::new(TableOptions::default(), ports.into(), []));
+        let tables = Tables::new(TableOptions::default(), OwnAddresses::new());
         let port = Forwarding { options: PortOptions::default(), wire: None };
-        let programs = programs(&vec![Some(&port); ports.into()], &table, false);
+        let programs = programs(&vec![Some(&port); ports.into()], &tables, false);
         QueuePlan::new(workers, &programs, &vec![pairs; ports.into()])
     }
 

@@ -56,7 +56,9 @@ pub struct PortOptions {
     pub floods_per_second: Option<u32>,
     /// How much may come from the port at all; the rest is dropped and counted.
     pub policing: Policing,
-    /// The VLANs of the port. In a switch of which no port says anything of VLANs, tags play no part.
+    /// The network whose ports it reaches; by default one without a name.
+    pub network: String,
+    /// The VLANs of the port. In a network of which no port says anything of VLANs, tags play no part.
     pub vlans: VlanOptions,
 }
 
@@ -67,6 +69,7 @@ impl Default for PortOptions {
             max_frame_bytes: None,
             floods_per_second: Some(20_000),
             policing: Policing::default(),
+            network: String::new(),
             vlans: VlanOptions::default(),
         }
     }

@@ -5,8 +5,8 @@ use frame::{DropReason, Side};
 use linux::interface::Interface;
 use port::Port;
 use serde::Serialize;
-use virtio::{Features, NetFeatures};
 use virtio::net::MacAddress;
+use virtio::{Features, NetFeatures};
 
 use crate::{TableCounts, WorkerCounts};
 
@@ -19,8 +19,19 @@ pub struct Snapshot {
     pub ports: Vec<PortSnapshot>,
     /// Learned addresses.
     pub table: TableCounts,
+    /// The networks that there are, each with its part of the table.
+    pub networks: Vec<NetworkSnapshot>,
     /// By worker.
     pub workers: Vec<WorkerCounts>,
+}
+
+/// Ports that reach each other.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct NetworkSnapshot {
+    /// Its name; empty for ports that name none.
+    pub name: String,
+    /// Addresses learned in it.
+    pub table: TableCounts,
 }
 
 /// One port.

@@ -1,15 +1,18 @@
-//! The stations that a running switch knows, for people and programs.
+//! What a running switch says of its ports and of the stations that it knows, for people and programs.
 use serde::Serialize;
 
+use crate::PortId;
 use crate::View;
 use crate::control::Control;
-use crate::PortId;
+use crate::port_entry::PortEntry;
 
 /// A station.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StationReport {
     /// The port behind which it was seen.
     pub port: String,
+    /// The network of that port.
+    pub network: String,
     /// Its VLAN; 0 is frames without tag.
     pub vlan: u16,
     /// Its address.
@@ -19,6 +22,11 @@ pub struct StationReport {
 }
 
 impl Control {
+    /// What each port says of itself, by its number.
+    pub(crate) fn descriptions(&self) -> Vec<String> {
+        self.entries.iter().map(PortEntry::describe).collect()
+    }
+
     /// The name of a port that is there or was.
     pub(crate) fn port_name(&self, port: PortId) -> &str {
         &self.entries[usize::from(port.0)].name
@@ -28,16 +36,17 @@ impl Control {
 impl View<'_> {
     /// The stations that the switch knows, those that are about to be forgotten too. Workers do not notice.
     pub fn stations(&self) -> impl Iterator<Item = StationReport> {
-        self.control.attachments.common.table.stations().map(move |station| StationReport {
+        self.control.attachments.common.tables.stations().into_iter().map(move |station| StationReport {
             port: self.control.port_name(station.port).to_owned(),
+            network: self.control.entries[usize::from(station.port.0)].forwarding.options.network.clone(),
             vlan: station.vlan,
             address: station.address.to_string(),
             age_seconds: station.age_seconds,
         })
     }
 
-    /// Forgets all stations: each is learned again from its next frame.
-    pub fn forget_stations(&self) {
-        self.control.attachments.common.table.flush_all();
+    /// Forgets the stations of a network, or of all: each is learned again from its next frame.
+    pub fn forget_stations(&self, network: Option<&str>) {
+        self.control.attachments.common.tables.flush_all(network);
     }
 }

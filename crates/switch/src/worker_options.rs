@@ -1,9 +1,10 @@
 //! How workers work, and what all of them share.
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
-use pipeline::{Key, MacTable};
+use pipeline::Key;
+
+use crate::tables::Tables;
 
 /// How workers work.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +34,7 @@ impl Default for WorkerOptions {
 
 /// What all workers share.
 pub(crate) struct Common {
-    pub table: Arc<MacTable>,
+    pub tables: Tables,
     pub key: Key,
     pub options: WorkerOptions,
 }

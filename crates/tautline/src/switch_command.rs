@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use control::PortDescription;
 use daemon::settings::no_such_port;
 use daemon::{Companion, CounterFile, Counters, Error, Invalid, Service, Settings};
-use ovs::appctl::{Room, SharedBridge, Socket, SocketError};
+use ovs::appctl::{Room, SharedBridges, Socket, SocketError};
 
 use crate::cli;
 use crate::cpu_list;
@@ -60,7 +60,7 @@ impl Place {
             database: path.into(),
             control: control.clone(),
             folder: Path::new(path).parent().unwrap_or(Path::new("/")).to_owned(),
-            bridge: SharedBridge::default(),
+            bridges: SharedBridges::default(),
         };
         Ok(Place { settings })
     }
@@ -69,7 +69,7 @@ impl Place {
     fn companions(self, service: &Service, socket: Option<&Result<Socket, SocketError>>) -> Vec<Companion> {
         let Place { settings } = self;
         let addresses = service.settings.mac_table_size;
-        let room = Room::new(settings.control.clone(), SharedBridge::clone(&settings.bridge), addresses);
+        let room = Room::new(settings.control.clone(), SharedBridges::clone(&settings.bridges), addresses);
         let listener = socket.map(|socket| match socket {
             Ok(socket) => socket.listener().map_err(|error| format!("answering ovs-appctl: {error}")),
             Err(error) => Err(error.to_string()),

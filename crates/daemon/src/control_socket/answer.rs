@@ -1,6 +1,6 @@
 //! Answers to requests.
-use control::{Direction, PortDescription};
 use control::protocol::{Add, Applied, Outcome, Request, SCHEMA};
+use control::{Direction, PortDescription};
 use frame::Side;
 use serde_json::{Value, json};
 use switch::{Snapshot, StationReport, View};
@@ -19,8 +19,8 @@ pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -
         Request::Drops => Outcome::Ok(with_schema(json!({"drops": drops(&switch.snapshot())}))),
         Request::Rings => Outcome::Ok(with_schema(json!({"rings": switch.rings()}))),
         Request::Stations => stations(switch),
-        Request::ForgetStations => {
-            switch.forget_stations();
+        Request::ForgetStations { network } => {
+            switch.forget_stations(network.as_deref());
             done(Ok(()))
         }
         Request::Add(add) => match described(add).and_then(|(name, port)| ports.add(&name, port, switch)) {

@@ -1,17 +1,17 @@
-//! The bridge, which the thread that follows the database notes for the one that answers.
+//! The bridges, which the thread that follows the database notes for the one that answers.
 
 use std::sync::{Arc, Mutex};
 
-/// The bridge that the switch is, as the thread that follows the database knows it.
+/// A bridge, as the thread that follows the database knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// The bridge's name; `None` before the database has one.
-    pub bridge: Option<String>,
+    /// Its name.
+    pub name: String,
     /// Its ports.
     pub ports: Vec<ServedPort>,
 }
 
-/// A port of the bridge.
+/// A port of a bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedPort {
     /// Its number in OpenFlow (`ofport`).
@@ -22,5 +22,5 @@ pub struct ServedPort {
     pub kind: String,
 }
 
-/// One [`Served`] for both threads.
-pub type SharedBridge = Arc<Mutex<Served>>;
+/// One list of bridges for both threads, by name.
+pub type SharedBridges = Arc<Mutex<Vec<Served>>>;

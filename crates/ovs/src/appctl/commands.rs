@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
 use super::coverage::totals;
-use super::{datapath, fdb};
 use super::room::Room;
+use super::{datapath, fdb};
 
 /// What a command does with its arguments.
 type Answer = fn(&mut Room, &[&str]) -> Result<String, String>;
@@ -45,7 +45,7 @@ const COMMANDS: [Command; 19] = [
     command("list-commands", "", 0..=0, |_, _| Ok(list())),
     command("memory/show", "", 0..=0, memory),
     command("ofproto/list", "", 0..=0, |room, _| {
-        Ok(room.bridge().bridge.map_or_else(String::new, |name| name + "\n"))
+        Ok(room.bridges().into_iter().map(|bridge| bridge.name + "\n").collect())
     }),
     command("version", "", 0..=0, |_, _| {
         Ok(concat!("ovs-vswitchd (Tautline) ", env!("CARGO_PKG_VERSION"), "\n").to_owned())

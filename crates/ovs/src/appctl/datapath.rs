@@ -13,6 +13,11 @@ pub const NAME: &str = "netdev@ovs-netdev";
 /// OpenFlow's number of the port that is the bridge itself (`OFPP_LOCAL`).
 const LOCAL: u16 = 0xfffe;
 
+/// Numbers in the datapath of what are bridges, in their order; numbers of ports are lower.
+fn local_numbers() -> impl Iterator<Item = u16> {
+    (0..=LOCAL).rev()
+}
+
 /// Frames to an address that was known, and those that were flooded.
 fn lookups(counters: &Value) -> (u64, u64) {
     let sum = |name: &str| -> u64 {
@@ -26,7 +31,6 @@ fn lookups(counters: &Value) -> (u64, u64) {
 /// `dpctl/show`: ports, with `-s` their counters.
 pub fn show(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     let counters = room.counters()?;
-    let Served { bridge, ports } = room.bridge();
     let with_counters = arguments.contains(&"-s") || arguments.contains(&"--statistics");
     if let Some(other) =
         arguments.iter().find(|word| !word.starts_with('-') && ![NAME, "ovs-netdev"].contains(word))
@@ -36,13 +40,14 @@ pub fn show(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     }
     let (hit, missed) = lookups(&counters);
     let mut said = format!("{NAME}:\n  lookups: hit:{hit} missed:{missed} lost:0\n  flows: 0\n");
-    if let Some(bridge) = bridge {
-        let _ = writeln!(said, "  port {LOCAL}: {bridge} (internal)");
-    }
     let observed = Observed::all(&counters);
-    for port in ports {
-        let _ = writeln!(said, "  port {}: {} ({})", port.number, port.name, port.kind);
-        if with_counters {
+    for (own, Served { name, ports }) in local_numbers().zip(room.bridges()) {
+        let _ = writeln!(said, "  port {own}: {name} (internal)");
+        for port in ports {
+            let _ = writeln!(said, "  port {}: {} ({})", port.number, port.name, port.kind);
+            if !with_counters {
+                continue;
+            }
             let statistics = observed.get(&port.name).map(|port| &port.statistics);
             let of = |name: &str| statistics.and_then(|all| all.get(name)).copied().unwrap_or(0);
             let [received, sent] = ["rx", "tx"]
@@ -79,11 +84,12 @@ fn in_units(bytes: u64) -> String {
 pub fn bridges(room: &mut Room, _: &[&str]) -> Result<String, String> {
     let (hit, missed) = lookups(&room.counters()?);
     let mut said = format!("{NAME}: hit:{hit} missed:{missed}\n");
-    let Served { bridge, ports } = room.bridge();
-    let Some(bridge) = bridge else { return Ok(said) };
-    let _ = writeln!(said, "  {bridge}:\n    {bridge} {LOCAL}/{LOCAL}: (internal)");
-    for port in ports {
-        let _ = writeln!(said, "    {} {number}/{number}: ({})", port.name, port.kind, number = port.number);
+    for (own, Served { name, ports }) in local_numbers().zip(room.bridges()) {
+        let _ = writeln!(said, "  {name}:\n    {name} {LOCAL}/{own}: (internal)");
+        for port in ports {
+            let _ =
+                writeln!(said, "    {} {number}/{number}: ({})", port.name, port.kind, number = port.number);
+        }
     }
     Ok(said)
 }

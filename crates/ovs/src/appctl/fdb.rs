@@ -8,22 +8,24 @@ use serde_json::Value;
 
 use super::bridge::Served;
 use super::room::Room;
+use crate::wanted::network;
 
-/// The bridge, if it is the one that a command names.
-fn named(served: &Served, arguments: &[&str]) -> Result<String, String> {
-    let bridge = served.bridge.clone().filter(|bridge| arguments == [bridge.as_str()]);
-    bridge.ok_or_else(|| "no such bridge\n".to_owned())
+/// The bridge that a command names.
+fn named(room: &Room, arguments: &[&str]) -> Result<Served, String> {
+    let found = room.bridges().into_iter().find(|bridge| arguments == [bridge.name.as_str()]);
+    found.ok_or_else(|| "no such bridge\n".to_owned())
 }
 
 /// `fdb/show`: the stations, those first that were not seen for longest. A station behind a port that the database does
 /// not have (`--port`, `tautline ctl`) has no number.
 pub fn show(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
-    let served = room.bridge();
-    named(&served, arguments)?;
+    let bridge = named(room, arguments)?;
     let answer = room.ask(Request::Stations)?;
     let numbers: BTreeMap<&str, u16> =
-        served.ports.iter().map(|port| (port.name.as_str(), port.number)).collect();
-    let mut stations: Vec<&Value> = answer["stations"].as_array().into_iter().flatten().collect();
+        bridge.ports.iter().map(|port| (port.name.as_str(), port.number)).collect();
+    let all = answer["stations"].as_array().into_iter().flatten();
+    let own = network(&bridge.name);
+    let mut stations: Vec<&Value> = all.filter(|station| station["network"] == own.as_str()).collect();
     stations.sort_by_key(|station| std::cmp::Reverse(station["age_seconds"].as_u64()));
     let mut said = " port  VLAN  MAC                Age\n".to_owned();
     for station in stations {
@@ -36,19 +38,27 @@ pub fn show(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     Ok(said)
 }
 
-/// `fdb/flush`: forgets all stations.
+/// `fdb/flush`: forgets the stations of a bridge, or of all.
 pub fn flush(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
-    if !arguments.is_empty() {
-        named(&room.bridge(), arguments)?;
+    let bridges: Vec<String> = match arguments {
+        [] => room.bridges().into_iter().map(|bridge| bridge.name).collect(),
+        _ => vec![named(room, arguments)?.name],
+    };
+    for bridge in bridges {
+        room.ask(Request::ForgetStations { network: Some(network(&bridge)) })?;
     }
-    room.ask(Request::ForgetStations)?;
     Ok("table successfully flushed\n".to_owned())
 }
 
 /// `fdb/stats-show`: the table of addresses.
 pub fn statistics(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
-    let bridge = named(&room.bridge(), arguments)?;
-    let table = &room.counters()?["table"];
+    let bridge = named(room, arguments)?.name;
+    let counters = room.counters()?;
+    let networks = counters["networks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    // A bridge without ports has no network yet.
+    let own = network(&bridge);
+    let found = networks.iter().find(|network| network["name"] == own.as_str());
+    let table = found.map_or(&Value::Null, |network| &network["table"]);
     let of = |name: &str| table[name].as_u64().unwrap_or(0);
     Ok(format!(
         "Statistics for bridge \"{bridge}\":\n  \

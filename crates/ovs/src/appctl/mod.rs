@@ -12,7 +12,7 @@ mod fdb;
 mod room;
 mod socket;
 
-pub use bridge::{Served, ServedPort, SharedBridge};
+pub use bridge::{Served, ServedPort, SharedBridges};
 pub use clients::answer;
 pub use room::Room;
 pub use socket::{Socket, SocketError};

@@ -7,14 +7,14 @@ use std::time::Instant;
 use control::{Client, Request};
 use serde_json::Value;
 
-use super::bridge::{Served, SharedBridge};
+use super::bridge::{Served, SharedBridges};
 use super::coverage::{Coverage, totals};
 
 /// The switch that is asked, and what is kept between two questions.
 #[derive(Debug)]
 pub struct Room {
     control: PathBuf,
-    bridge: SharedBridge,
+    bridges: SharedBridges,
     /// Addresses that the table has room for.
     pub(super) addresses: usize,
     /// How often things happened.
@@ -25,13 +25,13 @@ pub struct Room {
 
 impl Room {
     /// With a switch that has this control socket and a table of so many addresses.
-    pub fn new(control: PathBuf, bridge: SharedBridge, addresses: usize) -> Self {
-        Room { control, bridge, addresses, coverage: Coverage::default(), ends: false }
+    pub fn new(control: PathBuf, bridges: SharedBridges, addresses: usize) -> Self {
+        Room { control, bridges, addresses, coverage: Coverage::default(), ends: false }
     }
 
-    /// The bridge now.
-    pub fn bridge(&self) -> Served {
-        self.bridge.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The bridges now.
+    pub fn bridges(&self) -> Vec<Served> {
+        self.bridges.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Takes a sample of what is counted every few seconds.

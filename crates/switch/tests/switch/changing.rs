@@ -187,6 +187,50 @@ fn mirrors_of_one_direction_share_the_port_that_gets_the_copies() {
     bench.stop();
 }
 
+/// A station of one network is none of another's, and a port may change its network.
+#[test]
+fn networks_learn_for_themselves() {
+    let network = |name: &str| PortOptions { network: name.to_owned(), ..PortOptions::default() };
+    let (bench, mut hands) = Bench::learning(4, workers(2));
+    let (mut d, mut c) = (hands.pop().unwrap(), hands.pop().unwrap());
+    let (mut b, mut a) = (hands.pop().unwrap(), hands.pop().unwrap());
+    for port in ["c", "d"] {
+        bench.change(move |view| view.set_port_options(port, network("blue"))).unwrap();
+    }
+    // The same addresses in both.
+    for round in 0..20 {
+        send(&mut a.0, &frame(BROADCAST, station(1), round));
+        assert_eq!(number(&receive(&mut b.1)), round);
+        send(&mut c.0, &frame(BROADCAST, station(1), 100 + round));
+        assert_eq!(number(&receive(&mut d.1)), 100 + round);
+        send(&mut b.0, &frame(station(1), station(2), round));
+        assert_eq!(number(&receive(&mut a.1)), round);
+        send(&mut d.0, &frame(station(1), station(2), 100 + round));
+        assert_eq!(number(&receive(&mut c.1)), 100 + round);
+    }
+    assert_eq!(bench.change(|view| view.stations().count()), 4);
+    bench.change(|view| view.forget_stations(Some("blue")));
+    assert_eq!(bench.change(|view| view.stations().count()), 2);
+    // b moves: its station is where frames come from now.
+    bench.change(move |view| view.set_port_options("b", network("blue"))).unwrap();
+    send(&mut a.0, &frame(station(2), station(1), 1));
+    send(&mut c.0, &frame(BROADCAST, station(1), 2));
+    assert_eq!((number(&receive(&mut b.1)), number(&receive(&mut d.1))), (2, 2));
+    for hands in [&mut a, &mut b, &mut c, &mut d] {
+        assert!(hands.1.take_within(Duration::from_millis(20)).is_none());
+    }
+    for count in 0..62 {
+        let (port, _) = in_memory(1);
+        let name = count.to_string();
+        bench.change(move |view| view.add_port(&name, Box::new(port), network(&name))).unwrap();
+    }
+    let (port, _) = in_memory(1);
+    let refused =
+        bench.change(move |view| view.add_port("e", Box::new(port), network("one too many"))).unwrap_err();
+    assert!(matches!(refused, ChangeError::TooManyNetworks), "{refused}");
+    bench.stop();
+}
+
 #[test]
 fn a_mirror_gets_both_directions_and_takes_part_in_nothing_else() {
     let (bench, mut hands) = Bench::learning(3, workers(2));

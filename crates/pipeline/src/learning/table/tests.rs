@@ -113,8 +113,12 @@ fn stations_have_an_age_and_all_can_be_forgotten() {
     table.learn_in(10, mac(2), B).unwrap();
     let mut stations: Vec<_> = table.stations().collect();
     stations.sort();
-    let expected = [(0, 1, A, 7), (10, 2, B, 0)]
-        .map(|(vlan, station, port, age_seconds)| Station { vlan, address: mac(station), port, age_seconds });
+    let expected = [(0, 1, A, 7), (10, 2, B, 0)].map(|(vlan, station, port, age_seconds)| Station {
+        vlan,
+        address: mac(station),
+        port,
+        age_seconds,
+    });
     assert_eq!(stations, expected);
     table.flush_all();
     assert_eq!((table.stations().count(), table.behind(A), table.behind(B)), (0, 0, 0));

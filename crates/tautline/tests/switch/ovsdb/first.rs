@@ -77,9 +77,6 @@ fn what_cannot_be_is_said_in_the_row() {
     let qos = "-- --id=@q create QoS type=linux-htb -- set Port d1 qos=@q";
     add("d1", &set("d1", &format!("type=dpdkvhostuser {qos}")), "ovs-vsctl clear port d1 qos");
     add("m0", &set("m0", "type=dpdkvhostuser mtu_request=70000"), "mtu_request");
-    scene.vsctl("add-br br1 -- set Bridge br1 datapath_type=netdev");
-    scene.vsctl("add-port br1 b1 -- set Interface b1 type=dpdkvhostuser");
-    assert!(scene.columns("b1", "error").contains("one network, which is bridge br0"));
     scene.vsctl("add-br br2");
     assert!(scene.columns("br2", "error").contains("ovs-vsctl set bridge br2 datapath_type=netdev"));
 

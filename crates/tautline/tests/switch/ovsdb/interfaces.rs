@@ -26,7 +26,8 @@ impl Scene {
 /// Asks who has the address 10.9.0.`last`; the station that answers.
 #[track_caller]
 fn ask(guest: &mut Guest, last: u8) -> [u8; 6] {
-    let ask = [&[0, 1, 8, 0, 6, 4, 0, 1][..], &STATION, &[10, 9, 0, 200], &[0; 6], &[10, 9, 0, last]].concat();
+    let ask =
+        [&[0, 1, 8, 0, 6, 4, 0, 1][..], &STATION, &[10, 9, 0, 200], &[0; 6], &[10, 9, 0, last]].concat();
     let frame = [&[0xff; 6][..], &STATION, &[8, 6], &ask, &[0; 18]].concat();
     guest.send(&frame);
     wait_for("an answer of the kernel", || {
@@ -49,7 +50,8 @@ fn rows_of_type_tap_and_internal_are_interfaces_of_the_host() {
     let scene = Scene::in_network(&network);
     let mut guest = scene.asker();
     let address = "02:00:00:00:00:0a";
-    for (name, columns) in [("t0", "type=tap".to_owned()), ("i0", format!("type=internal mac=\"{address}\""))] {
+    for (name, columns) in [("t0", "type=tap".to_owned()), ("i0", format!("type=internal mac=\"{address}\""))]
+    {
         scene.vsctl(&format!("add-port {BRIDGE} {name} -- set Interface {name} {columns}"));
         assert_eq!(scene.columns(name, "ofport error"), "2\n[]\n");
         assert_eq!(scene.columns(name, "admin_state"), "down\n", "{name}");

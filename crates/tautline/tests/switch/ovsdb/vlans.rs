@@ -1,4 +1,6 @@
 //! VLANs of `ovs-vsctl`: each is checked by frames, and no port is plugged in anew.
+use std::path::Path;
+
 use super::Scene;
 use crate::switch_process::guest::{Guest, layouts};
 
@@ -24,12 +26,14 @@ pub(super) struct Stations(pub Vec<Guest>);
 
 impl Stations {
     pub fn new(scene: &Scene, ports: &[&str]) -> Self {
-        let station = |port: &&str| {
-            let mut guest = Guest::running(&scene.add_server(port), layouts()[0]);
-            guest.post(32);
-            guest
-        };
-        Stations(ports.iter().map(station).collect())
+        Stations(ports.iter().map(|port| Self::at(&scene.add_server(port))).collect())
+    }
+
+    /// A front-end at this socket.
+    pub fn at(path: &Path) -> Guest {
+        let mut guest = Guest::running(path, layouts()[0]);
+        guest.post(32);
+        guest
     }
 
     /// A broadcast of one comes to others with these tags, before any other frame. The frames that come to no port are
