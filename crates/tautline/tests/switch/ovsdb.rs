@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use peers::OvsDatabase;
 
 use crate::switch_process::wires::{Ends, Shape};
-use crate::switch_process::{Sockets, SwitchProcess};
+use crate::switch_process::{Sockets, SwitchProcess, wait_for};
 
 /// The bridge of most tests.
 const BRIDGE: &str = "br0";
@@ -85,6 +85,8 @@ impl Scene {
         let mut ends = Ends::new([(&one, false), (&two, true)], &Shape::default());
         ends.wait_until_up();
         ends.introduce();
+        // A frame that came before its receiver's would be flooded.
+        wait_for("both stations", || (self.switch.snapshot()["table"]["addresses"] == 2).then_some(()));
         ends
     }
 
