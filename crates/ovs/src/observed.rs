@@ -148,7 +148,8 @@ mod tests {
                 "drops": {"too long": 1, "policed": 2}})
         };
         let queues = [queue(true, 5), queue(true, 2), queue(false, 1)];
-        let answer = json!({"ports": [{"name": "a", "link": {"is_up": true, "changes": 1}, "queues": queues}, {"name": "b"}, 7]});
+        let up = json!({"name": "a", "link": {"is_up": true, "changes": 1}, "queues": queues});
+        let answer = json!({"ports": [up, {"name": "b"}, 7]});
         let all = Observed::all(&answer);
         let statistics: Vec<(&str, u64)> =
             all["a"].statistics.iter().map(|(name, count)| (*name, *count)).collect();

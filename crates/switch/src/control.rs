@@ -92,7 +92,8 @@ impl View<'_> {
     /// Adds a port that learns, and starts it.
     ///
     /// # Errors
-    /// The name is taken, [`crate::MAX_PORTS`] ports or [`crate::MAX_NETWORKS`] networks are there, or it cannot start; it is not there afterwards.
+    /// The name is taken, [`crate::MAX_PORTS`] ports or [`crate::MAX_NETWORKS`] networks are there, or the port cannot
+    /// start; it is not there afterwards.
     pub fn add_port(
         &mut self,
         name: &str,
@@ -171,8 +172,8 @@ impl View<'_> {
     ///
     /// # Errors
     /// A name is unknown; `to` is an end of a wire; `from` and `to` are the same; another mirror observes `to`, or
-    /// `from` is the target of one or has one already. Or the mirror's port cannot be added, or the memory for copies cannot be
-    /// made.
+    /// `from` is the target of one or has one already. Or the mirror's port cannot be added, or the memory for copies
+    /// cannot be made.
     pub fn mirror(&mut self, from: &str, to: &str, only: Option<Side>) -> Result<(), ChangeError> {
         self.control.mirror(from, to, only)
     }

@@ -56,6 +56,7 @@
 //! # Where to change what
 //!
 //! - To change how a running switch is changed: `changes.rs`; captures and mirrors: `copies.rs`, `mirror.rs`.
+//! - To change which ports reach each other: `programs.rs`; what is kept for each network of ports: `tables.rs`.
 //! - To change when a worker polls or sleeps: `running_worker.rs`; for how long it spins `spin.rs`.
 //! - To change which worker has which queue: `queue_plan.rs`.
 //! - To change when a worker counts as stuck, or who is to blame: `watchdog.rs`, `suspects.rs`.
