@@ -34,10 +34,18 @@ struct Found {
 /// # Errors
 /// The file cannot be read, is no regular file, is longer than 4 MiB or is not UTF-8.
 pub fn read(path: &Path) -> io::Result<String> {
-    find(path).map(|found| found.text)
+    read_up_to(path, MOST_BYTES)
 }
 
-fn find(path: &Path) -> io::Result<Found> {
+/// Reads a file as it is now that has at most so many bytes, a number of MiB.
+///
+/// # Errors
+/// The file cannot be read, is no regular file, is longer or is not UTF-8.
+pub fn read_up_to(path: &Path, most_bytes: u64) -> io::Result<String> {
+    find(path, most_bytes).map(|found| found.text)
+}
+
+fn find(path: &Path, most_bytes: u64) -> io::Result<Found> {
     // A pipe without a writer opens at once with NONBLOCK, and is refused below.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(open(path, flags, Mode::empty())?);
@@ -47,19 +55,19 @@ fn find(path: &Path) -> io::Result<Found> {
         return refused("it is no regular file".to_owned());
     }
     let mut text = String::new();
-    file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MOST_BYTES {
-        return refused(format!("it is longer than {} MiB", MOST_BYTES >> 20));
+    file.take(most_bytes + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > most_bytes {
+        return refused(format!("it is longer than {} MiB", most_bytes >> 20));
     }
     Ok(Found { text, which: (metadata.dev(), metadata.ino(), metadata.mtime(), metadata.mtime_nsec()) })
 }
 
 /// Reads a file once it is written: it is the same before and after a pause.
 fn read_when_still(path: &Path, mut pause: impl FnMut()) -> io::Result<String> {
-    let mut before = find(path)?;
+    let mut before = find(path, MOST_BYTES)?;
     for _ in 0..MOST_LOOKS {
         pause();
-        let found = find(path)?;
+        let found = find(path, MOST_BYTES)?;
         if found == before {
             return Ok(found.text);
         }

@@ -9,6 +9,7 @@
 //! - To change how a running switch is taken over: `hand_over_format.rs`, `take_over.rs` and
 //!   `control_socket/hand_over.rs`; ports: `Port::hand_over`, `crates/vhost-device/src/backend/hand_over.rs`,
 //!   `crates/vhost-user/src/session/backend/journal.rs`; the switch: `crates/switch/src/hand_over.rs`.
+//! - To have an action of flows that is refused at the start: `flows.rs`.
 //! - To change the configuration file: `settings.rs` (each key is an option) and `settings_file.rs`; a port of it:
 //!   `crates/control/src/port_description.rs`.
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ mod configuration_file;
 mod configured;
 mod control_socket;
 mod error;
+mod flows;
 mod frame_filter;
 pub mod hand_over_format;
 mod metrics;

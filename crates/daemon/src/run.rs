@@ -2,7 +2,9 @@
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use flow_tables::Tables;
 use port::PortError;
 use port::spec::Kind;
 use switch::{Options, SetupError, Switch, TableOptions, WorkerOptions};
@@ -11,6 +13,7 @@ use crate::companion::{Companion, Ending};
 use crate::configured::{self, Configured};
 use crate::control_socket::{ControlSocket, KnownPorts};
 use crate::error::{Error, Invalid};
+use crate::flows;
 use crate::metrics::Metrics;
 use crate::operator::Management;
 use crate::ports::{self, NamedSpec, PortDefaults};
@@ -62,7 +65,8 @@ pub fn run(service: &Service, companions: Vec<Companion>) -> Result<(), Error> {
         Some(path) => Some(Configured::new(path.clone(), settings.clone(), service.kinds, read()?)?),
         None => None,
     };
-    let switch = build(service, read()?, control.is_some())?;
+    let tables = settings.flows.as_deref().map(flows::read).transpose()?;
+    let switch = build(service, read()?, tables, control.is_some())?;
     raise_open_files();
     // A guest that shortens its memory file must not end the switch.
     let _guard = memory::TruncationGuard::install()
@@ -114,7 +118,12 @@ pub fn run(service: &Service, companions: Vec<Companion>) -> Result<(), Error> {
 }
 
 /// The switch as the settings describe it.
-fn build(service: &Service, ports: Vec<NamedSpec>, watch_activity: bool) -> Result<Switch, Invalid> {
+fn build(
+    service: &Service,
+    ports: Vec<NamedSpec>,
+    flows: Option<Tables>,
+    watch_activity: bool,
+) -> Result<Switch, Invalid> {
     let settings = &service.settings;
     let options = Options {
         workers: settings.cpus.as_ref().map_or(vec![None], |cpus| cpus.iter().copied().map(Some).collect()),
@@ -131,6 +140,7 @@ fn build(service: &Service, ports: Vec<NamedSpec>, watch_activity: bool) -> Resu
         },
         worker_deadline: settings.worker_deadline,
         watch_activity,
+        flows: flows.map(Arc::new),
         ..Options::default()
     };
     let invalid = |error: SetupError| Invalid(error.to_string());

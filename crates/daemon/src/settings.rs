@@ -22,8 +22,9 @@ pub const WORKER_DEADLINE: RangeInclusive<Duration> = Duration::from_millis(10).
 pub const AGEING: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(1_000_000);
 
 /// The settings that a configuration file may hold beside its ports.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "wire",
+    "flows",
     "cpus",
     "spin",
     "max-frame",
@@ -44,6 +45,8 @@ pub struct Settings {
     pub ports: Vec<(String, PortDescription)>,
     /// Wires, each between two of the ports.
     pub wires: Vec<(String, String)>,
+    /// The file of the flows by which frames are forwarded in place of learning.
+    pub flows: Option<PathBuf>,
     /// One worker on each of these CPUs; one worker on any CPU if `None`.
     pub cpus: Option<Vec<usize>>,
     /// How long a worker polls on after the last frame before it sleeps.
@@ -73,6 +76,7 @@ impl Default for Settings {
         Settings {
             ports: Vec::new(),
             wires: Vec::new(),
+            flows: None,
             cpus: None,
             spin: Duration::from_micros(60),
             max_frame: None,
@@ -131,9 +135,10 @@ impl Settings {
     /// Sets what a key of the configuration file says.
     pub(crate) fn set(&mut self, key: &str, text: &str) -> Result<(), Invalid> {
         let Settings { spin, max_frame, max_moves, worker_deadline, mac_table_size, .. } = self;
-        let Settings { ageing, cache_policy, control, metrics, .. } = self;
+        let Settings { ageing, cache_policy, control, metrics, flows, .. } = self;
         match key {
             "wire" => self.add_wire(text)?,
+            "flows" => *flows = Some(text.into()),
             "cpus" => self.cpus = Some(cpus::choose(text).map_err(invalid)?),
             "spin" => *spin = duration::between(SPIN)(text).map_err(Invalid)?,
             "max-frame" => *max_frame = Some(parsed(text)?),
@@ -164,6 +169,7 @@ impl Settings {
     pub(crate) fn differences(&self, other: &Self) -> Vec<&'static str> {
         let same = [
             ("wire", self.wires == other.wires),
+            ("flows", self.flows == other.flows),
             ("cpus", self.cpus == other.cpus),
             ("spin", self.spin == other.spin),
             ("max-frame", self.max_frame == other.max_frame),

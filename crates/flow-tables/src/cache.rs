@@ -31,7 +31,6 @@ struct Held {
 #[derive(Debug)]
 pub struct Cache {
     places: Vec<Option<Box<Held>>>,
-    window: HeaderWindow,
     copies: Vec<HeaderWindow>,
     ports: u64,
     hits: u64,
@@ -50,7 +49,7 @@ impl Cache {
     /// outcome ([`MAX_STEPS`], [`MAX_HITS`]) 64 KiB.
     pub fn new(places: usize) -> Self {
         let places = (0..places.max(1)).map(|_| None).collect();
-        Self { places, window: HeaderWindow::new(&[], 0, 0), copies: Vec::new(), ports: 0, hits: 0 }
+        Self { places, copies: Vec::new(), ports: 0, hits: 0 }
     }
 
     /// Makes all that is held invalid, because ports have changed.
@@ -63,19 +62,18 @@ impl Cache {
         self.hits
     }
 
-    /// As [`Tables::execute`]. Deliveries, bytes and the flows that count the frame are the same.
+    /// As [`Tables::execute`] with a frame's window, which is changed. Deliveries, bytes and the flows that count the frame
+    /// are the same.
     pub fn execute<S: Surroundings>(
         &mut self,
         tables: &Tables,
-        window: &[u8],
-        frame_bytes: usize,
+        window: &mut HeaderWindow,
         metadata: &Key,
         around: &mut S,
         outcome: &mut Outcome,
     ) {
-        self.window.take(window, frame_bytes, tables.max_tags());
         let mut key = *metadata;
-        take_frame(&mut key, self.window.held());
+        take_frame(&mut key, window.held());
         let generation = (tables.generation(), self.ports);
         let place = place(tables.seed(), &key, self.places.len());
         outcome.clear();
@@ -86,10 +84,10 @@ impl Cache {
             self.hits += 1;
             outcome.overrun = held.overrun;
             outcome.hits.extend(held.hits.iter().cloned());
-            replay(&held.steps, &mut self.window, &mut self.copies, outcome);
+            replay(&held.steps, window, &mut self.copies, outcome);
             return;
         }
-        tables.execute_window(self.window.clone(), metadata, around, outcome);
+        tables.execute_window(window.clone(), metadata, around, outcome);
         if outcome.steps.len() > MAX_STEPS || outcome.hits.len() > MAX_HITS {
             outcome.uncached.get_or_insert(Uncached::Long);
         }

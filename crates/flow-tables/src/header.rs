@@ -18,6 +18,10 @@ pub struct HeaderWindow {
     held: Key,
     layers: Layers,
     max_tags: u8,
+    /// Where the checksum is that the sender has left partial.
+    checksum_at: Option<usize>,
+    /// Payload of each segment of a frame that is still to be segmented.
+    segment_bytes: Option<usize>,
 }
 
 /// The checksum after 16-bit words at an even place have changed.
@@ -74,6 +78,8 @@ impl HeaderWindow {
             held: Key::ZERO,
             layers: Layers::default(),
             max_tags,
+            checksum_at: None,
+            segment_bytes: None,
         };
         header.take(window, frame_bytes, max_tags);
         header
@@ -84,7 +90,14 @@ impl HeaderWindow {
         self.bytes.clear();
         self.bytes.extend_from_slice(&window[..window.len().min(flow::WINDOW_BYTES)]);
         (self.frame_bytes, self.max_tags) = (frame_bytes, max_tags);
+        (self.checksum_at, self.segment_bytes) = (None, None);
         self.extract();
+    }
+
+    /// What the frame's sender has left to be done: the checksum at this place is the sum of the pseudo header, not
+    /// complemented (VIRTIO 1.3 §5.1.6.2); the frame is to be cut into segments with so many bytes of payload.
+    pub fn leave(&mut self, checksum_at: Option<usize>, segment_bytes: Option<usize>) {
+        (self.checksum_at, self.segment_bytes) = (checksum_at, segment_bytes);
     }
 
     /// Reads the fields from the bytes again.
@@ -112,9 +125,15 @@ impl HeaderWindow {
         self.frame_bytes
     }
 
-    /// The length without padding behind an IP datagram.
+    /// The length without padding behind an IP datagram; of a frame that is still to be segmented, that of a segment.
     pub(crate) fn unpadded_bytes(&self) -> usize {
-        if self.layers.transport.is_some() { self.datagram_end() } else { self.frame_bytes }
+        let Some(transport) = self.layers.transport else { return self.frame_bytes };
+        let (at, whole) = (usize::from(transport), self.datagram_end());
+        let header_bytes = match self.held.get(Field::NwProto) as u8 {
+            protocol::TCP => self.bytes.get(at + 12).map_or(20, |offset| usize::from(offset >> 4) * 4),
+            _ => 8, // UDP
+        };
+        self.segment_bytes.map_or(whole, |payload| whole.min(at + header_bytes + payload))
     }
 
     /// Where the layers are.
@@ -157,7 +176,11 @@ impl HeaderWindow {
         self.sum(checksum, &old, new, none_is_zero);
     }
 
+    /// Updates the checksum of a header or a payload that has changed. A partial one covers neither yet.
     fn sum(&mut self, checksum: Option<usize>, old: &[u8], new: &[u8], none_is_zero: bool) {
+        if checksum.is_some() && checksum == self.checksum_at {
+            return;
+        }
         let Some(sum) = checksum.and_then(|at| self.bytes.get_mut(at..at + 2)) else { return };
         let before = u16::from_be_bytes([sum[0], sum[1]]);
         if none_is_zero && before == 0 {
@@ -165,6 +188,16 @@ impl HeaderWindow {
         }
         let after = updated(before, old, new);
         sum.copy_from_slice(&if none_is_zero && after == 0 { 0xffff } else { after }.to_be_bytes());
+    }
+
+    /// Updates the checksum of a pseudo header that has changed.
+    fn sum_pseudo(&mut self, checksum: usize, old: &[u8], new: &[u8], none_is_zero: bool) {
+        if self.checksum_at != Some(checksum) {
+            return self.sum(Some(checksum), old, new, none_is_zero);
+        }
+        let Some(sum) = self.bytes.get_mut(checksum..checksum + 2) else { return };
+        let before = u16::from_be_bytes([sum[0], sum[1]]);
+        sum.copy_from_slice(&(!updated(!before, old, new)).to_be_bytes());
     }
 
     fn ethernet(&mut self, key: &Key) {
@@ -204,6 +237,7 @@ impl HeaderWindow {
         let moved = |at: u16| (usize::from(at) + tags.len() - removed) as u16; // within the window and two tags
         let (network, transport) = (self.layers.network, self.layers.transport);
         (self.layers.network, self.layers.transport) = (moved(network), transport.map(moved));
+        self.checksum_at = self.checksum_at.map(|at| (at + tags.len()).saturating_sub(removed));
         self.layers.tags = (usize::from(self.layers.tags) + new - old) as u8; // 0 to 4
         for field in [Field::VlanTpid, Field::VlanTci, Field::InnerTpid, Field::InnerTci] {
             self.held.set(field, key.get(field));
@@ -251,7 +285,7 @@ impl HeaderWindow {
             if self.held.get(Field::NwProto) as u8 != protocol::ICMPV6
                 && let Some((sum, none_is_zero)) = self.transport_sum()
             {
-                self.sum(Some(sum), &old, &new, none_is_zero);
+                self.sum_pseudo(sum, &old, &new, none_is_zero);
             }
             self.put_summed(at + place, &new, header, false);
             self.held.set(field, address);
@@ -293,9 +327,11 @@ impl HeaderWindow {
         for (field, place) in [(Field::Ipv6Src, 8), (Field::Ipv6Dst, 24)] {
             let Some(address) = self.differs(key, field) else { continue };
             let covered = field == Field::Ipv6Src || !self.is_routed();
-            let sum = self.transport_sum().filter(|_| covered);
-            let none_is_zero = sum.is_some_and(|(_, none_is_zero)| none_is_zero);
-            self.put_summed(at + place, &address.to_be_bytes(), sum.map(|(at, _)| at), none_is_zero);
+            let (old, new) = (self.held.get(field).to_be_bytes(), address.to_be_bytes());
+            if let Some((sum, none_is_zero)) = self.transport_sum().filter(|_| covered) {
+                self.sum_pseudo(sum, &old, &new, none_is_zero);
+            }
+            self.put(at + place, &new);
             self.held.set(field, address);
         }
         let (tos, label) = (key.get(Field::NwTos), key.get(Field::Ipv6Label));

@@ -10,7 +10,7 @@ mod ports;
 
 use common::Random;
 use flow::{Field, Flow, Key};
-use flow_tables::{Cache, Change, Limits, Outcome, Tables};
+use flow_tables::{Cache, Change, HeaderWindow, Limits, Outcome, Tables};
 use ports::Ports;
 
 /// What comes out, as text.
@@ -70,7 +70,13 @@ fn bytes_and_counters_are_the_same_with_and_without_the_cache() {
             let mut metadata = Key::ZERO;
             metadata.set(Field::InPortOxm, 1 + u128::from(random.next() % 4));
             let before = cache.hits();
-            cache.execute(&with, frame, frame.len(), &metadata, &mut Ports, &mut outcomes.0);
+            cache.execute(
+                &with,
+                &mut HeaderWindow::new(frame, frame.len(), 1),
+                &metadata,
+                &mut Ports,
+                &mut outcomes.0,
+            );
             held += cache.hits() - before;
             frames_seen += 1;
             without.execute(frame, frame.len(), &metadata, &mut Ports, &mut outcomes.1);
@@ -90,7 +96,7 @@ fn a_change_of_flows_groups_or_ports_is_seen_at_once() {
     let (mut cache, mut outcome) = (Cache::new(8), Outcome::default());
     let frame = [2; 60];
     let mut sent = |tables: &Tables, cache: &mut Cache| {
-        cache.execute(tables, &frame, 60, &Key::ZERO, &mut Ports, &mut outcome);
+        cache.execute(tables, &mut HeaderWindow::new(&frame, 60, 1), &Key::ZERO, &mut Ports, &mut outcome);
         outcome.deliveries.iter().map(|delivery| delivery.port).collect::<Vec<_>>()
     };
     assert_eq!(sent(&tables, &mut cache), []);
@@ -117,7 +123,13 @@ fn frames_of_one_port_evict_nothing_of_another() {
     let mut send = |port: usize, source: u64| {
         let mut frame = [2; 60];
         frame[6..14].copy_from_slice(&source.to_be_bytes());
-        caches[port].execute(&tables, &frame, 60, &Key::ZERO, &mut Ports, &mut outcome);
+        caches[port].execute(
+            &tables,
+            &mut HeaderWindow::new(&frame, 60, 1),
+            &Key::ZERO,
+            &mut Ports,
+            &mut outcome,
+        );
         caches[port].hits()
     };
     assert_eq!(send(0, 1), 0);

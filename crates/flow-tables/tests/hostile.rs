@@ -10,7 +10,7 @@ mod ports;
 
 use common::Random;
 use flow::{Field, Flow, Key};
-use flow_tables::{Cache, Change, Limits, Outcome, Tables};
+use flow_tables::{Cache, Change, HeaderWindow, Limits, Outcome, Tables};
 use frames::below;
 use ports::Ports;
 
@@ -47,7 +47,12 @@ fn no_frame_panics_and_lengths_are_true() {
             if below(&mut random, 2) == 0 {
                 tables.execute(window, frame.len(), &metadata, &mut Ports, &mut outcome);
             } else {
-                cache.execute(&tables, window, frame.len(), &metadata, &mut Ports, &mut outcome);
+                let mut start = HeaderWindow::new(window, frame.len(), tables.max_tags());
+                start.leave(
+                    Some(below(&mut random, frame.len() + 9)),
+                    Some(1 + below(&mut random, 70)).filter(|bytes| bytes % 2 == 0),
+                );
+                cache.execute(&tables, &mut start, &metadata, &mut Ports, &mut outcome);
             }
             let behind = frame.len() - window.len().min(flow::WINDOW_BYTES);
             for delivery in &outcome.deliveries {

@@ -3,7 +3,8 @@ mod ports;
 
 use flow::{Action, Bucket, Flow, Group, Key};
 use flow_tables::{
-    Cache, Change, Limits, MAX_DELIVERIES, MAX_STEPS, Outcome, Overrun, Refused, Tables, Uncached,
+    Cache, Change, HeaderWindow, Limits, MAX_DELIVERIES, MAX_STEPS, Outcome, Overrun, Refused, Tables,
+    Uncached,
 };
 use ports::Ports;
 
@@ -95,7 +96,13 @@ fn a_limit_of_learn_counts_flows_of_its_cookie() {
 
 fn execute(tables: &Tables, cache: &mut Cache) -> Outcome {
     let mut outcome = Outcome::default();
-    cache.execute(tables, &FRAME, FRAME.len(), &Key::ZERO, &mut Ports, &mut outcome);
+    cache.execute(
+        tables,
+        &mut HeaderWindow::new(&FRAME, FRAME.len(), 1),
+        &Key::ZERO,
+        &mut Ports,
+        &mut outcome,
+    );
     outcome
 }
 

@@ -28,6 +28,8 @@ pub struct Layers {
     pub network: u16,
     /// The header behind the network layer's, if it was read.
     pub transport: Option<u16>,
+    /// A header lies behind the window, and was not read.
+    pub is_cut: bool,
 }
 
 /// Reads on through the window. `end` is where the frame ends, which may be behind the window.
@@ -35,6 +37,8 @@ struct Reader<'a> {
     window: &'a [u8],
     at: usize,
     end: usize,
+    /// The frame goes on where the window has ended.
+    is_cut: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -42,8 +46,13 @@ impl<'a> Reader<'a> {
         self.end - self.at
     }
 
-    fn peek<const N: usize>(&self) -> Option<&'a [u8; N]> {
-        if N > self.left() { None } else { self.window.get(self.at..)?.first_chunk() }
+    fn peek<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        if N > self.left() {
+            return None;
+        }
+        let bytes = self.window.get(self.at..).and_then(<[u8]>::first_chunk);
+        self.is_cut |= bytes.is_none();
+        bytes
     }
 
     fn pull<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
@@ -55,6 +64,7 @@ impl<'a> Reader<'a> {
     fn skip(&mut self, bytes: usize) -> Option<()> {
         let at = self.at + bytes;
         if at > self.end || at > self.window.len() {
+            self.is_cut |= at <= self.end;
             return None;
         }
         self.at = at;
@@ -76,25 +86,30 @@ pub fn extract(window: &[u8], frame_bytes: usize, max_tags: u8) -> (Key, Layers)
     let mut key = Key::ZERO;
     let mut layers = Layers::default();
     let window = &window[..window.len().min(WINDOW_BYTES).min(frame_bytes)];
-    let mut reader = Reader { window, at: 0, end: frame_bytes };
-    let Some(kind) = ethernet(&mut reader, max_tags.min(2), &mut key, &mut layers) else {
-        return (key, layers);
-    };
-    key.set(Field::EthType, kind.into());
+    let mut reader = Reader { window, at: 0, end: frame_bytes, is_cut: false };
+    if let Some(kind) = ethernet(&mut reader, max_tags.min(2), &mut key, &mut layers) {
+        key.set(Field::EthType, kind.into());
+        network(&mut reader, kind, &mut key, &mut layers);
+    }
+    layers.is_cut = reader.is_cut;
+    (key, layers)
+}
+
+/// What follows the Ethernet type.
+fn network(reader: &mut Reader<'_>, kind: u16, key: &mut Key, layers: &mut Layers) {
     layers.network = reader.at as u16; // within the window
     let transport = match kind {
-        protocol::IPV4 => ipv4(&mut reader, &mut key),
-        protocol::IPV6 => ipv6(&mut reader, &mut key),
-        protocol::ARP | protocol::RARP => arp(&mut reader, &mut key),
+        protocol::IPV4 => ipv4(reader, key),
+        protocol::IPV6 => ipv6(reader, key),
+        protocol::ARP | protocol::RARP => arp(reader, key),
         _ => None,
     };
     if let Some(protocol) = transport {
         layers.transport = Some(reader.at as u16);
         if key.get(Field::IpFrag) & u128::from(FRAGMENT_LATER) == 0 {
-            let _ = transport_fields(&mut reader, protocol, &mut key);
+            let _ = transport_fields(reader, protocol, key);
         }
     }
-    (key, layers)
 }
 
 /// Addresses, tags and the type.

@@ -251,7 +251,7 @@ fn layers_are_where_the_headers_are() {
     ]);
     frame.extend([0, 1, 0, 2, 0, 8, 0, 0]);
     let (key, layers) = extract(&frame, frame.len(), 2);
-    assert_eq!(layers, Layers { tags: 1, network: 18, transport: Some(42) });
+    assert_eq!(layers, Layers { tags: 1, network: 18, transport: Some(42), is_cut: false });
     assert_eq!((key.get(Field::UdpSrc), key.get(Field::UdpDst), key.get(Field::VlanVid)), (1, 2, 0x1005));
     // A tag that is not read is the frame's type.
     let (key, layers) = extract(&frame, frame.len(), 0);

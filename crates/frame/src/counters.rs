@@ -55,6 +55,10 @@ reasons! {
     Policed = "policed",
     /// Its source address goes to and fro between ports: a loop, or two stations with one address.
     MovesTooOften = "address moves too often",
+    /// Its flows send it nowhere, or none matches it.
+    ByFlow = "dropped by flows",
+    /// Its flows lead through more tables or to more copies than a frame may have.
+    FlowLimit = "limit of flows",
     /// A process before this one had delivered it when it crashed.
     AlreadyDelivered = "already delivered before a crash",
     /// The system refused it (TAP, packet socket, file).

@@ -12,7 +12,7 @@ use frame::{DropReason, FrameBatch, HeadEdit, OwnMemory};
 use peers::callgrind::{Runs, gate};
 use pipeline::{
     Admission, Learning, MacTable, Output, PortId, PortVlans, Program, TableOptions, VlanLearning,
-    VlanOptions,
+    VlanOptions, WorkerFlows,
 };
 use virtio::net::{HeaderLayout, MacAddress, NetHeader};
 
@@ -27,6 +27,7 @@ struct Counting {
     /// Of the last edit.
     edited: u64,
     dropped: u64,
+    flows: Option<Box<WorkerFlows>>,
 }
 
 impl Output for Counting {
@@ -50,6 +51,10 @@ impl Output for Counting {
     fn send_edited(&mut self, _to: PortId) -> bool {
         self.frames += self.edited;
         true
+    }
+
+    fn flows(&mut self) -> &mut Option<Box<WorkerFlows>> {
+        &mut self.flows
     }
 
     fn drop(&mut self, _reason: DropReason, frames: u64) {
@@ -111,7 +116,7 @@ fn main() -> ExitCode {
         _ => Arc::new(VlanLearning { learning, vlans }),
     };
     let batch = burst(stations);
-    let mut output = Counting { frames: 0, edited: 0, dropped: 0 };
+    let mut output = Counting { frames: 0, edited: 0, dropped: 0, flows: None };
     for _ in 0..bursts {
         program.run(&batch, &Instant::now, &mut output);
     }

@@ -5,6 +5,7 @@
 //! | [`Learning`] | by their address, to the port behind which it was seen |
 //! | [`VlanLearning`] | the same within VLANs, with tags pushed and popped |
 //! | [`Wire`] | all to one port |
+//! | [`FlowProgram`] | as flow tables say |
 //! | [`Nowhere`] | nowhere |
 //!
 //! A program opens nothing, reads no clock (time is an argument) and knows no kind of port: a port is a number. Its
@@ -23,6 +24,7 @@
 
 mod admission;
 pub mod flow;
+mod flows;
 mod key;
 mod learning;
 mod policing;
@@ -32,8 +34,10 @@ mod rate_limit;
 mod testing;
 mod vlan;
 mod wire;
+mod worker_flows;
 
 pub use admission::Admission;
+pub use flows::{FlowProgram, port_number};
 pub use key::Key;
 pub use learning::table::{MOVE_WINDOW_SECONDS, MacTable, Refused, TableCounts, TableOptions};
 pub use learning::{Learning, Station};
@@ -42,6 +46,7 @@ pub use program::{Announced, Flooded, Now, Output, Program, Reach};
 pub use rate_limit::RateLimit;
 pub use vlan::{PortVlans, PriorityTags, VlanLearning, VlanMode, VlanOptions};
 pub use wire::{Nowhere, Wire};
+pub use worker_flows::WorkerFlows;
 
 /// A port of a switch, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

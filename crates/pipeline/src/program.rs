@@ -7,7 +7,7 @@ use std::time::Instant;
 use frame::{DropReason, FrameBatch, HeadEdit};
 use virtio::net::MacAddress;
 
-use crate::{PortId, Refused};
+use crate::{PortId, Refused, WorkerFlows};
 
 /// Tells the time to a program, which asks only where a limit needs it.
 pub type Now<'a> = &'a dyn Fn() -> Instant;
@@ -44,6 +44,9 @@ pub trait Output {
     /// running. A port gets a burst's edited frames behind those that were sent as they are, in their order for each edit.
     fn send_edited(&mut self, to: PortId) -> bool;
 
+    /// The worker's flow tables, to be taken for the time of one burst; none if the switch has none.
+    fn flows(&mut self) -> &mut Option<Box<WorkerFlows>>;
+
     /// Counts so many frames that go nowhere.
     fn drop(&mut self, reason: DropReason, frames: u64);
 }
@@ -66,6 +69,8 @@ pub enum Reach<'a> {
     Port(PortId),
     /// To each of these but the port itself. Ports that reach each other share one list.
     Others(&'a Arc<[PortId]>),
+    /// To each of these and back to the port itself. Ports that reach each other share one list.
+    All(&'a Arc<[PortId]>),
 }
 
 /// What came of an announcement.

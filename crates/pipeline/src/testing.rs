@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use frame::{DropReason, FrameBatch, HeadEdit, OwnMemory};
 use virtio::net::{HeaderLayout, MacAddress, NetHeader};
 
-use crate::{Flooded, Output, PortId, Program};
+use crate::{Flooded, Output, PortId, Program, WorkerFlows};
 
 /// The address of station `n`.
 pub fn mac(n: u64) -> MacAddress {
@@ -56,6 +56,7 @@ pub struct Recorder {
     pub said: Vec<Said>,
     pub down: Vec<PortId>,
     pub several_queues: bool,
+    pub flows: Option<Box<WorkerFlows>>,
     /// The frames of the last edit, and the edit.
     pub edited: (Range<u16>, (usize, usize, Vec<u8>)),
 }
@@ -92,6 +93,10 @@ impl Output for Recorder {
             self.said.push(Said::SendEdited(to, frames, edit));
         }
         up
+    }
+
+    fn flows(&mut self) -> &mut Option<Box<WorkerFlows>> {
+        &mut self.flows
     }
 
     fn drop(&mut self, reason: DropReason, frames: u64) {

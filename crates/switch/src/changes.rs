@@ -39,7 +39,16 @@ impl Control {
         port: Box<dyn Port>,
         options: PortOptions,
     ) -> Result<(), ChangeError> {
+        self.check_vlans(name, &options)?;
         self.put(name, port, Forwarding { options, wire: None }).map(drop)
+    }
+
+    /// Refuses VLANs of a port beside flow tables, which have VLANs of their own.
+    fn check_vlans(&self, name: &str, options: &PortOptions) -> Result<(), ChangeError> {
+        match self.attachments.common.flows.is_some() && !options.vlans.is_default() {
+            true => Err(ChangeError::VlansBesideFlows(name.to_owned())),
+            false => Ok(()),
+        }
     }
 
     fn put(
@@ -127,6 +136,7 @@ impl Control {
     pub(crate) fn set_port_options(&mut self, name: &str, options: PortOptions) -> Result<(), ChangeError> {
         let at = self.place_of(name)?;
         self.check_network(&options.network)?;
+        self.check_vlans(name, &options)?;
         let before = std::mem::replace(&mut self.entries[at].forwarding.options, options);
         self.update_programs();
         if before.network != self.entries[at].forwarding.options.network {
@@ -174,7 +184,7 @@ impl Control {
         let ports: Vec<Option<Forwarding>> = self.entries.iter().enumerate().map(forwarding).collect();
         let ports: Vec<Option<&Forwarding>> = ports.iter().map(Option::as_ref).collect();
         let common = Arc::clone(&self.attachments.common);
-        let programs = programs(&ports, &common.tables, self.link_local);
+        let programs = programs(&ports, &common.tables, self.link_local, common.flows.is_some());
         let pairs = self.entries.iter().map(|entry| entry.port.as_ref().map_or(0, |port| port.queue_pairs()));
         let plan = QueuePlan::new(self.workers, &programs, &pairs.collect::<Vec<_>>());
         common.tables.set_own(own_addresses(&ports));

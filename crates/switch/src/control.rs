@@ -3,8 +3,8 @@ use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use frame::{QueueError, Side};
@@ -230,10 +230,11 @@ impl Control {
         let Switch { options, ports } = switch;
         let forwarding: Vec<_> = ports.iter().map(|port| Some(&port.forwarding)).collect();
         let tables = Tables::new(options.table, own_addresses(&forwarding));
-        let programs = programs(&forwarding, &tables, options.forward_link_local);
+        let programs = programs(&forwarding, &tables, options.forward_link_local, options.flows.is_some());
         let pairs: Vec<u16> = ports.iter().map(|port| port.port.queue_pairs()).collect();
         let plan = QueuePlan::new(options.workers.len(), &programs, &pairs);
-        let common = Arc::new(Common { tables, key: Key::random(), options: options.worker });
+        let flows = options.flows.map(Mutex::new);
+        let common = Arc::new(Common { tables, key: Key::random(), options: options.worker, flows });
         let poller = Poller::new().map_err(system("making an epoll set"))?;
         let pool =
             WorkerPool::start(&options.workers, &common, Arc::clone(&programs), options.worker_deadline)?;

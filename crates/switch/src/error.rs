@@ -35,6 +35,11 @@ pub enum SetupError {
     /// No worker.
     #[error("no worker: give at least one")]
     NoWorker,
+    /// A port with VLANs of a switch with flow tables.
+    #[error(
+        "port '{0}' has VLANs, and the switch has flow tables: give the port none, and match dl_vlan in flows"
+    )]
+    VlansBesideFlows(String),
     /// A burst of no frames, or more than the indices of a burst can name.
     #[error("a burst of {0} frames: give 1 to 1024")]
     Burst(usize),
@@ -148,6 +153,14 @@ pub enum ChangeError {
     /// The port could not start, or could not hand over its state.
     #[error(transparent)]
     Start(#[from] PortError),
+    /// The switch learns addresses and has no flow tables.
+    #[error("the switch has no flow tables; start it with --flows FILE")]
+    NoFlows,
+    /// The port has VLANs, and the switch has flow tables.
+    #[error(
+        "port '{0}' has VLANs, and the switch has flow tables: give the port none, and match dl_vlan in flows"
+    )]
+    VlansBesideFlows(String),
     /// The switch is about to end.
     #[error("the switch ends: {0}")]
     Ends(String),

@@ -3,7 +3,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use frame::{DropReason, FrameBatch, HeadEdit, QueueCounters};
-use pipeline::{Key, Output, PortId, Program};
+use pipeline::{Key, Output, PortId, Program, WorkerFlows};
 
 use crate::tx_queues::{Sent, TxQueues};
 use crate::worker_counters::Outcome;
@@ -80,6 +80,10 @@ impl Output for ToSinks<'_> {
 
     fn send_edited(&mut self, to: PortId) -> bool {
         self.tx_queues.push_edited(to, self.key)
+    }
+
+    fn flows(&mut self) -> &mut Option<Box<WorkerFlows>> {
+        &mut self.tx_queues.flows
     }
 
     fn drop(&mut self, reason: DropReason, frames: u64) {

@@ -43,10 +43,10 @@
 //!
 //! Each frame that a source receives is counted there as passed, and then it is either given to sinks, each of
 //! which counts it as passed or dropped, or dropped by the switch, which counts it on the *source*'s queue:
-//! spoofed, too long, moving too often, over the limit of floods, receiver not connected, nowhere to go. A flood goes to the ports that have a queue
-//! running; it is a drop if there is none. So, once all is quiet,
+//! spoofed, too long, moving too often, over the limit of floods, receiver not connected, nowhere to go, and by flows or
+//! their limit. A flood, or a frame that flows send to several ports, goes to those that have a queue running; it is a drop if there is none. So, once all is quiet,
 //!
-//! - frames of all sources = copies - flood copies + flooded + drops of these six kinds,
+//! - frames of all sources = copies - flood copies + flooded + drops of these kinds,
 //! - copies = frames + drops of all sinks,
 //!
 //! except for what the control thread announced, and for a flood at the moment in which one of its sinks
@@ -58,7 +58,7 @@
 //! - To change how a running switch is changed: `changes.rs`; captures and mirrors: `copies.rs`, `mirror.rs`.
 //! - To change which ports reach each other: `programs.rs`; what is kept for each network of ports: `tables.rs`.
 //! - To change when a worker polls or sleeps: `running_worker.rs`; for how long it spins `spin.rs`.
-//! - To change which worker has which queue: `queue_plan.rs`.
+//! - To change which worker has which queue: `queue_plan.rs`. How workers get flow tables: `flows.rs`, `worker_pool.rs`.
 //! - To change when a worker counts as stuck, or who is to blame: `watchdog.rs`, `suspects.rs`.
 #![forbid(unsafe_code)]
 
@@ -70,6 +70,7 @@ mod control;
 mod copies;
 mod edits;
 mod error;
+mod flows;
 mod forward;
 mod hand_over;
 mod heartbeat;

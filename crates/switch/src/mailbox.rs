@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{io, mem};
 
+use flow_tables::Tables;
 use frame::{FrameBatch, QueueError, Side, Sink, Source};
 
 use crate::poller::Waker;
@@ -51,6 +52,11 @@ pub(crate) enum Message {
     SetPrograms {
         programs: Programs,
         reply: mpsc::Sender<()>,
+    },
+    /// These flow tables hold from now on. Answered with the former ones, which the worker no longer uses.
+    SetFlows {
+        tables: Arc<Tables>,
+        reply: mpsc::Sender<Option<Arc<Tables>>>,
     },
     /// Answered once the worker has given up what it does not need, and looks for frames.
     Begun {

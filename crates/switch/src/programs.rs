@@ -3,7 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pipeline::{
-    Admission, Learning, MacTable, Nowhere, Policer, PortVlans, Program, RateLimit, VlanLearning, Wire,
+    Admission, FlowProgram, Learning, MacTable, Nowhere, Policer, PortVlans, Program, RateLimit,
+    VlanLearning, Wire, port_number,
 };
 
 use crate::PortId;
@@ -42,6 +43,8 @@ pub(crate) fn networks<'a>(ports: &'a Places<'_>) -> BTreeSet<&'a str> {
 /// Ports that learn from each other.
 struct Network {
     members: Arc<[PortId]>,
+    /// The OpenFlow numbers of its members.
+    numbers: Arc<[u16]>,
     table: Arc<MacTable>,
     /// Whether one of them says anything of VLANs.
     has_vlans: bool,
@@ -52,6 +55,7 @@ impl Network {
         let own = || learning(ports).filter(move |(_, port)| port.options.network == name);
         Network {
             members: own().map(|(id, _)| id).collect(),
+            numbers: own().map(|(id, _)| port_number(id)).collect(),
             table: tables.of(name),
             has_vlans: own().any(|(_, port)| !port.options.vlans.is_default()),
         }
@@ -62,8 +66,8 @@ fn port_vlans(port: &Forwarding) -> PortVlans {
     PortVlans::new(&port.options.vlans)
 }
 
-/// The programs of all ports: a wire, or learning in a network.
-pub(crate) fn programs(ports: &Places<'_>, tables: &Tables, link_local: bool) -> Programs {
+/// The programs of all ports: a wire, or learning in a network, or forwarding by flow tables there.
+pub(crate) fn programs(ports: &Places<'_>, tables: &Tables, link_local: bool, by_flows: bool) -> Programs {
     let networks: BTreeMap<&str, Network> =
         networks(ports).into_iter().map(|name| (name, Network::new(name, ports, tables))).collect();
     let vlans: Arc<[PortVlans]> = match networks.values().any(|network| network.has_vlans) {
@@ -88,9 +92,10 @@ pub(crate) fn programs(ports: &Places<'_>, tables: &Tables, link_local: bool) ->
             link_local,
             floods: floods.map(|per_second| RateLimit::new(per_second.into(), RateLimit::LEAST_FRAMES)),
         };
-        match network.has_vlans {
-            true => Arc::new(VlanLearning { learning, vlans: Arc::clone(&vlans) }),
-            false => Arc::new(learning),
+        match (by_flows, network.has_vlans) {
+            (true, _) => Arc::new(FlowProgram { learning, numbers: Arc::clone(&network.numbers) }),
+            (false, true) => Arc::new(VlanLearning { learning, vlans: Arc::clone(&vlans) }),
+            (false, false) => Arc::new(learning),
         }
     };
     (0..).map(PortId).zip(ports).map(program).collect()

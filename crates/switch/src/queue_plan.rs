@@ -27,6 +27,8 @@ pub(crate) enum QueueAssignment {
 /// Ports that reach each other.
 struct Network<'a> {
     members: &'a Arc<[PortId]>,
+    /// Whether frames may go back to the port that they came from.
+    and_back: bool,
     /// By worker: the ports whose frames it moves.
     sending_ports: Vec<BTreeSet<PortId>>,
 }
@@ -50,11 +52,12 @@ impl QueuePlan {
             match program.reach() {
                 Reach::Nowhere => {}
                 Reach::Port(to) => users[usize::from(to.0)].extend(senders),
-                Reach::Others(members) => {
+                Reach::Others(members) | Reach::All(members) => {
+                    let and_back = matches!(program.reach(), Reach::All(_));
                     let same = |network: &Network<'_>| Arc::ptr_eq(network.members, members);
                     let at = networks.iter().position(same).unwrap_or_else(|| {
-                        networks
-                            .push(Network { members, sending_ports: vec![BTreeSet::new(); workers.max(1)] });
+                        let sending_ports = vec![BTreeSet::new(); workers.max(1)];
+                        networks.push(Network { members, and_back, sending_ports });
                         networks.len() - 1
                     });
                     for sender in senders {
@@ -63,9 +66,10 @@ impl QueuePlan {
                 }
             }
         }
-        for Network { members, sending_ports } in networks {
+        for Network { members, and_back, sending_ports } in networks {
             for member in members.iter() {
-                let sends = |ports: &BTreeSet<PortId>| ports.len() > usize::from(ports.contains(member));
+                let own = |ports: &BTreeSet<PortId>| usize::from(!and_back && ports.contains(member));
+                let sends = |ports: &BTreeSet<PortId>| ports.len() > own(ports);
                 let senders = (0..).zip(&sending_ports).filter(|(_, ports)| sends(ports));
                 users[usize::from(member.0)].extend(senders.map(|(worker, _)| worker));
             }
@@ -118,7 +122,7 @@ mod tests {
     fn plan(workers: usize, ports: u16, pairs: u16) -> QueuePlan {
         let tables = Tables::new(TableOptions::default(), OwnAddresses::new());
         let port = Forwarding { options: PortOptions::default(), wire: None };
-        let programs = programs(&vec![Some(&port); ports.into()], &tables, false);
+        let programs = programs(&vec![Some(&port); ports.into()], &tables, false, false);
         QueuePlan::new(workers, &programs, &vec![pairs; ports.into()])
     }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use frame::{FrameBatch, QueueCounters, QueueError, Side, Source};
-use pipeline::Program;
+use pipeline::{Program, WorkerFlows};
 use port::Interest;
 
 use crate::forward::Forwarder;
@@ -118,8 +118,10 @@ impl RunningWorker {
         // The first call makes room for events.
         let _ = poller.wait(Some(Duration::ZERO)).map(drop);
         let tx_queues = TxQueues::new(MAX_PORTS, common.options.burst, Arc::clone(&counters));
+        let mut tx_queues = tx_queues.map_err(|error| ("memory for edited frames", error))?;
+        tx_queues.flows = common.flows().map(|tables| Box::new(WorkerFlows::new(tables)));
         Ok(RunningWorker {
-            tx_queues: tx_queues.map_err(|error| ("memory for edited frames", error))?,
+            tx_queues,
             spin: SpinBudget::new(common.options.spin, has_cpu),
             common,
             programs,
@@ -313,6 +315,10 @@ impl RunningWorker {
                     self.set_programs(programs);
                     let _ = reply.send(());
                 }
+                Message::SetFlows { tables, reply } => {
+                    let flows = self.tx_queues.flows.as_mut();
+                    let _ = reply.send(flows.map(|flows| flows.set_tables(tables)));
+                }
                 Message::Begun { reply } => {
                     let _ = reply.send(());
                 }
@@ -372,6 +378,7 @@ impl RunningWorker {
             }
         }
         self.programs = programs;
+        self.tx_queues.flows.iter_mut().for_each(|flows| flows.forget());
     }
 
     fn flood(&mut self, from: PortId, frame: &FrameBatch) {

@@ -1,6 +1,8 @@
 //! Putting a switch together.
+use std::sync::Arc;
 use std::time::Duration;
 
+use flow_tables::Tables;
 use port::Port;
 use virtio::net::MacAddress;
 
@@ -25,6 +27,8 @@ pub struct Options {
     pub worker_deadline: Duration,
     /// Whether the control thread looks once a second at what passes, to say later for how long nothing did.
     pub watch_activity: bool,
+    /// Flow tables by which all ports forward that are no end of a wire, in place of learning.
+    pub flows: Option<Arc<Tables>>,
 }
 
 impl Default for Options {
@@ -37,6 +41,7 @@ impl Default for Options {
             forward_link_local: false,
             worker_deadline: Duration::from_secs(1),
             watch_activity: false,
+            flows: None,
         }
     }
 }
@@ -121,7 +126,7 @@ impl Switch {
     /// Adds a port that learns addresses.
     ///
     /// # Errors
-    /// Another port has this name, or [`MAX_PORTS`] ports are there.
+    /// Another port has this name, [`MAX_PORTS`] ports are there, or the port has VLANs and the switch flow tables.
     pub fn add_port(
         &mut self,
         name: impl Into<String>,
@@ -134,6 +139,9 @@ impl Switch {
         }
         if self.ports.len() == MAX_PORTS {
             return Err(SetupError::TooManyPorts(self.ports.len() + 1));
+        }
+        if self.options.flows.is_some() && !options.vlans.is_default() {
+            return Err(SetupError::VlansBesideFlows(name));
         }
         let id = PortId(self.ports.len() as u16);
         self.ports.push(NamedPort { name, port, forwarding: Forwarding { options, wire: None } });

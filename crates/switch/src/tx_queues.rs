@@ -5,7 +5,7 @@ use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
 use frame::{Frame, FrameBatch, QueueError, Sink};
-use pipeline::{Key, flow};
+use pipeline::{Key, WorkerFlows, flow};
 
 use crate::edits::{Edits, SLOTS};
 use crate::heartbeat::Heartbeat;
@@ -84,6 +84,8 @@ pub(crate) struct TxQueues {
     /// Sinks that stopped, not yet reported.
     stopped: Vec<(QueueId, QueueError)>,
     counters: Arc<WorkerCounters>,
+    /// Flow tables, if the switch forwards by them.
+    pub flows: Option<Box<WorkerFlows>>,
 }
 
 impl TxQueues {
@@ -101,6 +103,7 @@ impl TxQueues {
             burst,
             stopped: Vec::new(),
             counters,
+            flows: None,
         })
     }
 

@@ -1,5 +1,6 @@
 //! How workers work, and what all of them share.
 use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pipeline::Key;
@@ -37,4 +38,14 @@ pub(crate) struct Common {
     pub tables: Tables,
     pub key: Key,
     pub options: WorkerOptions,
+    /// Flow tables, if the switch forwards by them: a worker takes them as it starts, and gets others by a message.
+    pub flows: Option<Mutex<Arc<flow_tables::Tables>>>,
+}
+
+impl Common {
+    /// The flow tables that hold now.
+    pub fn flows(&self) -> Option<Arc<flow_tables::Tables>> {
+        let flows = self.flows.as_ref()?;
+        Some(Arc::clone(&flows.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
 }

@@ -2,11 +2,12 @@
 //! their queues to others.
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use flow_tables::Tables;
 use frame::{Sink, Source};
 
 use crate::heartbeat::WorkerPosition;
@@ -359,6 +360,18 @@ impl WorkerPool {
         self.programs = Arc::clone(&programs);
         for worker in 0..self.workers.len() {
             self.ask(worker, |reply| Message::SetPrograms { programs: Arc::clone(&programs), reply });
+        }
+    }
+
+    /// Other flow tables hold once this returns, and no worker uses the former ones.
+    pub fn set_flows(&mut self, tables: &Arc<Tables>) {
+        if let Some(flows) = &self.common.flows {
+            // First, so that a thread that replaces a worker while it is asked has the new tables too.
+            *flows.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(tables);
+        }
+        for worker in 0..self.workers.len() {
+            // Their memory is freed here, and not by a worker.
+            drop(self.ask(worker, |reply| Message::SetFlows { tables: Arc::clone(tables), reply }));
         }
     }
 

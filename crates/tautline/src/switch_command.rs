@@ -93,6 +93,7 @@ fn settings(arguments: &cli::Switch) -> anyhow::Result<Settings> {
     let cpus = arguments.cpus.as_deref().map(|list| cpu_list::read("--cpus", Some(list))).transpose()?;
     let mut settings = Settings {
         cpus,
+        flows: arguments.flows.clone(),
         spin: arguments.spin,
         max_frame: arguments.max_frame,
         max_moves: arguments.max_moves,
@@ -171,8 +172,9 @@ mod tests {
             "--allow=one=02:00:00:00:00:01",
             "--police=two=7pps+1gbit",
             "--spin=5us",
+            "--flows=/tmp/flows",
         ];
-        let file = "spin = \"5us\"\nwire = \"one=two\"\nflood-limit = 7\n\
+        let file = "spin = \"5us\"\nflows = \"/tmp/flows\"\nwire = \"one=two\"\nflood-limit = 7\n\
              [ports.one]\nkind = \"vhost-user\"\ntarget = \"/tmp/one\"\npacked = \"off\"\nflood-limit = 9\n\
              allow = \"02:00:00:00:00:01\"\n\
              [ports.two]\nkind = \"tap\"\ntarget = \"tap0\"\npolice = \"7pps+1gbit\"\n";

@@ -38,8 +38,9 @@ pub struct Learning {
 /// Longer than any address.
 const NO_ADDRESS: u64 = u64::MAX;
 
+/// Where a frame goes by its destination address.
 #[derive(Clone, Copy)]
-enum Egress {
+pub(crate) enum Egress {
     Port(PortId),
     Flood,
     Nowhere,
@@ -108,7 +109,7 @@ impl Learning {
     }
 
     #[inline]
-    fn egress(&self, destination: MacAddress) -> Egress {
+    pub(crate) fn egress(&self, destination: MacAddress) -> Egress {
         if destination.is_group() {
             return match is_link_local(destination) && !self.link_local {
                 true => Egress::Nowhere,

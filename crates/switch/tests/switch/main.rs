@@ -2,6 +2,7 @@
 mod attaching;
 mod bench;
 mod changing;
+mod flows;
 mod forwarding;
 mod loops;
 mod policing;

@@ -6,6 +6,7 @@ mod af_xdp;
 mod common;
 mod control;
 mod dpdk;
+mod flow_tables;
 mod guests;
 mod hostile;
 mod namespaces;

@@ -1,0 +1,26 @@
+//! Flow tables of a running switch.
+use std::sync::Arc;
+
+use flow_tables::Tables;
+
+use crate::View;
+use crate::error::ChangeError;
+
+impl View<'_> {
+    /// The flow tables that hold; none if the switch learns addresses.
+    pub fn flows(&self) -> Option<Arc<Tables>> {
+        self.control.attachments.common.flows()
+    }
+
+    /// Replaces the flow tables. Once this returns, no frame goes by the former ones.
+    ///
+    /// # Errors
+    /// The switch was started without flow tables.
+    pub fn set_flows(&mut self, tables: Tables) -> Result<(), ChangeError> {
+        if self.flows().is_none() {
+            return Err(ChangeError::NoFlows);
+        }
+        self.control.attachments.pool.set_flows(&Arc::new(tables));
+        Ok(())
+    }
+}

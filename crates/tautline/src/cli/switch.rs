@@ -1,0 +1,131 @@
+//! What the user may write after `switch`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use daemon::settings;
+use linux::duration;
+
+use super::{EXIT_CODES, ResultsTo};
+
+/// Arguments of `switch`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXIT_CODES, after_long_help = PORTS)]
+pub struct Switch {
+    /// A port: its name, its kind, and where it is, as in guest=vhost-user:/tmp/guest.sock. See below.
+    #[arg(long, required_unless_present_any = ["config", "control"], value_name = "NAME=KIND:TARGET")]
+    pub port: Vec<String>,
+
+    /// Read ports and options from FILE (TOML), and again on SIGHUP: what is different is changed, the rest goes on.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "wire", "flows", "allow", "cpus", "spin", "max_frame", "flood_limit", "police", "max_moves", "worker_deadline", "mac_table_size", "ageing", "cache_policy"])]
+    pub config: Option<PathBuf>,
+
+    /// Listen at this path for `tautline ctl`.
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+
+    /// Have the ports that `ovs-vsctl` adds: follow this database of Open vSwitch in the place of ovs-vswitchd, as in
+    /// unix:/var/run/openvswitch/db.sock. It needs --control.
+    #[arg(long, value_name = "unix:SOCKET")]
+    pub ovsdb: Option<String>,
+
+    /// Serve what is counted to Prometheus: GET /metrics at this address and port, as 127.0.0.1:9750. Whoever reaches it
+    /// may read.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<std::net::SocketAddr>,
+
+    /// Go on where the running switch with this control socket stands: its front-ends notice nothing. Give the same
+    /// ports as to that one; without --control this one goes on at that control socket too.
+    #[arg(long, value_name = "SOCKET")]
+    pub take_over: Option<PathBuf>,
+
+    /// Forward by the flows of FILE in place of learning addresses: one a line, as `ovs-ofctl add-flows` reads them. The
+    /// first port has the number 1. Ends of wires stay as they are.
+    #[arg(long, value_name = "FILE", conflicts_with = "ovsdb")]
+    pub flows: Option<PathBuf>,
+
+    /// Make a wire of two ports: no addresses are learned, none are looked at.
+    #[arg(long, value_name = "A=B")]
+    pub wire: Vec<String>,
+
+    /// The only source addresses that frames from this port may have; others are dropped and counted.
+    #[arg(long, value_name = "NAME=MAC[+MAC…]")]
+    pub allow: Vec<String>,
+
+    /// One worker on each of these CPUs [default: one worker, on any CPU].
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
+
+    /// How long a worker polls on after the last frame before it sleeps.
+    #[arg(long, value_name = "DURATION", default_value = "60us", value_parser = duration::between(settings::SPIN))]
+    pub spin: Duration,
+
+    /// Longest frame that is taken from a port, in bytes with Ethernet header [default: any].
+    #[arg(long, value_name = "BYTES")]
+    pub max_frame: Option<u32>,
+
+    /// Frames a second from each port, or from that one, that may go to several others (broadcast, multicast,
+    /// unknown receivers); the rest are dropped and counted. 0 for any number [default: 20000].
+    #[arg(long, value_name = "[NAME=]N")]
+    pub flood_limit: Vec<String>,
+
+    /// How much may come from this port: packets or bits a second, as 100kpps or 1gbit; the rest is dropped and
+    /// counted.
+    #[arg(long, value_name = "NAME=RATE[+RATE]")]
+    pub police: Vec<String>,
+
+    /// How often an address may leave its port within 10 s; then it is held there, and frames that claim it from
+    /// other ports are dropped and counted.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub max_moves: u16,
+
+    /// How long a worker may be in one pass; then it counts as stuck: its thread is given up, and the port that it
+    /// hangs in is ended.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::between(settings::WORKER_DEADLINE))]
+    pub worker_deadline: Duration,
+
+    /// Addresses that the switch is made to learn.
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    pub mac_table_size: usize,
+
+    /// After how long without a frame from it an address is forgotten.
+    #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = duration::between(settings::AGEING))]
+    pub ageing: Duration,
+
+    /// What vhost-user queues do to caches: `auto` measures and tunes it for each queue; all others pin it. `none`:
+    /// temporal copies, nothing demoted; `non-temporal`: non-temporal copies, nothing demoted; temporal copies and
+    /// demoted after it was read: `write-back` and `evict`: where frames begin, while the device is idle;
+    /// `evict-descriptors`: split rings' descriptors.
+    #[arg(long, value_name = "POLICY", default_value = "auto")]
+    pub cache_policy: port::CachePolicy,
+
+    /// Where counters go; as JSON one line each time.
+    #[command(flatten)]
+    pub results_to: ResultsTo,
+}
+
+const PORTS: &str = "\
+Ports:
+  vhost-user:PATH   the network device of a guest (QEMU, Cloud Hypervisor, DPDK's virtio-user).
+                    server=on|off, queue-pairs=N, mtu=BYTES, mac=ADDRESS, memory=SIZE (that it may
+                    share, 512G), memory-backing=ram|any (memory files, or those of local disks too; ram),
+                    and on|off for packed, in-order, mergeable, event-idx, indirect, control-queue,
+                    offloads: what is offered
+  virtio-user:PATH  the driver of somebody else's vhost-user device (OVS-DPDK, testpmd, another switch).
+                    server=on|off, queue-pairs=N, queue-size=N, buffers=N, buffer-bytes=N, mtu=BYTES,
+                    pages=small|2M|1G, and on|off for packed, in-order, mergeable, event-idx, offloads
+  tap:NAME          the kernel's network stack. queue-pairs=N, address=IP/PREFIX, mac=ADDRESS,
+                    mtu=BYTES, up=on|off, offloads=on|off, fd=N[:N…]
+  af-xdp:IFACE      a network card's queues, past the kernel's network stack (a veth's too).
+                    queue-pairs=N, start-queue=N, queue-size=N, busy-poll=on|off,
+                    xdp-mode=best-effort|native-with-zerocopy|native|generic
+  pcap:FILE         a capture that is replayed; pcap:-,record=FILE only records. loop=N|forever,
+                    timing=original|fast, record=FILE, snaplen=BYTES
+  All of them have VLANs, as in Open vSwitch: tag=N, trunks=N[+N…], cvlans=N[+N…],
+  vlan_mode=access|trunk|native-tagged|native-untagged|dot1q-tunnel,
+  qinq-ethtype=802.1ad|802.1q, priority-tags=never|if-nonzero|always
+
+Counters are printed on SIGUSR1 and at the end (SIGINT, SIGTERM); `tautline ctl` shows more while it runs.
+
+Exit codes: 0 success, 1 error, 2 usage, 3 threshold exceeded, 130 interrupted.";
