@@ -11,5 +11,6 @@ mod pick;
 mod standard;
 mod wire;
 
-pub(crate) use controller::{reason, reason_number};
+pub(crate) use controller::reason;
+pub use controller::reason_number;
 pub(crate) use list::{read_list, write_list};

@@ -69,6 +69,7 @@ mod statistics;
 mod tlv;
 mod version;
 
+pub use action::reason_number;
 pub use bundle::{BundleAdd, BundleControl, BundleFlags, BundleStep};
 pub use ct_flush::{CtFlush, Tuple};
 pub use error::ErrorMessage;

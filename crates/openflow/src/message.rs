@@ -202,6 +202,26 @@ impl Codec {
         if bytes.len() > usize::from(u16::MAX) { Err(EncodeError::TooLong(bytes.len())) } else { Ok(bytes) }
     }
 
+    /// Everything of a multipart reply in front of its elements. Length and flags are zeros: a reply of several parts has
+    /// them when its elements are known.
+    pub fn reply_head(self, transaction: u32, request: &Request) -> Vec<u8> {
+        let mut writer = Writer::new(self.option_bytes);
+        let kind = Kind::MultipartReply.number(self.version).unwrap_or_default(); // each version has it
+        writer.u8(self.version.number()).u8(kind).u16(0).u32(transaction);
+        request.write_reply_head(&mut writer, self.version);
+        writer.finish().unwrap_or_default() // a head has a form wherever its request had one
+    }
+
+    /// The elements of a multipart reply without its head.
+    ///
+    /// # Errors
+    /// A part of them has no form in the version.
+    pub fn reply_elements(self, reply: &Reply) -> Result<Vec<u8>, EncodeError> {
+        let mut writer = Writer::new(self.option_bytes);
+        reply.write_elements(&mut writer, self.version);
+        writer.finish().map_err(|what| EncodeError::NoForm(what, self.version.number()))
+    }
+
     /// Writes a message behind what is there.
     fn write(self, writer: &mut Writer, transaction: u32, message: &Message) {
         let start = writer.len();

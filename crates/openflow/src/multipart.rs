@@ -155,6 +155,11 @@ fn write_head(writer: &mut Writer, number: Number, more: bool, version: Version)
 }
 
 impl Request {
+    /// Writes the head of a part of the reply.
+    pub(crate) fn write_reply_head(&self, writer: &mut Writer, version: Version) {
+        write_head(writer, self.number(version), false, version);
+    }
+
     fn number(&self, version: Version) -> Number {
         let old = version == Version::V10;
         Number::Standard(match self {
@@ -332,6 +337,11 @@ impl Reply {
 
     pub(crate) fn write(&self, writer: &mut Writer, more: bool, version: Version) {
         write_head(writer, self.number(version), more, version);
+        self.write_elements(writer, version);
+    }
+
+    /// Writes what follows the head.
+    pub(crate) fn write_elements(&self, writer: &mut Writer, version: Version) {
         match self {
             Self::Description(description) => description.write(writer),
             Self::Flow(flows, nicira) => flows.iter().for_each(|flow| flow.write(writer, version, *nicira)),

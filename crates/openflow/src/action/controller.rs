@@ -33,8 +33,8 @@ pub(crate) fn reason(number: u8) -> Option<Reason> {
     REASONS.get(usize::from(number)).copied()
 }
 
-/// The number of a reason.
-pub(crate) fn reason_number(reason: Reason) -> u8 {
+/// The number of a reason for which a controller gets a packet (OpenFlow 1.5 §7.4.1).
+pub fn reason_number(reason: Reason) -> u8 {
     REASONS.iter().position(|other| *other == reason).unwrap_or_default() as u8 // below six
 }
 

@@ -1,6 +1,6 @@
 //! Statistics and descriptions of flows (OpenFlow 1.5 §7.3.5.2, §7.3.5.4).
 
-use flow::{Flow, Match, port};
+use flow::{Action, Flow, Match, port};
 
 use crate::bytes::{Reader, Writer, padding};
 use crate::flow_mod::ANY_GROUP;
@@ -30,7 +30,47 @@ pub struct FlowRequest {
     pub nicira: Nicira,
 }
 
+/// Whether one of these actions, or of the actions in them, is as `is` says.
+fn has(actions: &[Action], is: &dyn Fn(&Action) -> bool) -> bool {
+    actions.iter().any(|action| {
+        is(action)
+            || match action {
+                Action::Clone(inner) | Action::WriteActions(inner) => has(inner, is),
+                Action::Ct(ct) => has(&ct.exec, is),
+                _ => false,
+            }
+    })
+}
+
+/// Whether the actions output to a port.
+pub(crate) fn outputs_to(actions: &[Action], number: u16) -> bool {
+    has(actions, &|action| match action {
+        Action::Output(to) | Action::OutputCut(to, _) => *to == number,
+        Action::Controller(_) => number == port::CONTROLLER,
+        _ => false,
+    })
+}
+
+/// Whether the actions use a group.
+pub(crate) fn uses_group(actions: &[Action], number: u32) -> bool {
+    has(actions, &|action| *action == Action::Group(number))
+}
+
 impl FlowRequest {
+    /// All flows of a table, or of all tables, whose match has at least these bits.
+    pub fn of(table: u8, wanted: Match) -> Self {
+        Self { table, out_port: None, out_group: None, cookie: 0, cookie_mask: 0, wanted, nicira: false }
+    }
+
+    /// Whether a flow is among those that are asked for.
+    pub fn has(&self, flow: &Flow) -> bool {
+        (self.table == crate::ANY_TABLE || self.table == flow.table)
+            && (self.cookie ^ flow.cookie) & self.cookie_mask == 0
+            && self.out_port.is_none_or(|port| outputs_to(&flow.actions, port))
+            && self.out_group.is_none_or(|group| uses_group(&flow.actions, group))
+            && self.wanted.covers(&flow.wanted)
+    }
+
     pub(super) fn read(reader: &mut Reader<'_>, version: Version) -> Result<Self, Failure> {
         if version == Version::V10 {
             let wanted = match10::read(reader)?;

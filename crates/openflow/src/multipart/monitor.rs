@@ -2,7 +2,7 @@
 
 use flow::{Action, Match, Timeouts, port};
 
-use super::flow::{read_nicira_match, write_nicira_match};
+use super::flow::{FlowRequest, read_nicira_match, write_nicira_match};
 use crate::bytes::{Reader, Writer};
 use crate::flow_mod::ANY_GROUP;
 use crate::oxm::{self, Cookie, MatchForm};
@@ -35,7 +35,7 @@ impl MonitorFlags {
 
     /// Both.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
@@ -60,6 +60,12 @@ pub struct MonitorRequest {
 }
 
 impl MonitorRequest {
+    /// The flows that it is about.
+    pub fn flows(&self) -> FlowRequest {
+        let Self { out_port, out_group, .. } = *self;
+        FlowRequest { out_port, out_group, ..FlowRequest::of(self.table, self.wanted) }
+    }
+
     pub(super) fn read(reader: &mut Reader<'_>, version: Version) -> Result<Self, Failure> {
         let id = reader.u32()?;
         if version == Version::V10 {

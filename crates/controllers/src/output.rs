@@ -1,0 +1,75 @@
+//! The bytes that a connection is to send: messages, errors, and replies in parts.
+
+use crate::switch::Answer;
+use openflow::{Codec, ErrorMessage, Failure, Message, Request};
+
+/// The most bytes of a message: its length has 16 bits.
+const MAX_BYTES: usize = u16::MAX as usize;
+/// Where the flags of a multipart reply are, and the one for more parts.
+const FLAGS: usize = 10;
+const MORE: u16 = 1;
+
+/// Messages as bytes, in the form that both ends have agreed on.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub codec: Codec,
+    pub bytes: Vec<u8>,
+}
+
+impl Output {
+    /// Adds a message. One that the version has no form for is left out.
+    pub fn send(&mut self, transaction: u32, message: &Message) {
+        if let Ok(bytes) = self.codec.encode(transaction, message) {
+            self.bytes.extend(bytes);
+        }
+    }
+
+    /// Refuses a request.
+    pub fn refuse(&mut self, failure: Failure, transaction: u32, request: &[u8]) {
+        let error = ErrorMessage::new(failure, self.codec.version, request);
+        self.send(transaction, &Message::Error(error));
+    }
+}
+
+/// A reply of which not all parts are made.
+pub(crate) struct Dump {
+    /// Everything in front of the elements.
+    head: Vec<u8>,
+    part: Vec<u8>,
+    answer: Answer,
+}
+
+impl Dump {
+    pub fn new(request: &Request, transaction: u32, answer: Answer, codec: Codec) -> Self {
+        let head = codec.reply_head(transaction, request);
+        Self { part: head.clone(), head, answer }
+    }
+
+    /// Makes parts until there are enough bytes to send; whether the last one is made. An element that the version has no
+    /// form for, or that no message has room for, is left out.
+    pub fn continue_to(&mut self, output: &mut Output, enough_bytes: usize) -> bool {
+        while output.bytes.len() < enough_bytes {
+            let Some(reply) = self.answer.next() else {
+                self.finish(output, 0);
+                return true;
+            };
+            let Ok(elements) = output.codec.reply_elements(&reply) else { continue };
+            if self.part.len() + elements.len() > MAX_BYTES && self.part.len() > self.head.len() {
+                self.finish(output, MORE);
+            }
+            if self.part.len() + elements.len() <= MAX_BYTES {
+                self.part.extend(elements);
+            }
+        }
+        false
+    }
+
+    /// Ends a part and begins the next one.
+    fn finish(&mut self, output: &mut Output, flags: u16) {
+        let length = self.part.len() as u16; // at most MAX_BYTES
+        self.part[2..4].copy_from_slice(&length.to_be_bytes());
+        self.part[FLAGS..FLAGS + 2].copy_from_slice(&flags.to_be_bytes());
+        output.bytes.append(&mut self.part);
+        self.part.clone_from(&self.head);
+    }
+}
