@@ -104,7 +104,7 @@ fn handle_command(
                 let wrong = |why: &dyn Display| std::io::Error::other(format!("{line}: {why}"));
                 let bytes = bytes.parse().map_err(|error| wrong(&error))?;
                 let size = FrameSize::with_fcs(bytes).map_err(|error| wrong(&error))?;
-                *responder = Some(Responder::sender(size)?);
+                *responder = Some(Responder::sender(size).map_err(|error| wrong(&error))?);
             }
             _ => return Err(std::io::Error::other(format!("there is no '{line}'"))),
         }

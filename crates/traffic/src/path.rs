@@ -103,8 +103,7 @@ impl Path {
         let share = |pair: u16| (u32::from(flows) * u32::from(pair) / u32::from(pairs)) as u16;
         let streams = (0..pairs)
             .map(|pair| Stream::new(*fields, mix, share(pair)..share(pair + 1)))
-            .collect::<Result<_, _>>()
-            .map_err(|source| RigError::System { what: "memory for the frames to send", source })?;
+            .collect::<Result<_, _>>()?;
         Ok(Lane { from, to, streams, checker: Checker::new(fields, mix, flows, self.profile.access) })
     }
 }
@@ -276,13 +275,13 @@ fn counted(outcome: &TrialOutcome) -> Measured {
 /// same thread. A device under test must be slower by a margin, or the generator is what is measured.
 ///
 /// # Errors
-/// The memory for the ports or the frames is refused, or a port fails.
+/// The memory or an eventfd for the ports is refused, the frames cannot be made ([`Path::load`]), or a port fails.
 pub fn loopback_frames_per_second(
     profile: Profile,
     mix: &SizeMix,
     duration: Duration,
 ) -> Result<f64, RigError> {
-    let failed = |source| RigError::System { what: "memory for the loopback", source };
+    let failed = |source| RigError::System { what: "connect two ports in memory", source };
     let (one, other) = port::in_memory::InMemory::pair(1, Default::default()).map_err(failed)?;
     let mut rig = TestRig::new();
     rig.attach("loopback", Box::new(one))?;
@@ -335,6 +334,17 @@ mod tests {
                 assert!(lane.sent > 0 && lane.sent + lane.missed <= lane.scheduled);
             }
         }
+    }
+
+    #[test]
+    fn frames_too_short_for_a_tag_are_no_matter_of_memory() {
+        let mut path = path(1, false);
+        path.profile.fields.vlan = Some(1);
+        let Err(refused) = path.load(&SizeMix::fixed(FrameSize::MIN), Duration::ZERO) else {
+            panic!("64 bytes")
+        };
+        let text = refused.to_string();
+        assert!(text.starts_with("frames with a VLAN tag need 68 bytes"), "{text}");
     }
 
     #[test]

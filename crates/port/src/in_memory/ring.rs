@@ -67,7 +67,9 @@ pub(super) fn ring(slots: u16, frame_bytes: u32) -> io::Result<(Producer, Consum
     let slots = usize::from(slots.max(1)).next_power_of_two();
     // Whole cache lines, an odd number of them: else the starts of all slots compete for the same sets.
     let lines = (frame_bytes as usize + LAYOUT.bytes()).div_ceil(64) | 1;
-    let memory = OwnMemory::new(c"tautline-in-memory", (slots * lines * 64) as u64)?;
+    let refused = |call: &str, error: io::Error| io::Error::new(error.kind(), format!("{call}: {error}"));
+    let memory = OwnMemory::new(c"tautline-in-memory", (slots * lines * 64) as u64)
+        .map_err(|error| refused("memory for the slots", error))?;
     let builder = memory.sg_builder();
     let ring = Arc::new(Ring {
         memory,
@@ -76,7 +78,8 @@ pub(super) fn ring(slots: u16, frame_bytes: u32) -> io::Result<(Producer, Consum
         filled: Apart::default(),
         emptied: Apart::default(),
         sleeping: Apart::default(),
-        call: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        call: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| refused("eventfd", error.into()))?,
     });
     let producer = Producer { ring: Arc::clone(&ring), filled: 0, emptied: 0 };
     Ok((producer, Consumer { ring, builder, taken: 0, filled: 0 }))

@@ -9,4 +9,4 @@ pub use checker::{Access, Checker, Tally};
 pub use mix::{MixError, SizeMix};
 pub use size::{FrameSize, MIN_FRAME_BYTES, SizeError};
 pub use stamp::{STAMP_BYTES, Stamp};
-pub use stream::{Fields, Stream};
+pub use stream::{Fields, Stream, StreamError};

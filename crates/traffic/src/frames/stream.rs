@@ -48,6 +48,23 @@ impl Fields {
     }
 }
 
+/// Why there is no stream.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// A length of the mix has no room for the fields.
+    #[error("frames with a VLAN tag need {shortest} bytes; leave it out or send longer ones")]
+    TooShort {
+        /// The shortest length that has room.
+        shortest: FrameSize,
+    },
+    /// The system refuses memory.
+    #[error("allocate memory for the frames to send: {0}; free some memory")]
+    Memory(#[source] std::io::Error),
+    /// The frames do not fit into one batch.
+    #[error("put the frames to send into a batch: {0}; send a mix of fewer lengths")]
+    Batch(&'static str),
+}
+
 /// One flow's next sequence number and headers.
 #[derive(Clone, Debug)]
 struct Flow {
@@ -82,12 +99,10 @@ impl Stream {
     /// # Errors
     /// A frame of the mix is too short for the fields (with a VLAN tag it needs 68 bytes), the memory for the frames
     /// is refused, or a batch has no room for them.
-    pub fn new(fields: Fields, mix: &SizeMix, flows: Range<u16>) -> std::io::Result<Self> {
+    pub fn new(fields: Fields, mix: &SizeMix, flows: Range<u16>) -> Result<Self, StreamError> {
         let shortest = fields.shortest();
         if mix.period().iter().any(|size| *size < shortest) {
-            let why =
-                format!("frames with a VLAN tag need {shortest} bytes; leave it out or send longer ones");
-            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
+            return Err(StreamError::TooShort { shortest });
         }
         let period: Vec<u16> = mix.period().into_iter().map(FrameSize::in_buffer).collect();
         // Whole periods, and enough slots that a burst does not write one twice.
@@ -98,7 +113,7 @@ impl Stream {
         lengths.sort_unstable();
         lengths.dedup();
         let total: usize = lengths.iter().map(|&bytes| stride(bytes)).sum();
-        let memory = OwnMemory::new(c"tautline-stream", total as u64)?;
+        let memory = OwnMemory::new(c"tautline-stream", total as u64).map_err(StreamError::Memory)?;
         let mut images = Vec::new();
         let mut at = 0u64;
         for &bytes in &lengths {
@@ -116,7 +131,7 @@ impl Stream {
             let first = lent.len();
             let len = (NetHeader::BYTES + usize::from(bytes)) as u32;
             lender.push(lent, at, len);
-            batch.push(first, HeaderLayout::Full).map_err(|reason| std::io::Error::other(reason.text()))?;
+            batch.push(first, HeaderLayout::Full).map_err(|reason| StreamError::Batch(reason.text()))?;
             made.push(Slot { base_sum });
         }
         let flow = |i| Flow { sequence: 0, source_port: fields.source_port.wrapping_add(i) };

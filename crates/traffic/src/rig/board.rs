@@ -7,6 +7,7 @@ use virtio::net::MacAddress;
 
 use super::End;
 use super::end::{place, take};
+use crate::frames::StreamError;
 
 /// Why a rig cannot test.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +35,9 @@ pub enum RigError {
         /// The queue's error.
         why: String,
     },
+    /// The frames to send cannot be made.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
     /// [`TestRig::stop_when`] says that the user wants to end.
     #[error("interrupted")]
     Interrupted,

@@ -3,7 +3,7 @@
 use frame::{QueueError, Side, Sink, Source};
 
 use super::TestRig;
-use crate::frames::{Fields, FrameSize, SizeMix, Stream};
+use crate::frames::{Fields, FrameSize, SizeMix, Stream, StreamError};
 
 const BURST: usize = 32;
 
@@ -26,7 +26,7 @@ impl Responder {
     ///
     /// # Errors
     /// The memory for the frames is refused.
-    pub fn sender(size: FrameSize) -> std::io::Result<Self> {
+    pub fn sender(size: FrameSize) -> Result<Self, StreamError> {
         let mut stream = Stream::new(Fields::default(), &SizeMix::fixed(size), 0..1)?;
         stream.burst(BURST, |_| 0);
         Ok(Responder::Send(Box::new(stream)))
