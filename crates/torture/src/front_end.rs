@@ -115,31 +115,38 @@ impl FrontEnd {
         }
     }
 
-    /// Sends a request without a payload and returns the number of 64 bits in the answer. The answer's header is not
-    /// checked.
+    /// Sends a request without a payload and returns the number of 64 bits in the answer.
     ///
     /// # Errors
-    /// The request cannot be sent, the back-end closes the connection, or the answer is not whole within 2 s.
+    /// As [`Self::ask_with`].
     pub fn ask(&mut self, request: u32) -> io::Result<u64> {
         self.ask_with(request, &[], 8)
     }
 
-    /// Sends a request and returns the number of 64 bits at the end of the answer, whose payload has so many bytes. The
-    /// answer's header is not checked.
+    /// Sends a request and returns the number of 64 bits at the end of the answer, whose payload has so many bytes.
     ///
     /// # Errors
-    /// The request cannot be sent, the back-end closes the connection, or the answer is not whole within 2 s.
+    /// The request cannot be sent, the back-end closes the connection, the answer is not whole within 2 s, or its header
+    /// is not that of an answer to this request.
     pub fn ask_with(&mut self, request: u32, payload: &[u8], answer_bytes: usize) -> io::Result<u64> {
         if !self.say(request, payload) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let mut answer = vec![0; HEADER_BYTES + answer_bytes];
-        let mut got = 0;
+        let (mut got, mut is_checked) = (0, false);
         let until = Instant::now() + ANSWER;
         while got < answer.len() {
             match self.stream.read(&mut answer[got..]) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(bytes) => got += bytes,
+                Ok(bytes) => {
+                    got += bytes;
+                    // At once: a wrong answer may be shorter than the right one.
+                    if let (false, Some(header)) = (is_checked, answer[..got].first_chunk()) {
+                        message::check_answer(*header, request, answer_bytes)
+                            .map_err(|wrong| io::Error::new(io::ErrorKind::InvalidData, wrong))?;
+                        is_checked = true;
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let left = until.saturating_duration_since(Instant::now());
                     if left.is_zero() {
@@ -343,6 +350,41 @@ impl Session {
     pub fn forget(&self, at: usize) {
         for event in [&self.started[at].call, &self.started[at].err] {
             let _ = rustix::io::read(event, &mut [0; 8]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use message::{NEED_REPLY, REPLY, with_size};
+
+    /// What a front-end hears that asks for features, and is answered with these bytes.
+    fn asked(answer: &[u8]) -> io::Result<u64> {
+        let (ours, mut theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        std::io::Write::write_all(&mut theirs, answer)?;
+        FrontEnd { stream: ours, answers: Answers::default() }.ask(id::GET_FEATURES)
+    }
+
+    #[test]
+    fn an_answer_counts_only_with_the_header_of_an_answer_to_the_request() {
+        let number = words(&[7]);
+        let answer = |id, flags| message::message(id, flags, &number);
+        assert_eq!(asked(&answer(id::GET_FEATURES, VERSION | REPLY)).unwrap(), 7);
+        assert_eq!(asked(&answer(id::GET_FEATURES, VERSION | REPLY | NEED_REPLY)).unwrap(), 7);
+        for wrong in [
+            answer(id::GET_PROTOCOL_FEATURES, VERSION | REPLY),
+            answer(id::GET_FEATURES, VERSION),
+            answer(id::GET_FEATURES, 2 | REPLY),
+            answer(id::GET_FEATURES, REPLY),
+            with_size(id::GET_FEATURES, VERSION | REPLY, 4, &number),
+            // No more than a header.
+            with_size(id::GET_FEATURES, VERSION | REPLY, 0, &[]),
+        ] {
+            let error = asked(&wrong).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{wrong:?}: {error}");
+            assert!(error.to_string().starts_with("the answer to request 1 has request "), "{error}");
         }
     }
 }

@@ -29,6 +29,10 @@ pub mod id {
 
 /// Version 1, which all speak.
 pub const VERSION: u32 = 1;
+/// The bits of a header's flags that hold the version.
+const VERSION_BITS: u32 = 0b11;
+/// The message is an answer.
+pub const REPLY: u32 = 1 << 2;
 /// The sender waits for an acknowledgement.
 pub const NEED_REPLY: u32 = 1 << 3;
 /// Bytes of a header.
@@ -47,6 +51,23 @@ pub fn with_size(id: u32, flags: u32, size: u32, payload: &[u8]) -> Vec<u8> {
     }
     bytes.extend_from_slice(payload);
     bytes
+}
+
+/// Checks the header of an answer: the request's number, version 1, the reply flag, and the size of the payload.
+///
+/// # Errors
+/// What the header has in their place.
+pub fn check_answer(header: [u8; HEADER_BYTES], request: u32, payload_bytes: usize) -> Result<(), String> {
+    let [id, flags, size] =
+        [0, 4, 8].map(|at| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]));
+    let is_answer = flags & (VERSION_BITS | REPLY) == VERSION | REPLY;
+    if id == request && is_answer && size as usize == payload_bytes {
+        return Ok(());
+    }
+    Err(format!(
+        "the answer to request {request} has request {id}, flags {flags:#x} and {size} bytes of payload in its header \
+         (expected: version 1, the reply flag, {payload_bytes} bytes)"
+    ))
 }
 
 /// Words one after the other.
