@@ -1,6 +1,6 @@
 # Other builds of the peers, and other distributions; included by the Makefile.
 
-.PHONY: test-matrix test-setup
+.PHONY: test-matrix test-setup test-roots
 
 ## test-matrix: the tests with QEMU, guests, DPDK and Open vSwitch against the builds of Debian 13, its backports and sid (SETS=sid: one of them); writes docs/support-matrix.md
 test-matrix:
@@ -11,3 +11,8 @@ test-matrix:
 test-setup:
 	@scripts/setup.sh test
 	$(CARGO) test --locked -p tautline --test repository each_release -- --ignored --nocapture
+
+## test-roots: the Debian package installed, and make compare --quick --only os run, in clean roots of Debian 12, 13 and sid, and of Ubuntu 24.04, 26.04 and its newest (ROOTS=sid: one of them)
+test-roots:
+	ARCHITECTURES=$(shell uname -m) scripts/dist.sh
+	scripts/clean-roots.sh dist/*.deb $(ROOTS)
