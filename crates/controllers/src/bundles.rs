@@ -7,7 +7,7 @@ use crate::limits::Limits;
 use openflow::HEADER_BYTES;
 use openflow::{BundleFlags, Failure};
 
-/// Bytes of the request that opened a bundle, for an error.
+/// The most bytes of the request that opened a bundle, for an error.
 const REQUEST_BYTES: usize = 64;
 
 /// A bundle that is not yet committed.
@@ -15,7 +15,7 @@ const REQUEST_BYTES: usize = 64;
 pub(crate) struct Bundle {
     flags: BundleFlags,
     closed: bool,
-    /// Whole messages, one behind the other. They can be read: each was read before.
+    /// Whole messages that add one each, one behind the other. They can be read: each was read before.
     messages: Vec<u8>,
     used: Duration,
     /// The request that opened it, and its transaction.
@@ -108,22 +108,16 @@ impl Bundles {
         Ok(())
     }
 
-    /// Adds a message. `free_bytes` is what all bundles may still take.
-    pub fn add(
-        &mut self,
-        ask: Ask<'_>,
-        message: &[u8],
-        free_bytes: usize,
-        limits: &Limits,
-    ) -> Result<(), Failure> {
-        if message.len() > free_bytes {
+    /// Adds the message that the request has. `free_bytes` is what all bundles may still take.
+    pub fn add(&mut self, ask: Ask<'_>, free_bytes: usize, limits: &Limits) -> Result<(), Failure> {
+        if ask.request.len() > free_bytes {
             return Err(Failure::BundleTooMany);
         }
         let bundle = match self.bundles.contains_key(&ask.id) {
             true => self.open_one(ask)?,
             false => self.insert(ask, limits)?,
         };
-        bundle.messages.extend(message);
+        bundle.messages.extend(ask.request);
         bundle.used = ask.now;
         Ok(())
     }

@@ -9,7 +9,6 @@ use crate::monitors;
 use crate::output::Dump;
 use crate::packet::Form;
 use crate::switch::{Answer, Change, News, Switch};
-use openflow::HEADER_BYTES;
 use openflow::{
     BundleControl, BundleFlags, BundleStep, Codec, Config, CtFlush, Failure, Message, MonitorRequest, Nicira,
     Reply, Request, Role, RoleMessage, Version,
@@ -102,14 +101,9 @@ impl Handler<'_> {
                 self.reply(asked, &Message::GetConfigReply(config));
             }
             Message::SetConfig(config) => self.set_config(config)?,
-            Message::FlowMod(flow) => {
-                // No packet waits in a buffer: the flow changes, and the packet is missing.
-                let buffer = flow.buffer;
-                self.change(asked, Change::Flow(flow))?;
-                if buffer.is_some() {
-                    return Err(Failure::BufferUnknown);
-                }
-            }
+            // No packet waits in a buffer.
+            Message::FlowMod(flow) if flow.buffer.is_some() => return Err(Failure::BufferUnknown),
+            Message::FlowMod(flow) => self.change(asked, Change::Flow(flow))?,
             Message::GroupMod(group) => self.change(asked, Change::Group(group))?,
             Message::MeterMod(meter) => self.change(asked, Change::Meter(meter))?,
             Message::PortMod(port) => self.change(asked, Change::Port(port))?,
@@ -229,10 +223,9 @@ impl Handler<'_> {
     fn bundle_add(&mut self, asked: Asked<'_>, id: u32, flags: BundleFlags) -> Result<(), Failure> {
         self.may_change()?;
         let ask = Ask { id, flags, transaction: asked.transaction, request: asked.bytes, now: asked.now };
-        let message = inner(asked.bytes, self.connection.version()).ok_or(Failure::BundleMessageLength)?;
         let bundles = &mut self.connection.bundles;
         let held = bundles.bytes() + self.shared.other_bundle_bytes;
-        bundles.add(ask, message, self.limits.bundle_bytes.saturating_sub(held), self.limits)
+        bundles.add(ask, self.limits.bundle_bytes.saturating_sub(held), self.limits)
     }
 
     /// Lets the messages of a bundle take effect, all or none. The one that is refused is told of first.
@@ -293,17 +286,10 @@ impl Handler<'_> {
     }
 }
 
-/// The message in a bundle's message.
-fn inner(outer: &[u8], version: Version) -> Option<&[u8]> {
-    let head = HEADER_BYTES + if version == Version::V13 { 16 } else { 8 };
-    let message = outer.get(head..)?;
-    let length = usize::from(u16::from_be_bytes(*message.get(2..)?.first_chunk()?));
-    message.get(..length)
-}
-
-/// The change of a message that a bundle can have.
+/// The change of a message that adds one to a bundle.
 fn change_of(codec: Codec, message: &[u8]) -> Option<Change> {
-    match codec.decode(message).ok()?.message {
+    let Message::BundleAdd(added) = codec.decode(message).ok()?.message else { return None };
+    match *added.message {
         Message::FlowMod(flow) => Some(Change::Flow(flow)),
         Message::GroupMod(group) => Some(Change::Group(group)),
         Message::PortMod(port) => Some(Change::Port(port)),

@@ -74,6 +74,11 @@ impl Entry {
         &self.counters
     }
 
+    /// When it was added or modified, ms.
+    pub fn modified_ms(&self) -> u64 {
+        self.modified_ms
+    }
+
     /// Whether its idle or its hard time has passed.
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {
         let over = |since: u64, seconds: u16| {

@@ -134,6 +134,16 @@ impl Tables {
         self.flows
     }
 
+    /// The most that they hold.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// All groups, by number.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.values()
+    }
+
     /// A group.
     pub fn group(&self, number: u32) -> Option<&Group> {
         self.groups.get(&number)
@@ -164,6 +174,16 @@ impl Tables {
         let all = self.tables.iter().flat_map(|table| table.all());
         let with: Vec<_> = all.filter(|entry| names_group(&entry.flow.actions, id)).cloned().collect();
         with.iter().for_each(|entry| self.remove(entry));
+    }
+
+    /// All flows of a table, in no order.
+    pub fn all(&self, table: u8) -> impl Iterator<Item = &Arc<Entry>> {
+        self.tables[usize::from(table)].all()
+    }
+
+    /// The flow of a table with exactly this priority and match.
+    pub fn get(&self, table: u8, priority: u16, wanted: &Match) -> Option<Arc<Entry>> {
+        self.tables[usize::from(table)].get(priority, wanted)
     }
 
     /// All flows of a table, highest priority first.
@@ -246,7 +266,26 @@ impl Tables {
         old.iter().for_each(|old| self.gone(old));
     }
 
-    fn remove(&mut self, entry: &Entry) {
+    /// Puts a flow with the same table, priority and match in the place of this one. Its counters go on unless they are
+    /// reset, and its hard time begins anew.
+    ///
+    /// # Errors
+    /// Its actions do not fit its match.
+    pub fn replace(
+        &mut self,
+        entry: &Entry,
+        flow: Flow,
+        reset_counts: bool,
+        now_ms: u64,
+    ) -> Result<(), Refused> {
+        flow.check()?;
+        let counters = if reset_counts { Counters::new(now_ms) } else { Arc::clone(entry.counters()) };
+        self.insert(entry.modified(flow, now_ms, counters));
+        Ok(())
+    }
+
+    /// Deletes a flow.
+    pub fn remove(&mut self, entry: &Entry) {
         self.generation = generation();
         let table = &mut self.tables[usize::from(entry.flow.table)];
         let old = Arc::make_mut(table).remove(entry.flow.priority, &entry.flow.wanted);

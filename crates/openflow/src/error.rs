@@ -7,20 +7,20 @@ use crate::{ErrorCode, Failure, Version};
 const EXPERIMENTER: u16 = 0xffff;
 /// Type and code of Nicira's errors in OpenFlow 1.0.
 const NICIRA_10: (u16, u16) = (0xb0c2, 0);
-/// Bytes of the request that go with an error.
-const REQUEST_BYTES: usize = 64;
+/// The most bytes of the request that go with an error: the error itself has a length of 16 bits.
+const REQUEST_BYTES: usize = u16::MAX as usize - 32;
 
 /// The news that a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ErrorMessage {
     /// Why, in the numbers of the version.
     pub code: ErrorCode,
-    /// The beginning of the request; for a failed hello a text.
+    /// The request, at least its beginning; for a failed hello a text.
     pub data: Vec<u8>,
 }
 
 impl ErrorMessage {
-    /// Refuses a request: its first 64 bytes go with the error.
+    /// Refuses a request, which goes with the error as in Open vSwitch.
     pub fn new(failure: Failure, version: Version, request: &[u8]) -> Self {
         let data = request[..request.len().min(REQUEST_BYTES)].to_vec();
         Self { code: failure.code(version), data }

@@ -101,7 +101,8 @@ impl Nicira {
                 reader.zeros(6, Failure::NotZero)?;
                 Self::SetControllerId(reader.u16()?)
             }
-            kind::FLOW_MONITOR_CANCEL => Self::FlowMonitorCancel(reader.u32()?),
+            // Later versions have a command for it.
+            kind::FLOW_MONITOR_CANCEL if version == Version::V10 => Self::FlowMonitorCancel(reader.u32()?),
             kind::FLOW_MONITOR_PAUSED => Self::FlowMonitorPaused,
             kind::FLOW_MONITOR_RESUMED => Self::FlowMonitorResumed,
             kind::TLV_TABLE_MOD => Self::TlvMod(TlvMod::read(reader)?),

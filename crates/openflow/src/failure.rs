@@ -129,6 +129,7 @@ failures! {
     TableModTable None, of(8, 0), of(8, 0), "the table to change does not exist";
     TableModConfig None, of(8, 1), of(8, 1), "the configuration of the table is not supported";
     QueuePort of(5, 0), of(9, 0), of(9, 0), "the queue's port does not exist";
+    BadQueue of(5, 1), of(9, 1), of(9, 1), "the queue does not exist";
     ConfigFlags None, of(10, 0), of(10, 0), "the flags of the configuration are not supported";
     ConfigLength None, of(10, 1), of(10, 1), "the length of the configuration is not supported";
     RoleStale None, of(11, 0), of(11, 0), "the generation of the role is an old one";

@@ -46,6 +46,7 @@
 mod action;
 mod bundle;
 mod bytes;
+mod capabilities;
 mod ct_flush;
 mod error;
 mod experimenter;

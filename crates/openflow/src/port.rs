@@ -6,6 +6,8 @@ use crate::{Failure, Version, number};
 
 /// The property of an Ethernet port.
 const ETHERNET: u16 = 0;
+/// Bits of a port's state in OpenFlow 1.0: no link, and the spanning tree's.
+const STATE_10: u32 = 0x301;
 /// Bytes of a description before its properties, in OpenFlow 1.4 and later.
 const HEAD_BYTES: usize = 40;
 
@@ -130,7 +132,8 @@ impl Port {
     pub(crate) fn write(&self, writer: &mut Writer, version: Version) {
         let ethernet = self.ethernet.unwrap_or_default();
         if version == Version::V10 {
-            writer.u16(self.number).put(&self.address).put(&self.name).u32(self.config).u32(self.state);
+            writer.u16(self.number).put(&self.address).put(&self.name).u32(self.config);
+            writer.u32(self.state & STATE_10);
             return ethernet.features().into_iter().map(to_10).for_each(|word| {
                 writer.u32(word);
             });

@@ -74,12 +74,17 @@ impl OvsDummy {
             .ok_or_else(|| Error::refused(doing(), answer["error"].to_string()))
     }
 
+    /// The bridge's management socket, as `ovs-ofctl` names it.
+    pub fn management(&self) -> String {
+        self.instance.management()
+    }
+
     /// Runs `ovs-ofctl` for OpenFlow 1.5 with a command, the bridge, and more words.
     ///
     /// # Errors
     /// `ovs-ofctl` fails, or does not end within 60 s.
     pub fn ofctl(&self, command: &[&str], words: &[&str]) -> Result<String, Error> {
-        let bridge = self.instance.management();
+        let bridge = self.management();
         let mut all = vec!["-O", "OpenFlow15"];
         all.extend(command);
         all.push(&bridge);

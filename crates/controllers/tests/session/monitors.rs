@@ -101,10 +101,6 @@ fn monitors_are_numbered_changed_and_ended() {
     let add = |number| request(number, MonitorFlags::ADD, "");
     peers.ask(id, &ask(&[add(1)]));
     assert_eq!(peers.refused(id, &ask(&[add(2), add(1)])), code(Failure::MonitorExists));
-    assert_eq!(
-        peers.refused(id, &Message::Nicira(Nicira::FlowMonitorCancel(2))),
-        code(Failure::UnknownMonitor)
-    );
     peers.ask(id, &ask(&[add(2)]));
     assert_eq!(peers.refused(id, &ask(&[add(3)])), code(Failure::NotPermitted));
     let changed = MonitorRequest { command: 1, flags: MonitorFlags::REMOVED, ..add(2) };
@@ -114,6 +110,16 @@ fn monitors_are_numbered_changed_and_ended() {
     peers.tell(id, 8, &flow_mod("actions=drop"));
     assert_eq!(peers.sent(id), []); // the one that is left follows flows that end
     assert!(peers.controllers.follow_flows());
-    assert_eq!(peers.refused(id, &Message::Nicira(Nicira::FlowMonitorCancel(2))), None);
+    peers.ask(id, &ask(&[MonitorRequest { command: 2, ..add(2) }]));
     assert!(!peers.controllers.follow_flows());
+}
+
+#[test]
+fn openflow_1_0_ends_monitors_by_a_message_of_its_own() {
+    let mut peers = Peers::new();
+    let id = peers.connect(Version::V10);
+    peers.ask(id, &ask(&[request(1, MonitorFlags::ADD, "")]));
+    let cancel = Message::Nicira(Nicira::FlowMonitorCancel(1));
+    assert_eq!(peers.refused(id, &cancel), None);
+    assert_eq!(peers.refused(id, &cancel), Some(Failure::UnknownMonitor.code(Version::V10)));
 }

@@ -1,0 +1,204 @@
+//! Changes of flows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controllers::{FlowNews, News};
+use flow::{Action, Flow};
+use flow_tables::{Change, Entry};
+use openflow::{
+    ANY_TABLE, Counts, Failure, FlowCommand, FlowMod, FlowRequest, MonitorEvent, RemovedReason, Version,
+};
+
+use crate::refusal;
+use crate::state::State;
+use crate::time::{age, ms};
+
+/// Tables of a bridge, as in Open vSwitch: the next number is one of its own.
+pub(crate) const TABLES: u8 = 254;
+
+/// What a flow has counted.
+pub(crate) fn counts(entry: &Entry, now: Duration) -> Counts {
+    let (packets, bytes) = entry.counters().get();
+    let since = |ms| Some(age(now, Duration::from_millis(ms)));
+    Counts {
+        duration: since(entry.added_ms),
+        idle: since(entry.counters().used_ms()),
+        flows: None,
+        packets: Some(packets),
+        bytes: Some(bytes),
+    }
+}
+
+/// What is told of a flow.
+pub(crate) fn news_of(entry: &Entry, event: MonitorEvent, reason: RemovedReason, now: Duration) -> FlowNews {
+    FlowNews { event, reason, flow: entry.flow.clone(), counts: counts(entry, now) }
+}
+
+/// A change of flows that a version asks for.
+struct Asked<'a> {
+    change: &'a FlowMod,
+    version: Version,
+    now: Duration,
+}
+
+impl Asked<'_> {
+    /// The flows that it is about. Only a deletion looks at what they output to.
+    fn request(&self) -> FlowRequest {
+        let FlowMod { flow, cookie, cookie_mask, out_port, out_group, .. } = self.change;
+        let deletes = matches!(self.change.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
+        FlowRequest {
+            out_port: out_port.filter(|_| deletes),
+            out_group: out_group.filter(|_| deletes),
+            cookie: *cookie,
+            cookie_mask: *cookie_mask,
+            ..FlowRequest::of(flow.table, flow.wanted)
+        }
+    }
+
+    fn is_strict(&self) -> bool {
+        matches!(self.change.command, FlowCommand::ModifyStrict | FlowCommand::DeleteStrict)
+    }
+}
+
+impl State {
+    /// Adds, changes or deletes flows. If the change is refused, nothing is changed.
+    pub(crate) fn change_flows(
+        &mut self,
+        change: &FlowMod,
+        version: Version,
+        now: Duration,
+        news: &mut News,
+    ) -> Result<(), Failure> {
+        let asked = Asked { change, version, now };
+        let deletes = matches!(change.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
+        match change.flow.table {
+            ANY_TABLE if version > Version::V10 && !deletes => return Err(Failure::FlowModTable),
+            ANY_TABLE | 0..TABLES => {}
+            // The switch's own one.
+            TABLES.. => return Err(Failure::NotPermitted),
+        }
+        match change.command {
+            FlowCommand::Add => self.add(&asked, news),
+            FlowCommand::Modify | FlowCommand::ModifyStrict => self.modify(&asked, news),
+            FlowCommand::Delete | FlowCommand::DeleteStrict => {
+                for entry in self.selected(&asked) {
+                    self.end(&entry, RemovedReason::Delete, now, news);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The flows that a change is about.
+    fn selected(&self, asked: &Asked<'_>) -> Vec<Arc<Entry>> {
+        let flow = &asked.change.flow;
+        let request = asked.request();
+        let numbers = if flow.table == ANY_TABLE { 0..=TABLES - 1 } else { flow.table..=flow.table };
+        let of_table = |number| -> Vec<Arc<Entry>> {
+            match asked.is_strict() {
+                true => self.tables.get(number, flow.priority, &flow.wanted).into_iter().collect(),
+                false => self.tables.all(number).cloned().collect(),
+            }
+        };
+        numbers.flat_map(of_table).filter(|entry| request.has(&entry.flow)).collect()
+    }
+
+    /// Checks that there is what actions name.
+    fn check_names(&self, actions: &[Action]) -> Result<(), Failure> {
+        actions.iter().try_for_each(|action| match action {
+            Action::Group(group) if self.tables.group(*group).is_none() => Err(Failure::ActionGroup),
+            Action::Meter(meter) if !self.meters.contains_key(meter) => Err(Failure::InvalidMeter),
+            Action::Clone(inner) | Action::WriteActions(inner) => self.check_names(inner),
+            _ => Ok(()),
+        })
+    }
+
+    fn add(&mut self, asked: &Asked<'_>, news: &mut News) -> Result<(), Failure> {
+        let mut flow = asked.change.flow.clone();
+        if flow.table == ANY_TABLE {
+            flow.table = 0;
+        }
+        self.check_names(&flow.actions)?;
+        let (table, priority, wanted) = (flow.table, flow.priority, flow.wanted);
+        let added = self.tables.change(Change::Add(flow), ms(asked.now));
+        added.map_err(|refused| refusal::failure(&refused))?;
+        if news.all_flows
+            && let Some(entry) = self.tables.get(table, priority, &wanted)
+        {
+            news.flows.push(news_of(&entry, MonitorEvent::Added, RemovedReason::Delete, asked.now));
+        }
+        Ok(())
+    }
+
+    fn modify(&mut self, asked: &Asked<'_>, news: &mut News) -> Result<(), Failure> {
+        let FlowMod { flow, cookie_mask, .. } = asked.change;
+        let concerned = self.selected(asked);
+        // Later versions add no flow and change no cookie (OpenFlow 1.1 §A.3.4.1).
+        let old = asked.version == Version::V10 && flow.cookie != u64::MAX;
+        if concerned.is_empty() && old && *cookie_mask == 0 {
+            return self.add(asked, news);
+        }
+        self.check_names(&flow.actions)?;
+        let changed = |entry: &Arc<Entry>| Flow {
+            actions: flow.actions.clone(),
+            cookie: if old { flow.cookie } else { entry.flow.cookie },
+            ..entry.flow.clone()
+        };
+        let unfit = |unfit: flow::Unfit| refusal::failure(&unfit.into());
+        concerned.iter().try_for_each(|entry| changed(entry).check().map_err(unfit))?;
+        for entry in &concerned {
+            let replaced = self.tables.replace(entry, changed(entry), flow.flags.reset_counts, ms(asked.now));
+            replaced.map_err(|refused| refusal::failure(&refused))?;
+            let flow = &entry.flow;
+            if news.all_flows
+                && let Some(entry) = self.tables.get(flow.table, flow.priority, &flow.wanted)
+            {
+                news.flows.push(news_of(&entry, MonitorEvent::Modified, RemovedReason::Delete, asked.now));
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a flow, and tells of it where that counts.
+    fn end(&mut self, entry: &Entry, reason: RemovedReason, now: Duration, news: &mut News) {
+        self.tables.remove(entry);
+        told(entry, reason, now, news);
+    }
+
+    /// Deletes all flows that are as `is` says.
+    pub(crate) fn end_flows(
+        &mut self,
+        is: impl Fn(&Flow) -> bool,
+        reason: RemovedReason,
+        now: Duration,
+        news: &mut News,
+    ) {
+        let all = (0..TABLES).flat_map(|table| self.tables.all(table));
+        let ended: Vec<_> = all.filter(|entry| is(&entry.flow)).cloned().collect();
+        ended.iter().for_each(|entry| self.end(entry, reason, now, news));
+    }
+
+    /// How many flows are as `is` says.
+    pub(crate) fn count_flows(&self, is: impl Fn(&Flow) -> bool) -> u32 {
+        let all = (0..TABLES).flat_map(|table| self.tables.all(table));
+        u32::try_from(all.filter(|entry| is(&entry.flow)).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Deletes the flows whose time is over.
+    pub(crate) fn expire(&mut self, now: Duration, news: &mut News) {
+        for entry in self.tables.expire(ms(now)) {
+            let hard = entry.flow.timeouts.hard;
+            let hard = hard != 0 && ms(now).saturating_sub(entry.modified_ms()) >= u64::from(hard) * 1000;
+            let reason = if hard { RemovedReason::HardTimeout } else { RemovedReason::IdleTimeout };
+            told(&entry, reason, now, news);
+        }
+    }
+}
+
+/// Tells of a flow that has ended, if some controller follows flows or the flow says so.
+fn told(entry: &Entry, reason: RemovedReason, now: Duration, news: &mut News) {
+    if news.all_flows || entry.flow.flags.send_removed {
+        news.flows.push(news_of(entry, MonitorEvent::Removed, reason, now));
+    }
+}

@@ -1,0 +1,107 @@
+//! Meters: changes, and what is told of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use controllers::News;
+use flow::{Action, Meter};
+use flow_tables::MeterState;
+use openflow::{ALL_METERS, Failure, MeterCommand, MeterFeatures, MeterMod, MeterStatistics, RemovedReason};
+
+use crate::state::{MeterEntry, State};
+use crate::time::{age, ms};
+
+/// As many as Open vSwitch's user-space datapath has.
+const MAX_METERS: u32 = 1 << 18;
+const MAX_BANDS: u8 = 8;
+/// Bits of the kinds of band, from 1: drop.
+const BANDS: u32 = 1 << 1;
+/// Bits as a meter's flags: all.
+const CAPABILITIES: u32 = 15;
+
+/// What meters there can be.
+pub(crate) fn features() -> MeterFeatures {
+    MeterFeatures {
+        max_meters: MAX_METERS,
+        bands: BANDS,
+        capabilities: CAPABILITIES,
+        max_bands: MAX_BANDS,
+        max_colors: 0,
+        features: None,
+    }
+}
+
+fn uses(actions: &[Action], meter: u32) -> bool {
+    actions.contains(&Action::Meter(meter))
+}
+
+impl State {
+    /// Adds, changes or deletes meters. Flows that use a deleted meter go too.
+    pub(crate) fn change_meters(
+        &mut self,
+        change: MeterMod,
+        now: Duration,
+        news: &mut News,
+    ) -> Result<(), Failure> {
+        let MeterMod { command, meter } = change;
+        let (id, known) = (meter.id, self.meters.contains_key(&meter.id));
+        if command == MeterCommand::Delete {
+            let all: Vec<u32> = match id {
+                ALL_METERS => self.meters.keys().copied().collect(),
+                _ => self.meters.get_key_value(&id).map(|(id, _)| *id).into_iter().collect(),
+            };
+            all.iter().for_each(|id| self.delete_meter(*id, now, news));
+            return Ok(());
+        }
+        if id == 0 || id > MAX_METERS {
+            return Err(Failure::InvalidMeter);
+        }
+        if meter.bands.len() > MAX_BANDS.into() {
+            return Err(Failure::OutOfBands);
+        }
+        if meter.bands.iter().any(|band| band.kind != flow::BandKind::Drop) {
+            return Err(Failure::MeterBand);
+        }
+        match (command, known) {
+            (MeterCommand::Add, true) => return Err(Failure::MeterExists),
+            (MeterCommand::Modify, false) => return Err(Failure::UnknownMeter),
+            _ => {}
+        }
+        let meters = Arc::make_mut(&mut self.meters);
+        let since = meters.get(&id).map_or(now, |old| old.since);
+        meters.insert(id, MeterEntry { state: MeterState::new(meter, ms(now)), since });
+        Ok(())
+    }
+
+    fn delete_meter(&mut self, id: u32, now: Duration, news: &mut News) {
+        Arc::make_mut(&mut self.meters).remove(&id);
+        self.end_flows(|flow| uses(&flow.actions, id), RemovedReason::MeterDelete, now, news);
+    }
+
+    /// The meters that a request is about; all if there is no such number.
+    fn meters_of(&self, id: u32) -> Result<Vec<(u32, &MeterEntry)>, Failure> {
+        if id == ALL_METERS {
+            return Ok(self.meters.iter().map(|(id, entry)| (*id, entry)).collect());
+        }
+        let entry = self.meters.get(&id).ok_or(Failure::UnknownMeter)?;
+        Ok(vec![(id, entry)])
+    }
+
+    pub(crate) fn meter_configs(&self, id: u32) -> Result<Vec<Meter>, Failure> {
+        Ok(self.meters_of(id)?.into_iter().map(|(_, entry)| entry.state.meter().clone()).collect())
+    }
+
+    pub(crate) fn meter_statistics(&self, id: u32, now: Duration) -> Result<Vec<MeterStatistics>, Failure> {
+        let statistics = |(meter, entry): (u32, &MeterEntry)| {
+            let flows = self.count_flows(|flow| uses(&flow.actions, meter));
+            MeterStatistics {
+                meter,
+                flows,
+                counts: (0, 0),
+                duration: age(now, entry.since),
+                bands: vec![(0, 0); entry.state.meter().bands.len()],
+            }
+        };
+        Ok(self.meters_of(id)?.into_iter().map(statistics).collect())
+    }
+}

@@ -1,0 +1,78 @@
+//! A port as controllers see it.
+
+use std::time::Duration;
+
+use openflow::{Ethernet, Port, PortStatistics};
+
+use crate::time::age;
+
+const DOWN: u32 = 1;
+/// Bits of a port's state: no link, and frames go out.
+const LINK_DOWN: u32 = 1;
+const LIVE: u32 = 4;
+
+/// What a port has counted. What it does not count is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounts {
+    /// Frames received and sent.
+    pub packets: Option<(u64, u64)>,
+    /// Bytes received and sent.
+    pub bytes: Option<(u64, u64)>,
+    /// Frames received and dropped, frames not sent.
+    pub dropped: Option<(u64, u64)>,
+}
+
+/// A port of a bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BridgePort {
+    /// Its name, of which OpenFlow tells 15 bytes.
+    pub name: String,
+    /// Its MAC address.
+    pub address: [u8; 6],
+    /// Whether it has a link.
+    pub link: bool,
+    /// Bits of its configuration, as in OpenFlow 1.5 §7.2.1.
+    pub config: u32,
+    /// Since when there is it.
+    pub since: Duration,
+    /// What it has counted.
+    pub counts: PortCounts,
+}
+
+impl BridgePort {
+    /// A port with a link.
+    pub fn new(name: &str, address: [u8; 6], since: Duration) -> Self {
+        let (name, counts) = (name.to_owned(), PortCounts::default());
+        Self { name, address, link: true, config: 0, since, counts }
+    }
+
+    /// The port as OpenFlow describes it.
+    pub(crate) fn described(&self, number: u16) -> Port {
+        let mut name = [0; 16];
+        let length = self.name.len().min(name.len() - 1); // a zero ends it
+        name[..length].copy_from_slice(&self.name.as_bytes()[..length]);
+        Port {
+            number,
+            address: self.address,
+            name,
+            config: self.config,
+            state: if self.link && self.config & DOWN == 0 { LIVE } else { LINK_DOWN },
+            ethernet: Some(Ethernet::default()),
+            properties: Vec::new(),
+        }
+    }
+
+    /// What it has counted, as OpenFlow tells it.
+    pub(crate) fn statistics(&self, number: u16, now: Duration) -> PortStatistics {
+        let unknown = (u64::MAX, u64::MAX);
+        let [packets, bytes, dropped] =
+            [self.counts.packets, self.counts.bytes, self.counts.dropped].map(|pair| pair.unwrap_or(unknown));
+        PortStatistics {
+            port: number,
+            duration: Some(age(now, self.since)),
+            counts: [packets.0, packets.1, bytes.0, bytes.1, dropped.0, dropped.1, u64::MAX, u64::MAX],
+            ethernet: Some([u64::MAX; 4]),
+            properties: Vec::new(),
+        }
+    }
+}

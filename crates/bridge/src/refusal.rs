@@ -1,0 +1,28 @@
+//! Which of OpenFlow's errors a refusal of the tables is, as Open vSwitch has it.
+
+use flow::{Action, Field, Unfit};
+use flow_tables::Refused;
+use openflow::Failure;
+
+/// The error for a change of flows or groups that the tables refuse.
+pub(crate) fn failure(refused: &Refused) -> Failure {
+    match refused {
+        Refused::Overlap(_) => Failure::Overlap,
+        Refused::Unfit(unfit) => of_action(unfit),
+        Refused::Full { what, .. } => match *what {
+            "groups" => Failure::OutOfGroups,
+            "buckets of a group" => Failure::OutOfBuckets,
+            _ => Failure::TableFull,
+        },
+    }
+}
+
+fn of_action(unfit: &Unfit) -> Failure {
+    match &*unfit.action {
+        Action::PushVlan(_) => Failure::ActionTag,
+        Action::GotoTable(_) => Failure::InstructionTable,
+        Action::SetField(Field::CtMark | Field::CtLabel, ..) => Failure::SetArgument,
+        Action::Conjunction { .. } => Failure::BadConjunction,
+        _ => Failure::ActionUnfit,
+    }
+}
