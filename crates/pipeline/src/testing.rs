@@ -1,16 +1,33 @@
 //! A burst in memory, and an output that keeps what it is told.
 use std::cell::Cell;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use frame::{DropReason, FrameBatch, HeadEdit, OwnMemory};
 use virtio::net::{HeaderLayout, MacAddress, NetHeader};
 
-use crate::{Flooded, Output, PortId, Program, WorkerFlows};
+use crate::{Admission, Flooded, Learning, MacTable, Output, PortId, Program, TableOptions, WorkerFlows};
 
 /// The address of station `n`.
 pub fn mac(n: u64) -> MacAddress {
     MacAddress::from_u64(0x0200_0000_0000 + n)
+}
+
+/// The programs of a network of these ports, which share a table of addresses.
+pub fn network(members: &[PortId]) -> Vec<Learning> {
+    let ports = members.iter().map(|port| usize::from(port.0) + 1).max().unwrap_or(0);
+    let table = Arc::new(MacTable::new(TableOptions::default(), ports, []));
+    let members: Arc<[PortId]> = members.into();
+    let learning = |port: &PortId| Learning {
+        port: *port,
+        table: Arc::clone(&table),
+        members: Arc::clone(&members),
+        admission: Admission::default(),
+        link_local: false,
+        floods: None,
+    };
+    members.iter().map(learning).collect()
 }
 
 /// A burst of frames with these destinations, sources and lengths in bytes.

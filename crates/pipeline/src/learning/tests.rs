@@ -1,25 +1,10 @@
 use super::*;
-use crate::testing::{Recorder, Said, burst, mac, run, run_with};
-use crate::{Policer, Policing, TableOptions};
+use crate::testing::{Recorder, Said, burst, mac, network, run, run_with};
+use crate::{Policer, Policing};
 
 const A: PortId = PortId(0);
 const B: PortId = PortId(1);
 const C: PortId = PortId(2);
-
-/// The programs of a network of these ports.
-fn network(members: &[PortId]) -> Vec<Learning> {
-    let table = Arc::new(MacTable::new(TableOptions::default(), 8, []));
-    let members: Arc<[PortId]> = members.into();
-    let learning = |port: &PortId| Learning {
-        port: *port,
-        table: Arc::clone(&table),
-        members: Arc::clone(&members),
-        admission: Admission::default(),
-        link_local: false,
-        floods: None,
-    };
-    members.iter().map(learning).collect()
-}
 
 #[test]
 fn frames_go_where_their_receiver_was_heard_and_to_all_others_before() {

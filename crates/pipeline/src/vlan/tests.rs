@@ -5,26 +5,18 @@ use proptest::prelude::*;
 use virtio::net::MacAddress;
 
 use super::*;
-use crate::testing::{Said, burst_of, mac, run};
-use crate::{Admission, Announced, Learning, MacTable, PortId, Program, TableOptions};
+use crate::testing::{self, Said, burst_of, mac, run};
+use crate::{Announced, PortId, Program};
 
 /// Type and control information.
 type TestTag = (u16, u16);
 
 /// The programs of a network of ports with these VLANs.
 fn network(ports: &[VlanOptions]) -> Vec<VlanLearning> {
-    let table = Arc::new(MacTable::new(TableOptions::default(), ports.len(), []));
-    let members: Arc<[PortId]> = (0..ports.len() as u16).map(PortId).collect();
+    let members: Vec<PortId> = (0..ports.len() as u16).map(PortId).collect();
     let vlans: Arc<[PortVlans]> = ports.iter().map(PortVlans::new).collect();
-    let learning = |port: &PortId| Learning {
-        port: *port,
-        table: Arc::clone(&table),
-        members: Arc::clone(&members),
-        admission: Admission::default(),
-        link_local: false,
-        floods: None,
-    };
-    members.iter().map(|port| VlanLearning { learning: learning(port), vlans: Arc::clone(&vlans) }).collect()
+    let with_vlans = |learning| VlanLearning { learning, vlans: Arc::clone(&vlans) };
+    testing::network(&members).into_iter().map(with_vlans).collect()
 }
 
 fn frame(to: MacAddress, from: MacAddress, tags: &[TestTag]) -> Vec<u8> {
