@@ -345,7 +345,7 @@ fn no_front_end_vetoes_an_upgrade() {
 /// Added once for each of 128 queue pairs, as QEMU before 8.0 does: each region goes over once, with one descriptor.
 #[test]
 fn regions_added_again_and_again_do_not_stretch_an_upgrade() {
-    const REGIONS: u64 = 200;
+    const REGIONS: u64 = 50;
     let mut scene = Scene::with_ports(plain(), &["one", "two", HOSTILE]);
     let mut guest = Guest::running(&scene.sockets.path(HOSTILE), plain());
     let file = sealable(4096);
