@@ -8,7 +8,8 @@ use measure::Histogram;
 use report::{EMULATED_MARK, EMULATED_MEANING, units};
 
 /// What of a rule is shown: the whole is in the file.
-const ABLATION: [Figure; 4] = [Figure::WakeupP99, Figure::WakeupMax, Figure::Interrupts, Figure::Switches];
+pub(super) const ABLATION: [Figure; 4] =
+    [Figure::WakeupP99, Figure::WakeupMax, Figure::Interrupts, Figure::Switches];
 
 /// All of it, in at most `width` columns.
 pub fn render(verification: &Verification, width: usize) -> String {
@@ -118,7 +119,7 @@ fn ablation(rules: &[RuleEffect], mark: &str, width: usize) -> String {
 }
 
 /// The change and its interval.
-fn shown(effect: &Effect) -> (String, String) {
+pub(super) fn shown(effect: &Effect) -> (String, String) {
     let ends = |show: fn(f64) -> String| {
         effect.interval.map_or("–".to_owned(), |(low, high)| format!("[{}, {}]", show(low), show(high)))
     };

@@ -2,6 +2,7 @@
 
 mod diff;
 mod gate;
+mod in_short;
 mod pages;
 mod show;
 mod tables;

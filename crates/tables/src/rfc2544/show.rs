@@ -4,7 +4,7 @@ use std::fmt::Write;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use traffic::results::Run;
 
-use super::tables;
+use super::{in_short, tables};
 
 /// What stands above all figures: shorter trials and what else makes them not comparable.
 pub fn labels(run: &Run) -> Vec<String> {
@@ -59,6 +59,7 @@ pub fn text(run: &Run, width: usize) -> String {
             let _ = writeln!(text, "{note}");
         }
     }
+    in_short::lines(run).iter().for_each(|line| _ = writeln!(text, "{line}"));
     text
 }
 

@@ -49,7 +49,7 @@ fn percent(ratio: f64) -> String {
 }
 
 /// A path on which the device under test works in the generator's own time.
-fn is_software(run: &Run) -> bool {
+pub fn is_software(run: &Run) -> bool {
     run.labels.iter().any(|label| label == SOFTWARE_TAP)
 }
 
@@ -102,7 +102,7 @@ fn rates(run: &Run) -> Table {
 }
 
 /// Whether the search ended at the largest load that it had.
-fn at_the_most(search: &SearchResult) -> bool {
+pub fn at_the_most(search: &SearchResult) -> bool {
     match search {
         SearchResult::Rfc2544 { finding, .. } | SearchResult::Tst009 { finding, .. } => {
             matches!(finding, Finding::AtMaximum { .. })

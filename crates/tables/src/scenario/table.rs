@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyl
 use lab::chains::Results;
 use report::html::figures;
 
+use super::users;
 use super::view::View;
 
 /// The users that fit, and the stages.
@@ -16,6 +17,7 @@ pub fn text(results: &Results, width: usize) -> String {
     let _ = writeln!(text, "{}\n", users.notes.join("\n"));
     let _ = writeln!(text, "{}\n", drawn(&stages, width, 3));
     stages.notes.iter().for_each(|remark| _ = writeln!(text, "{remark}"));
+    let _ = writeln!(text, "\n{}", users::in_short(results).join("\n"));
     text
 }
 

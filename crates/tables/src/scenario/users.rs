@@ -6,6 +6,7 @@ use lab::chains::{Environment, Results, Run, Trial};
 use measure::median_interval;
 use measure::statistics::median;
 use report::html::figures::Table;
+use report::units;
 
 use super::mark::marked;
 
@@ -57,6 +58,37 @@ fn legend(results: &Results) -> Vec<String> {
         results.missed_per_thousand
     );
     vec![fit, missed]
+}
+
+/// What a run ends with: a line for each environment, set beside the first one that ran.
+pub fn in_short(results: &Results) -> Vec<String> {
+    let base = results.ran().first().and_then(|(_, runs)| middle(runs));
+    let line = |environment| format!("  {}", said(environment, results.is_search, base));
+    std::iter::once("In short".to_owned()).chain(results.environments.iter().map(line)).collect()
+}
+
+fn said(environment: &Environment, is_search: bool, base: Option<f64>) -> String {
+    let name = marked(environment);
+    let runs = match &environment.outcome {
+        Ok(runs) if trials(runs).next().is_some() => runs,
+        _ => return format!("{name}: nothing was measured; the reason is above"),
+    };
+    if !is_search {
+        let tried: BTreeSet<u32> = trials(runs).map(|trial| trial.users).collect();
+        let with = |users: &u32| format!("with {users} users {} of 1000 ticks missed", missed(runs, *users));
+        return format!("{name}: {}", tried.iter().map(with).collect::<Vec<_>>().join("; "));
+    }
+    let beside = match (base, middle(runs)) {
+        (Some(base), Some(fits)) if base > 0.0 && fits != base => {
+            format!(", ×{} of the first", units::significant(fits / base))
+        }
+        _ => String::new(),
+    };
+    format!("{name}: {} users fit{beside}", fitting(runs))
+}
+
+fn middle(runs: &[Run]) -> Option<f64> {
+    median(&runs.iter().map(|run| f64::from(run.fits)).collect::<Vec<_>>())
 }
 
 /// What was missed of 1000 ticks with each number of users, of all trials of one environment.
@@ -133,5 +165,23 @@ mod tests {
         let nine: Vec<Run> = (1..=9).map(|fits| run(fits, &[])).collect();
         assert_eq!(fitting(&nine), "5 [2, 8]");
         assert_eq!(fitting(&[]), "");
+    }
+
+    #[test]
+    fn each_environment_ends_with_what_fits_beside_the_first() {
+        let environment =
+            |name: &str, outcome| Environment { name: name.into(), is_emulated: name == "vm", outcome };
+        let fast = environment("host", Ok(vec![run(16, &[(16, 0), (32, 900)])]));
+        let slow = environment("vm", Ok(vec![run(4, &[(4, 0)])]));
+        let none = environment("container", Err(measure::Failure::new("a", "b", "c")));
+        let found = [&fast, &slow, &none].map(|one| said(one, true, Some(16.0)));
+        assert_eq!(found[0], "host: 16 [16, 16] users fit");
+        assert_eq!(found[1], "vm†: 4 [4, 4] users fit, ×0.250 of the first");
+        assert_eq!(found[2], "container: nothing was measured; the reason is above");
+        let fixed = said(&fast, false, None);
+        assert_eq!(
+            fixed,
+            "host: with 16 users 0 of 1000 ticks missed; with 32 users 900 of 1000 ticks missed"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! `tautline tti`: ticks, and when each is in user space.
 
+mod in_short;
 mod mark;
 mod page;
 mod pv_sched_table;

@@ -10,7 +10,7 @@ use measure::Histogram;
 use ticks::receiver::Wait;
 
 use super::mark::marked;
-use super::{pv_sched_table, stage_table};
+use super::{in_short, pv_sched_table, stage_table};
 use linux::duration;
 
 const HEADER: [&str; 12] = [
@@ -97,6 +97,7 @@ pub fn text(results: &Results, width: usize) -> String {
     }
     let mut said = BTreeSet::new();
     remarks.retain(|remark| said.insert(remark.clone()));
+    remarks.extend(in_short::lines(results));
     remarks.iter().for_each(|remark| _ = writeln!(text, "{remark}"));
     text
 }

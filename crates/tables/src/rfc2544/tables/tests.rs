@@ -129,3 +129,23 @@ fn a_little_loss_is_not_printed_as_none() {
     let printed = [0.0, 1e-9, 0.000_4, 0.005, 0.123, 1.0].map(percent);
     assert_eq!(printed, ["0", "1.0e-7", "0.040", "0.500", "12.3", "100.0"]);
 }
+
+#[test]
+fn a_run_ends_with_a_line_for_each_size() -> Result<(), Box<dyn Error>> {
+    use crate::rfc2544::in_short::lines;
+    let mut run = example_run()?;
+    let [heading, line] = &lines(&run)[..] else { panic!() };
+    assert_eq!(heading, "\nIn short");
+    for words in
+        ["64 bytes: throughput 0.597 Mpps, of 0.600 Mpps", " at most, limited by the device", "disturbed"]
+    {
+        assert!(line.contains(words), "{words}: {line}");
+    }
+    let latency = "; latency at 50 % of it 10.0 µs in the median, 99 % within 10.0 µs";
+    assert!(line.contains(latency), "the one that the generator was in time for: {line}");
+    run.labels.push(SOFTWARE_TAP.into());
+    assert!(!lines(&run)[1].contains("limited"), "{:?}", lines(&run));
+    run.sizes.clear();
+    assert!(lines(&run).is_empty());
+    Ok(())
+}
