@@ -4,14 +4,14 @@
 
 use comfy_table::{Attribute, Cell, Color};
 use measure::compare::{Analysis, Comparison, Finding, expected_by_chance};
-use measure::{EnvironmentRecord, Group, Results};
+use measure::{EnvironmentRecord, Failure, Group, Results};
 
 use crate::canvas::Canvas;
 use crate::view::{View, environment_name, lengths};
 use crate::{EMULATED_MEANING, coverage, network, units};
 
-/// No answer is longer; a terminal of 80 by 32 shows all of it.
-pub const LINES: usize = 30;
+/// No answer is longer: with the two lines that name the results file and the page, a terminal of 30 lines shows all.
+pub const LINES: usize = 28;
 
 /// What is shown of all that was not measured.
 const GAPS: usize = 4;
@@ -153,10 +153,11 @@ impl Screen {
         }
     }
 
-    fn gaps(&mut self, gaps: &[String]) {
+    fn gaps(&mut self, gaps: &[(String, &Failure)]) {
         let shown = if gaps.len() > GAPS + 1 { GAPS } else { gaps.len() };
-        for (index, words) in gaps[..shown].iter().enumerate() {
-            self.line(if index == 0 { "not there" } else { "" }, words);
+        let room = self.width.saturating_sub(GROUP + 2 * MARGIN);
+        for (index, one) in gaps[..shown].iter().enumerate() {
+            self.line(if index == 0 { "not there" } else { "" }, &gap(one, room));
         }
         if shown < gaps.len() {
             self.line("", &format!("and {} more: `tautline report FILE` names all", gaps.len() - shown));
@@ -216,19 +217,22 @@ fn sure(view: &View) -> Option<String> {
 }
 
 /// What was not measured, each with the reason and what to do.
-pub(crate) fn gaps(view: &View) -> Vec<String> {
+pub(crate) fn gaps<'a>(view: &View<'a>) -> Vec<(String, &'a Failure)> {
     let environments = view.results.environments.iter();
-    let failed = environments.filter_map(|environment| {
-        let failure = environment.failure.as_ref()?;
-        Some(format!("{}: {}", units::text(&environment.name), units::text(&failure.to_string())))
-    });
+    let failed = environments
+        .filter_map(|environment| Some((units::text(&environment.name), environment.failure.as_ref()?)));
     let absent = view.absences().into_iter().map(|(environment, reason, metrics)| {
         let more = if metrics.len() > 1 { format!(" and {} more", metrics.len() - 1) } else { String::new() };
         let first = metrics.first().copied().unwrap_or_default();
-        let reason = units::text(&reason.to_string());
-        format!("{}, {}{more}: {reason}", units::text(environment), units::text(first))
+        (format!("{}, {}{more}", units::text(environment), units::text(first)), reason)
     });
     failed.chain(absent).chain(network::missing(view.results)).collect()
+}
+
+/// A gap in one line: all of it where there is room, else what is to be done.
+fn gap((what, failure): &(String, &Failure), room: usize) -> String {
+    let whole = format!("{what}: {}", units::text(&failure.to_string()));
+    if whole.chars().count() <= room { whole } else { format!("{what}: {}", units::text(&failure.remedy)) }
 }
 
 /// The words as far as there is room for them.
@@ -243,7 +247,7 @@ fn cut(words: &str, room: usize) -> String {
 mod tests {
     use super::*;
     use measure::compare::analyse;
-    use measure::{Absence, Failure, example};
+    use measure::{Absence, example};
 
     fn text(results: &Results, width: usize) -> String {
         render(results, &analyse(results), width, false)
@@ -288,6 +292,25 @@ mod tests {
             );
             assert!(found.contains("more: `tautline report FILE`"), "{width}: {found}");
         }
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_what_to_do_about_a_gap_in_place_of_its_reason() {
+        let mut results = example::results();
+        results.absences.clear();
+        results.environments.retain(|environment| environment.failure.is_none());
+        results.absences.push(Absence {
+            metric: results.metrics[0].id.clone(),
+            environment: "host".into(),
+            reason: Failure::new(
+                "looking for it in all of these places",
+                "there is none",
+                "apt-get install it",
+            ),
+        });
+        assert!(text(&results, 200).contains("places: there is none; apt-get install it"));
+        let narrow = text(&results, 80);
+        assert!(narrow.contains("apt-get install it") && !narrow.contains("places"), "{narrow}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) fn section(view: &View) -> Markup {
                         details { summary { "which" } @for metric in metrics { code { (units::text(metric)) } " " } }
                     }
                 }
-                @for words in &paths { li { (words) } }
+                @for (what, failure) in &paths { li { (what) ": " (units::text(&failure.to_string())) } }
                 @if paths.is_empty() && failed.is_empty() && absences.is_empty() { li { "Nothing that was asked for is missing." } }
             }
             (noisy(view))

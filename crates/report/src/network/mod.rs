@@ -5,7 +5,7 @@ pub(crate) mod table;
 mod tables;
 
 use measure::network::FlowRecord;
-use measure::{EnvironmentKind, Results};
+use measure::{EnvironmentKind, Failure, Results};
 
 use crate::canvas::Canvas;
 use crate::units;
@@ -78,14 +78,9 @@ pub(crate) fn in_short(view: &View) -> Vec<Line> {
 }
 
 /// Paths that are not there, each with the reason and what to do.
-pub(crate) fn missing(results: &Results) -> Vec<String> {
+pub(crate) fn missing(results: &Results) -> Vec<(String, &Failure)> {
     let paths = results.network.paths.iter();
-    paths
-        .filter_map(|path| {
-            let failure = path.failure.as_ref()?;
-            Some(format!("path {}: {}", path_name(path), units::text(&failure.to_string())))
-        })
-        .collect()
+    paths.filter_map(|path| Some((format!("path {}", path_name(path)), path.failure.as_ref()?))).collect()
 }
 
 /// On the terminal.

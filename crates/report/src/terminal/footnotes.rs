@@ -44,7 +44,8 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View) {
             ),
         );
     }
-    for words in crate::network::missing(view.results) {
+    for (what, failure) in crate::network::missing(view.results) {
+        let words = format!("{what}: {}", units::text(&failure.to_string()));
         canvas.item("-", &words);
     }
     let all_paths = view.results.network.paths.iter().all(|path| path.failure.is_none());
