@@ -88,9 +88,13 @@ fn natural_width(table: &Table) -> usize {
     table.lines().map(|line| line.trim_end().chars().count()).max().unwrap_or(0)
 }
 
-/// A finding in its colour: red for slower (bold from half as much again), green for faster.
+/// A finding in its colour.
 pub(crate) fn finding(comparison: &Comparison) -> Cell {
-    let cell = Cell::new(crate::view::finding(comparison));
+    colored(Cell::new(crate::view::finding(comparison)), comparison)
+}
+
+/// The colour of a finding: red for slower (bold from half as much again), green for faster.
+pub(crate) fn colored(cell: Cell, comparison: &Comparison) -> Cell {
     match comparison.finding {
         _ if comparison.emulated => cell.add_attribute(Attribute::Dim),
         Finding::Slower if comparison.slowdown >= 1.5 => cell.fg(Color::Red).add_attribute(Attribute::Bold),

@@ -1,4 +1,4 @@
-//! Tables for the terminal, one self-contained HTML page with plots, gates, and two runs side by side.
+//! Tables for the terminal, one self-contained HTML page with plots, gates, and runs side by side.
 //!
 //! Input is [`measure::Results`] and what [`measure::compare::analyse`] derives from it. Nothing here
 //! measures, and nothing here fails: whatever a results file holds, it is drawn, and what it lacks is named.
@@ -25,6 +25,7 @@ mod network;
 mod plot;
 mod published;
 pub mod screen;
+pub mod several;
 pub mod share;
 pub mod terminal;
 pub mod units;

@@ -3,7 +3,7 @@
 use measure::compare::analyse;
 use measure::{CurvePoint, Histogram, Results, Unit, Verdict, example};
 use proptest::prelude::*;
-use report::{diff::Diff, gate::Gate, html, terminal};
+use report::{diff::Diff, gate::Gate, html, several::Several, terminal};
 
 fn strange_number() -> impl Strategy<Value = f64> {
     prop_oneof![
@@ -77,6 +77,13 @@ proptest! {
         prop_assert!(!page.contains("=\"NaN"), "a coordinate that no browser draws");
         let other = example::results();
         prop_assert!(!Diff::new(&results, &other).render(width, color).is_empty());
+        // The example's trials after the first start add time and no shape.
+        let mut short = other.clone();
+        short.trials.retain(|trial| trial.block == 0);
+        let runs = [results.clone(), short.clone(), results.clone()];
+        prop_assert!(!Several::new(&[short, results.clone()]).render(width, color).is_empty());
+        let page = html::render(&runs);
+        prop_assert!(page.ends_with("</html>") && !page.contains("=\"NaN"));
         let gate = Gate::parse(
             "[[limit]]\nmetric='*'\nmax_slowdown=2\n[[limit]]\nmetric='*'\nstatistic='p99'\nmax=1",
         );

@@ -171,6 +171,28 @@ fn two_runs_on_one_page_have_their_plots_too() {
 }
 
 #[test]
+fn several_runs_have_a_trend_of_what_changed() {
+    let Some(desk) = Desk::new() else { return };
+    let run = |day: usize| {
+        let mut run = example::results();
+        run.started = format!("2026-01-0{day}T00:00:00Z");
+        let trials = run.trials.iter_mut();
+        let slowed = trials.filter(|t| t.metric.as_str() == "os.syscall" && t.environment == "container");
+        slowed.for_each(|trial| trial.outcome.value *= day as f64);
+        run
+    };
+    let page = html::render(&[run(1), run(2), run(3)]);
+    let script = "const row = document.querySelector('#all-os tr.changed');\
+        const lines = [...document.querySelectorAll('#all-runs svg.plot')].map(s => s.querySelectorAll('.marker').length);\
+        const out = document.documentElement.scrollWidth > innerWidth;\
+        document.title = ['TREND', row.dataset.find, row.querySelectorAll('.spark circle').length, lines.join('|'), out].join(' ; ');";
+    for width in [500, 1400] {
+        let found = answered(&desk, &page, script, width);
+        assert_eq!(found, "TREND ; os.syscall system call ; 3 ; 3 ; false", "at {width}");
+    }
+}
+
+#[test]
 fn no_request_leaves_the_page() {
     let Some(desk) = Desk::new() else { return };
     let dom = desk.open(&html::render(&[example::results()]), 1200);

@@ -366,8 +366,9 @@ Exit codes: 0 success, 1 error, 2 usage, 3 threshold exceeded, 130 interrupted."
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Report {
-    /// Files that a command wrote with --output FILE.json; of `compare` and `rfc2544` a second is compared to the first.
-    #[arg(required = true, num_args = 1..=2, value_name = "FILE.json")]
+    /// Files that a command wrote with --output FILE.json; of `compare` and `rfc2544` a second is compared to the first, and
+    /// of `compare` three or more are set side by side, archives of --share among them.
+    #[arg(required = true, num_args = 1.., value_name = "FILE.json")]
     pub files: Vec<PathBuf>,
 
     /// Make one archive of a results file of `compare`, an audit and what `doctor` says of this machine, without names of

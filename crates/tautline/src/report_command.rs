@@ -7,6 +7,7 @@ use measure::Results;
 use measure::compare::analyse;
 use report::diff::Diff;
 use report::gate::Gate;
+use report::several::Several;
 use traffic::results::{Run, SCHEMA};
 
 use crate::cli;
@@ -43,13 +44,6 @@ pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
     output::require_writable(html)?;
     let kinds = arguments.files.iter().map(|file| kind_of(file)).collect::<Result<Vec<_>, _>>()?;
     if let ([file], [kind]) = (&arguments.files[..], &kinds[..])
-        && is_of(kind, report::share::SCHEMA)
-    {
-        let outcomes = show::results(&share::load(file)?, Shown::Tables, &sink, html, gate.as_ref())?;
-        output::print_gate(&sink, &outcomes)?;
-        return Ok(gate::done(&outcomes));
-    }
-    if let ([file], [kind]) = (&arguments.files[..], &kinds[..])
         && let Some((_, show)) = REDRAWN.iter().find(|(schema, _)| is_of(kind, schema))
     {
         return show(file, &sink, html);
@@ -57,9 +51,13 @@ pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
     let are_rfc2544: Vec<bool> = kinds.iter().map(|kind| is_of(kind, SCHEMA)).collect();
     match are_rfc2544[..] {
         [true] | [true, true] => of_rfc2544(&arguments.files, &sink, html, gate.as_ref()),
-        [false] | [false, false] => of_compare(&arguments.files, &sink, html, gate.as_ref()),
+        _ if !are_rfc2544.contains(&true) => {
+            let runs = arguments.files.iter().zip(&kinds).map(|(file, kind)| load(file, kind));
+            of_compare(runs.collect::<anyhow::Result<_>>()?, &sink, html, gate.as_ref())
+        }
         _ => {
-            let what = "one file is of `compare`, the other of `rfc2544`; give two of the same command";
+            let what =
+                "files of `rfc2544` are compared in pairs, and with none of `compare`; give two of `rfc2544`";
             Err(Usage(what.to_owned()).into())
         }
     }
@@ -95,29 +93,42 @@ fn of_rfc2544(
     }
 }
 
+/// A run of `compare`, from its file or from an archive of it.
+fn load(file: &Path, kind: &Option<String>) -> anyhow::Result<Results> {
+    if is_of(kind, report::share::SCHEMA) { share::load(file) } else { Ok(Results::load(file)?) }
+}
+
 fn of_compare(
-    files: &[PathBuf],
+    mut runs: Vec<Results>,
     sink: &Sink,
     html: Option<&Path>,
     gate: Option<&Gate>,
 ) -> anyhow::Result<Done> {
-    let runs = files.iter().map(|file| Results::load(file)).collect::<Result<Vec<_>, _>>()?;
-    let outcomes = match &runs[..] {
+    let judged = |run: &Results| gate.map(|gate| gate.evaluate(run, &analyse(run))).unwrap_or_default();
+    let outcomes = match &mut runs[..] {
+        [run] => show::results(run, Shown::Tables, sink, html, gate)?,
         [before, after] => {
             let diff = Diff::new(before, after);
             sink.put(
                 |width, color| diff.render(width, color),
                 || Ok(serde_json::to_string(&diff.document())?),
             )?;
-            let outcomes = gate.map(|gate| gate.evaluate(after, &analyse(after))).unwrap_or_default();
-            if let Some(page) = html {
-                output::write_page(page, &runs, &outcomes)?;
-            }
-            outcomes
+            judged(after)
         }
-        [run] => show::results(run, Shown::Tables, sink, html, gate)?,
-        _ => unreachable!("clap takes one or two files"),
+        all => {
+            // A trend goes by time, in whatever order a shell names the files.
+            all.sort_by(|one, other| one.started.cmp(&other.started));
+            let several = Several::new(all);
+            sink.put(
+                |width, color| several.render(width, color),
+                || Ok(serde_json::to_string(&several.document())?),
+            )?;
+            all.last().map(judged).unwrap_or_default()
+        }
     };
+    if let (Some(page), true) = (html, runs.len() > 1) {
+        output::write_page(page, &runs, &outcomes)?;
+    }
     output::print_gate(sink, &outcomes)?;
     Ok(gate::done(&outcomes))
 }

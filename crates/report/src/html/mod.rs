@@ -18,6 +18,7 @@ mod published;
 mod runs;
 mod section;
 pub mod sequence;
+mod several;
 mod tables;
 pub mod ticks;
 
@@ -27,34 +28,37 @@ use measure::{Group, Results};
 
 use crate::diff::Diff;
 use crate::gate::GateOutcome;
+use crate::several::Several;
 use crate::view::View;
 use page::page_with_finder;
 use section::Section;
 
-/// The page of one run, or of two runs compared (before, after). More than two are compared in pairs, each
-/// with the first.
+/// The page of one run, of two runs compared (before, after), or of several with what changed over them.
 pub fn render(runs: &[Results]) -> String {
     render_with_gate(runs, &[])
 }
 
 /// [`render`], with what a gate found in the last run.
 pub fn render_with_gate(runs: &[Results], outcomes: &[GateOutcome]) -> String {
-    let title = if runs.len() > 1 { "Two runs side by side" } else { "What virtualization costs here" };
-    let parts: Vec<(String, String, Vec<Section>)> = runs
-        .iter()
-        .enumerate()
-        .map(|(place, results)| {
-            let started = crate::units::text(&crate::view::started(results));
-            let heading = format!("Run {} of {}, {started}", place + 1, runs.len());
-            (
-                format!("run{}", place + 1),
-                if runs.len() > 1 { heading } else { String::new() },
-                sections(results, place + 1),
-            )
-        })
-        .collect();
+    let title = match runs {
+        [] | [_] => "What virtualization costs here".to_owned(),
+        [_, _] => "Two runs side by side".to_owned(),
+        _ => format!("{} runs side by side", runs.len()),
+    };
+    let over_all = if runs.len() > 2 { several::sections(&Several::new(runs)) } else { Vec::new() };
+    let mut parts = vec![("all".to_owned(), String::new(), over_all)];
+    let of_runs = runs.iter().enumerate().map(|(place, results)| {
+        let started = crate::units::text(&crate::view::started(results));
+        let heading = format!("Run {} of {}, {started}", place + 1, runs.len());
+        (
+            format!("run{}", place + 1),
+            if runs.len() > 1 { heading } else { String::new() },
+            sections(results, place + 1),
+        )
+    });
+    parts.extend(of_runs);
     page_with_finder(
-        title,
+        &title,
         html! {
             header { p class="brand" { "Tautline" } h1 { (title) } }
             div class="sided" {
@@ -62,10 +66,9 @@ pub fn render_with_gate(runs: &[Results], outcomes: &[GateOutcome]) -> String {
                 main {
                     @if runs.is_empty() { p { "No run was given: there is nothing to show." } }
                     (gates::section(outcomes))
-                    @if let Some((before, others)) = runs.split_first() {
-                        @for after in others { (runs::section(&Diff::new(before, after))) }
-                    }
-                    @for ((run, heading, sections), results) in parts.iter().zip(runs) {
+                    @if let [before, after] = runs { (runs::section(&Diff::new(before, after))) }
+                    @for section in &parts[0].2 { (section.draw(&parts[0].0)) }
+                    @for ((run, heading, sections), results) in parts[1..].iter().zip(runs) {
                         @if !heading.is_empty() { h1 class="run" { (heading) } }
                         (overview::section(&View::new(results, &analyse(results))))
                         @for section in sections { (section.draw(run)) }
@@ -87,7 +90,12 @@ fn sections(results: &Results, number: usize) -> Vec<Section> {
         let is_net = group == Group::Net && !results.network.is_empty();
         if is_net || results.metrics.iter().any(|spec| spec.group == group) {
             let id = group.name();
-            sections.push(Section::open(id, title(group).into(), words(&view, group), content(&view, group)));
+            sections.push(Section::open(
+                id,
+                section::title(group).into(),
+                words(&view, group),
+                content(&view, group),
+            ));
         }
     }
     sections.push(Section::closed("gaps", "Noise and gaps", gaps::section(&view)));
@@ -97,19 +105,6 @@ fn sections(results: &Results, number: usize) -> Vec<Section> {
     );
     sections.push(Section::closed("facts", "The machine, and how to repeat it", facts::section(&view)));
     sections
-}
-
-fn title(group: Group) -> &'static str {
-    match group {
-        Group::Cpu => "Computing (cpu)",
-        Group::Memory => "Memory (memory)",
-        Group::Os => "The kernel's services (os)",
-        Group::Wakeup => "Wake-ups (wakeup)",
-        Group::Tti => "Ticks (tti)",
-        Group::Net => "Network (net)",
-        Group::Kvm => "Exits and interrupts (kvm)",
-        Group::External => "Your own program (external)",
-    }
 }
 
 /// In how many comparisons of the group a difference was shown.

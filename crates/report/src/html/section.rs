@@ -1,6 +1,7 @@
 //! The parts of the page of one run: each has a heading, an address within the page, and can be folded.
 
 use maud::{Markup, html};
+use measure::Group;
 
 /// One part.
 pub(super) struct Section {
@@ -66,8 +67,22 @@ pub(super) fn contents(runs: &[(String, String, Vec<Section>)]) -> Markup {
             }
             @for (run, title, sections) in runs {
                 @if !title.is_empty() { p class="note" { (title) } }
-                ul class="scroll" { @for section in sections { li { a href=(format!("#{run}-{}", section.id)) { (section.title) } } } }
+                @if !sections.is_empty() { ul class="scroll" { @for section in sections { li { a href=(format!("#{run}-{}", section.id)) { (section.title) } } } } }
             }
         }
+    }
+}
+
+/// What a group of metrics is called.
+pub(super) fn title(group: Group) -> &'static str {
+    match group {
+        Group::Cpu => "Computing (cpu)",
+        Group::Memory => "Memory (memory)",
+        Group::Os => "The kernel's services (os)",
+        Group::Wakeup => "Wake-ups (wakeup)",
+        Group::Tti => "Ticks (tti)",
+        Group::Net => "Network (net)",
+        Group::Kvm => "Exits and interrupts (kvm)",
+        Group::External => "Your own program (external)",
     }
 }

@@ -62,7 +62,7 @@ fn plain(view: &View, rows: &[Row]) -> Markup {
 }
 
 /// What a metric is found by.
-fn search_words(spec: &MetricSpec) -> String {
+pub(super) fn search_words(spec: &MetricSpec) -> String {
     format!("{} {}", units::text(spec.id.as_str()), units::text(&spec.title))
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod dots;
 pub(crate) mod histogram;
 pub(crate) mod ratios;
 mod scale;
+pub(crate) mod trend;
 
 use maud::{Markup, html};
 

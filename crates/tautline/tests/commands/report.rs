@@ -192,3 +192,42 @@ fn a_run_is_shared_without_the_names_of_its_machine() {
     assert_eq!(drawn.code, Some(0), "{}", drawn.stderr);
     assert!(drawn.stdout.contains("system call"), "{}", drawn.stdout);
 }
+
+/// A shell names files in any order, archives among them; the runs stand in the order in which they were made.
+#[test]
+fn several_runs_are_set_side_by_side_in_the_order_of_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let [page, archive] = ["page.html", "archive.json"].map(|name| folder.path().join(name));
+    let mut files = Vec::new();
+    for day in [3, 1, 2] {
+        let mut run = measure::example::results();
+        run.started = format!("2026-01-0{day}T00:00:00Z");
+        let file = folder.path().join(format!("{day}.json"));
+        run.save(&file).unwrap();
+        files.push(file);
+    }
+    let shared = Run::new(&["report"]).arg(&files[0]).args(&["--yes", "--share"]).arg(&archive).finish();
+    assert_eq!(shared.code, Some(0), "{shared}");
+    files[0] = archive;
+    let all = files.iter().fold(Run::new(&["report"]), |run, file| run.arg(file));
+    let run = all.args(&["--html"]).arg(&page).finish();
+    assert_eq!(run.code, Some(0), "{run}");
+    let at = |day: usize, text: &str| text.find(&format!("2026-01-0{day}T00:00:00Z"));
+    let html = fs::read_to_string(&page).unwrap();
+    for text in [&run.stdout, &html] {
+        let places = [1, 2, 3].map(|day| at(day, text).unwrap_or_else(|| panic!("{day}: {text}")));
+        assert!(places.is_sorted(), "{places:?}");
+    }
+    let document =
+        files.iter().fold(Run::new(&["report", "--format", "json"]), |run, file| run.arg(file)).finish();
+    let document: Value = serde_json::from_str(&document.stdout).unwrap();
+    assert_eq!(
+        (&document["schema"], document["runs"].as_array().unwrap().len()),
+        (&json!("tautline-runs/1"), 3)
+    );
+
+    let other = folder.path().join("rfc2544.json");
+    fs::write(&other, RFC2544).unwrap();
+    let mixed = files.iter().fold(Run::new(&["report"]).arg(&other), |run, file| run.arg(file)).finish();
+    assert_eq!(mixed.code, Some(2), "{mixed}");
+}
