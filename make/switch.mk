@@ -9,11 +9,10 @@ SECONDS_IDLE ?= 10
 bench-switch-idle:
 	$(CARGO) bench --locked -p tautline --bench switch_idle -- $(SAMPLES) $(SECONDS_IDLE)
 
-## recovery: the switch killed under load and started again, and taken over, 100 rounds of each layout and driver; a guest migrated ten times with each; a crypto device killed 1,000 times
+## recovery: the switch killed under load and started again, and taken over, 100 rounds of each layout and driver; a guest migrated ten times with each
 recovery:
 	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test switch recovery -- --nocapture --test-threads 1
 	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test switch -- migrates --nocapture --test-threads 1
-	TAUTLINE_RECOVERY_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test crypto -- killed --nocapture
 	TAUTLINE_UPGRADE_ROUNDS=100 $(CARGO) test --locked --release -p tautline --test switch upgrade:: -- --nocapture --test-threads 1
 
 ## guest-kills: the switch of a stock guest killed KILLS (500) times under traffic; the guest answers after each
