@@ -19,11 +19,12 @@ const DEFAULT_QUEUE: u32 = 0;
 const ALL_QUEUES: u32 = u32::MAX;
 /// OpenFlow 1.0: fields that a table does not need to match.
 const WILDCARDS: u32 = 0x003f_ffff;
-/// The property of a table with what decides which flow is evicted: other things, importance, life time.
+/// The property of a table that lists the criteria for evicting a flow: other criteria, importance, life time.
 const EVICTION: u16 = 2;
 const EVICTION_FLAGS: [u8; 4] = [0, 0, 0, 7];
 
-/// The entries of tables, made when they are asked for. What they are of was copied before.
+/// The entries of tables, collected table by table when the iterator advances. `tables` is a copy, so later changes
+/// have no effect.
 fn entries(tables: Tables, request: FlowRequest) -> impl Iterator<Item = std::sync::Arc<Entry>> + Send {
     let numbers = if request.table == ANY_TABLE { 0..=TABLES - 1 } else { request.table..=request.table };
     let of_table = move |number| -> Vec<_> {

@@ -1,4 +1,4 @@
-//! The switch of OpenFlow's sessions.
+//! The bridge, as the switch behind OpenFlow sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,23 +16,24 @@ use crate::port::BridgePort;
 use crate::state::State;
 use crate::tunnel_options;
 
-/// Bits of what a switch can do (OpenFlow 1.5 §7.3.1): statistics of flows, tables, ports, groups and queues; bundles.
+/// Bits of the capabilities of a switch (OpenFlow 1.5 §7.3.1): statistics of flows, tables, ports, groups and queues;
+/// bundles.
 const CAPABILITIES: u32 = 1 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 6;
 const BUNDLES: u32 = 1 << 9;
 /// OpenFlow 1.0: statistics of flows, tables, ports and queues; matches on addresses in ARP.
 const CAPABILITIES_10: u32 = 1 | 1 << 1 | 1 << 2 | 1 << 6 | 1 << 7;
 /// OpenFlow 1.0: all of its actions.
 const ACTIONS_10: u32 = 0xfff;
-/// What becomes of fragments: they are handled as other frames.
+/// The handling of fragments: the same as of other frames.
 const NORMAL_FRAGMENTS: u16 = 0;
 const DROP_FRAGMENTS: u16 = 1;
 
-/// What a bridge tells of itself.
+/// The facts by which controllers identify a bridge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Its number.
+    /// The bridge's number (datapath id).
     pub datapath_id: u64,
-    /// Who made it, and what it is.
+    /// The bridge's maker, hardware and software.
     pub description: Description,
 }
 
@@ -48,8 +49,8 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// A bridge without ports and flows. At most `max_tags` VLAN tags of a frame are read. Hashes begin with `seed`, which
-    /// is to be random.
+    /// A bridge without ports and flows. The bridge reads at most `max_tags` VLAN tags of a frame. `seed` is the start
+    /// value of hashes and must be random.
     pub fn new(identity: Identity, max_tags: u8, seed: u64, limits: Limits) -> Self {
         Self {
             identity,
@@ -81,17 +82,17 @@ impl Bridge {
         }
     }
 
-    /// Deletes the flows whose time is over.
+    /// Deletes the flows whose idle or hard timeout has passed at `now`.
     pub fn expire(&mut self, now: Duration, news: &mut News) {
         self.state.expire(now, news);
     }
 
-    /// Takes the frames that controllers have for the bridge.
+    /// Takes the frames that controllers have sent to the bridge since the last call.
     pub fn take_sent(&mut self) -> Vec<PacketOut> {
         std::mem::take(&mut self.sent)
     }
 
-    /// Takes which tracked connections controllers want to end.
+    /// Takes the requests of controllers to end tracked connections.
     pub fn take_flushed(&mut self) -> Vec<CtFlush> {
         std::mem::take(&mut self.flushed)
     }

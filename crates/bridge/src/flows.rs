@@ -14,10 +14,10 @@ use crate::refusal;
 use crate::state::State;
 use crate::time::{age, ms};
 
-/// Tables of a bridge, as in Open vSwitch: the next number is one of its own.
+/// The number of tables of a bridge. It is the same in Open vSwitch, which uses the next table internally.
 pub(crate) const TABLES: u8 = 254;
 
-/// What a flow has counted.
+/// The counts and ages of a flow.
 pub(crate) fn counts(entry: &Entry, now: Duration) -> Counts {
     let (packets, bytes) = entry.counters().get();
     let since = |ms| Some(age(now, Duration::from_millis(ms)));
@@ -30,12 +30,12 @@ pub(crate) fn counts(entry: &Entry, now: Duration) -> Counts {
     }
 }
 
-/// What is told of a flow.
+/// The report of an event of a flow.
 pub(crate) fn news_of(entry: &Entry, event: MonitorEvent, reason: RemovedReason, now: Duration) -> FlowNews {
     FlowNews { event, reason, flow: entry.flow.clone(), counts: counts(entry, now) }
 }
 
-/// A change of flows that a version asks for.
+/// A change of flows, with the version of OpenFlow in which the controller requested it.
 struct Asked<'a> {
     change: &'a FlowMod,
     version: Version,
@@ -43,7 +43,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The flows that it is about. Only a deletion looks at what they output to.
+    /// Selects the flows that the change concerns. Only a deletion selects by output port and group.
     fn request(&self) -> FlowRequest {
         let FlowMod { flow, cookie, cookie_mask, out_port, out_group, .. } = self.change;
         let deletes = matches!(self.change.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
@@ -62,7 +62,7 @@ impl Asked<'_> {
 }
 
 impl State {
-    /// Adds, changes or deletes flows. If the change is refused, nothing is changed.
+    /// Adds, changes or deletes flows. A change that is refused leaves all flows unchanged.
     pub(crate) fn change_flows(
         &mut self,
         change: &FlowMod,
@@ -75,7 +75,7 @@ impl State {
         match change.flow.table {
             ANY_TABLE if version > Version::V10 && !deletes => return Err(Failure::FlowModTable),
             ANY_TABLE | 0..TABLES => {}
-            // The switch's own one.
+            // Open vSwitch uses this table internally.
             TABLES.. => return Err(Failure::NotPermitted),
         }
         match change.command {
@@ -90,7 +90,7 @@ impl State {
         }
     }
 
-    /// The flows that a change is about.
+    /// The flows that a change concerns.
     fn selected(&self, asked: &Asked<'_>) -> Vec<Arc<Entry>> {
         let flow = &asked.change.flow;
         let request = asked.request();
@@ -104,7 +104,7 @@ impl State {
         numbers.flat_map(of_table).filter(|entry| request.has(&entry.flow)).collect()
     }
 
-    /// Checks that there is what actions name.
+    /// Checks that the groups and meters in actions exist.
     fn check_names(&self, actions: &[Action]) -> Result<(), Failure> {
         actions.iter().try_for_each(|action| match action {
             Action::Group(group) if self.tables.group(*group).is_none() => Err(Failure::ActionGroup),
@@ -160,13 +160,13 @@ impl State {
         Ok(())
     }
 
-    /// Deletes a flow, and tells of it where that counts.
+    /// Deletes a flow, and reports it if a controller wants the report.
     fn end(&mut self, entry: &Entry, reason: RemovedReason, now: Duration, news: &mut News) {
         self.tables.remove(entry);
         told(entry, reason, now, news);
     }
 
-    /// Deletes all flows that are as `is` says.
+    /// Deletes all flows for which `is` returns true.
     pub(crate) fn end_flows(
         &mut self,
         is: impl Fn(&Flow) -> bool,
@@ -179,13 +179,13 @@ impl State {
         ended.iter().for_each(|entry| self.end(entry, reason, now, news));
     }
 
-    /// How many flows are as `is` says.
+    /// The number of flows for which `is` returns true.
     pub(crate) fn count_flows(&self, is: impl Fn(&Flow) -> bool) -> u32 {
         let all = (0..TABLES).flat_map(|table| self.tables.all(table));
         u32::try_from(all.filter(|entry| is(&entry.flow)).count()).unwrap_or(u32::MAX)
     }
 
-    /// Deletes the flows whose time is over.
+    /// Deletes the flows whose idle or hard timeout has passed at `now`.
     pub(crate) fn expire(&mut self, now: Duration, news: &mut News) {
         for entry in self.tables.expire(ms(now)) {
             let hard = entry.flow.timeouts.hard;
@@ -196,7 +196,7 @@ impl State {
     }
 }
 
-/// Tells of a flow that has ended, if some controller follows flows or the flow says so.
+/// Reports a flow that has ended, if a controller monitors flows or the flow requests the report.
 fn told(entry: &Entry, reason: RemovedReason, now: Duration, news: &mut News) {
     if news.all_flows || entry.flow.flags.send_removed {
         news.flows.push(news_of(entry, MonitorEvent::Removed, reason, now));

@@ -1,4 +1,4 @@
-//! Groups: changes, and what is told of them.
+//! Changes of groups, and answers about groups.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ const FIRST: u32 = 0xffff_fffd;
 const LAST: u32 = 0xffff_fffe;
 const ALL: u32 = 0xffff_ffff;
 
-/// Bits of what groups can do: weights, liveness, groups in groups.
+/// Bits of the capabilities of groups: weights, liveness, groups in groups.
 const CAPABILITIES: u32 = 7;
 const KINDS: u32 = 15;
-/// Bits of the actions of buckets: those that Open vSwitch tells, which are OpenFlow's own.
+/// Bits of the actions of buckets: the bits that Open vSwitch reports, which are the actions of OpenFlow itself.
 const ACTIONS: u32 = 0x03ff_8001;
 const ACTIONS_10: u32 = 0xfff;
 
-/// What groups there can be.
+/// The kinds of group that the bridge supports, their limits and their actions.
 pub(crate) fn features(version: Version) -> GroupFeatures {
     let actions = if version == Version::V10 { ACTIONS_10 } else { ACTIONS };
     GroupFeatures {
@@ -55,7 +55,7 @@ fn check_bucket(bucket: &Bucket, kind: GroupKind) -> Result<(), Failure> {
     }
 }
 
-/// Numbers of buckets are of one bucket each.
+/// Checks that no two buckets have the same number.
 fn check_numbers(buckets: &[Bucket]) -> Result<(), Failure> {
     let mut numbers: Vec<u32> = buckets.iter().map(|bucket| bucket.id).collect();
     numbers.sort_unstable();
@@ -102,7 +102,7 @@ fn uses(actions: &[Action], group: u32) -> bool {
 }
 
 impl State {
-    /// Adds, changes or deletes groups. Flows that use a deleted group go too.
+    /// Adds, changes or deletes groups. Flows that use a deleted group are deleted with the group.
     pub(crate) fn change_groups(
         &mut self,
         change: GroupMod,
@@ -145,7 +145,7 @@ impl State {
         Arc::make_mut(&mut self.groups_since).remove(&id);
     }
 
-    /// The groups that a request is about; none if there is no such number.
+    /// The groups with the number of a request; empty if no group has this number.
     pub(crate) fn groups_of(&self, id: u32) -> Vec<Group> {
         match id {
             ALL_GROUPS => self.tables.groups().cloned().collect(),

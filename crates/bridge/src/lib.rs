@@ -1,28 +1,30 @@
 //! A bridge as controllers see it: flows, groups, meters and ports behind OpenFlow.
 //!
-//! [`Bridge`] is the switch of the crate `controllers`: what controllers ask becomes changes of `flow-tables`, and what these
-//! refuse becomes OpenFlow's errors, as Open vSwitch has them. The crate opens nothing and reads no clock: time is an
-//! argument.
+//! [`Bridge`] implements the trait `Switch` of the crate `controllers`. It carries out the requests of controllers as
+//! changes of `flow-tables`. A change that the tables refuse becomes the OpenFlow error with which Open vSwitch refuses
+//! it. The crate opens no files or sockets and reads no clock: the time is an argument.
 //!
 //! # Compared with Open vSwitch 3.1
 //!
-//! `tests/ofctl` gives the same commands of `ovs-ofctl` to a bridge and to Open vSwitch's own one, and compares what is
-//! printed. These differ on purpose:
+//! `tests/ofctl` gives the same commands of `ovs-ofctl` to a bridge of this crate and to a bridge of Open vSwitch, and
+//! compares the output. These differences are intended:
 //!
-//! | what | here | Open vSwitch 3.1 |
+//! | subject | here | Open vSwitch 3.1 |
 //! |---|---|---|
-//! | a flow of OpenFlow 1.0 that sets a field whose protocol its match does not have | refused | the field is set on frames that have it |
-//! | `load`, `mod_nw_tos` and others that set a field | are printed as the crate `flow` prints them | keep their name |
-//! | flows and groups | [`flow_tables::Limits`] | no limit |
-//! | evictions, and configurations of tables | refused | as OpenFlow 1.4 has them |
-//! | a secondary ends tracked connections | refused | done |
+//! | a flow of OpenFlow 1.0 that sets a field, and whose match does not require the field's protocol | is refused | sets the field in frames that have the field |
+//! | actions that set a field, such as `load` and `mod_nw_tos` | are printed as the crate `flow` prints them | are printed with their own names |
+//! | the number of flows and groups | is limited by [`flow_tables::Limits`] | is not limited |
+//! | a request for eviction, or for a configuration of tables | is refused | is carried out as OpenFlow 1.4 specifies |
+//! | a request of a secondary controller to end tracked connections | is refused | is carried out |
 //! | the order of groups, meters and ports in an answer | by number | by hash |
-//! | its own table 254 | is not there | is told of if asked for |
+//! | table 254, which Open vSwitch uses internally | does not exist | is reported on request |
 //!
 //! # Where to change what
 //!
-//! - What a change of flows does: `flows.rs`; of groups: `groups.rs`; of meters: `meters.rs`; of ports: `ports.rs`; what is told of one: `port.rs`.
-//! - What is answered to questions: `answers.rs`. Which error a refusal is: `refusal.rs`.
+//! - To change how flows, groups, meters or ports are changed: `flows.rs`, `groups.rs`, `meters.rs`, `ports.rs`.
+//! - To change the description of a port for controllers: `port.rs`.
+//! - To change answers to requests: `answers.rs`.
+//! - To change the OpenFlow error of a refusal: `refusal.rs`.
 #![forbid(unsafe_code)]
 
 mod answers;

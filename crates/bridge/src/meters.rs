@@ -1,4 +1,4 @@
-//! Meters: changes, and what is told of them.
+//! Changes of meters, and answers about meters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use openflow::{ALL_METERS, Failure, MeterCommand, MeterFeatures, MeterMod, Meter
 use crate::state::{MeterEntry, State};
 use crate::time::{age, ms};
 
-/// As many as Open vSwitch's user-space datapath has.
+/// The highest number of meters, as in Open vSwitch's user-space datapath.
 const MAX_METERS: u32 = 1 << 18;
 const MAX_BANDS: u8 = 8;
 /// Bits of the kinds of band, from 1: drop.
@@ -19,7 +19,7 @@ const BANDS: u32 = 1 << 1;
 /// Bits as a meter's flags: all.
 const CAPABILITIES: u32 = 15;
 
-/// What meters there can be.
+/// The limits of meters, and the kinds of band that the bridge supports.
 pub(crate) fn features() -> MeterFeatures {
     MeterFeatures {
         max_meters: MAX_METERS,
@@ -36,7 +36,7 @@ fn uses(actions: &[Action], meter: u32) -> bool {
 }
 
 impl State {
-    /// Adds, changes or deletes meters. Flows that use a deleted meter go too.
+    /// Adds, changes or deletes meters. Flows that use a deleted meter are deleted with the meter.
     pub(crate) fn change_meters(
         &mut self,
         change: MeterMod,
@@ -78,7 +78,7 @@ impl State {
         self.end_flows(|flow| uses(&flow.actions, id), RemovedReason::MeterDelete, now, news);
     }
 
-    /// The meters that a request is about; all if there is no such number.
+    /// The meters with the number of a request; all meters if the number stands for all.
     fn meters_of(&self, id: u32) -> Result<Vec<(u32, &MeterEntry)>, Failure> {
         if id == ALL_METERS {
             return Ok(self.meters.iter().map(|(id, entry)| (*id, entry)).collect());

@@ -1,4 +1,4 @@
-//! A port as controllers see it.
+//! A port of a bridge, and its description for controllers.
 
 use std::time::Duration;
 
@@ -11,42 +11,42 @@ const DOWN: u32 = 1;
 const LINK_DOWN: u32 = 1;
 const LIVE: u32 = 4;
 
-/// What a port has counted. What it does not count is none.
+/// The counts of a port; `None` for a count that the port does not keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounts {
-    /// Frames received and sent.
+    /// The numbers of frames received and sent.
     pub packets: Option<(u64, u64)>,
-    /// Bytes received and sent.
+    /// The numbers of bytes received and sent.
     pub bytes: Option<(u64, u64)>,
-    /// Frames received and dropped, frames not sent.
+    /// The number of frames that were received and dropped, and the number of frames that could not be sent.
     pub dropped: Option<(u64, u64)>,
 }
 
 /// A port of a bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BridgePort {
-    /// Its name, of which OpenFlow tells 15 bytes.
+    /// The port's name. OpenFlow reports the first 15 bytes.
     pub name: String,
-    /// Its MAC address.
+    /// The port's MAC address.
     pub address: [u8; 6],
-    /// Whether it has a link.
+    /// Whether the port has a link.
     pub link: bool,
-    /// Bits of its configuration, as in OpenFlow 1.5 §7.2.1.
+    /// The bits of the port's configuration, as in OpenFlow 1.5 §7.2.1.
     pub config: u32,
-    /// Since when there is it.
+    /// The time at which the port was added.
     pub since: Duration,
-    /// What it has counted.
+    /// The port's counts.
     pub counts: PortCounts,
 }
 
 impl BridgePort {
-    /// A port with a link.
+    /// A port with a link and without counts, which was added at `since`.
     pub fn new(name: &str, address: [u8; 6], since: Duration) -> Self {
         let (name, counts) = (name.to_owned(), PortCounts::default());
         Self { name, address, link: true, config: 0, since, counts }
     }
 
-    /// The port as OpenFlow describes it.
+    /// The description of the port in OpenFlow.
     pub(crate) fn described(&self, number: u16) -> Port {
         let mut name = [0; 16];
         let length = self.name.len().min(name.len() - 1); // a zero ends it
@@ -62,7 +62,7 @@ impl BridgePort {
         }
     }
 
-    /// What it has counted, as OpenFlow tells it.
+    /// The port's counts in OpenFlow. A count that the port does not keep is all ones.
     pub(crate) fn statistics(&self, number: u16, now: Duration) -> PortStatistics {
         let unknown = (u64::MAX, u64::MAX);
         let [packets, bytes, dropped] =

@@ -1,4 +1,4 @@
-//! The ports of a bridge, and what controllers may change of them.
+//! The ports of a bridge, and the changes that controllers may make to them.
 
 use std::sync::Arc;
 
@@ -10,11 +10,12 @@ use crate::port::BridgePort;
 use crate::state::State;
 
 /// Bits of a port's configuration that a controller may change: down, no receiving, no sending, no packets for controllers.
-/// Open vSwitch's others (no flooding, no spanning tree) are of OpenFlow 1.0.
+/// OpenFlow 1.0 has two more (no flooding, no spanning tree), which Open vSwitch supports.
 const CONFIG: u32 = 1 | 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 6;
 
 impl State {
-    /// Ports by number, the bridge's own first, as Open vSwitch tells them.
+    /// The ports in the order in which Open vSwitch reports them: the bridge's own port first, then the others by
+    /// number.
     pub(crate) fn ports_in_order(&self) -> Vec<(u16, &BridgePort)> {
         let own = self.ports.get_key_value(&port::LOCAL);
         let others = self.ports.iter().filter(|(number, _)| **number != port::LOCAL);

@@ -1,4 +1,4 @@
-//! Which of OpenFlow's errors a refusal of the tables is, as Open vSwitch has it.
+//! The OpenFlow error for each refusal of the tables. Open vSwitch answers with the same errors.
 
 use flow::{Action, Field, Unfit};
 use flow_tables::Refused;

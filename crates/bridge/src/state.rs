@@ -1,4 +1,4 @@
-//! What controllers change. A clone shares what is not changed since.
+//! The state that controllers change. A clone shares each part that has not been changed since.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use flow_tables::{Limits, MeterState, Tables};
 
 use crate::port::BridgePort;
 
-/// A meter, and since when there is it.
+/// A meter, and the time at which it was added.
 #[derive(Clone, Debug)]
 pub(crate) struct MeterEntry {
     pub state: MeterState,
@@ -19,7 +19,7 @@ pub(crate) struct MeterEntry {
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub tables: Tables,
-    /// Since when there is each group.
+    /// The time at which each group was added.
     pub groups_since: Arc<BTreeMap<u32, Duration>>,
     pub meters: Arc<BTreeMap<u32, MeterEntry>>,
     pub ports: Arc<BTreeMap<u16, BridgePort>>,

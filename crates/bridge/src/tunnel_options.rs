@@ -1,12 +1,12 @@
-//! Which options of Geneve are which fields of tunnel metadata.
+//! The assignment of Geneve options to fields of tunnel metadata.
 
 use openflow::{Failure, TlvCommand, TlvMap, TlvMod};
 
-/// As in Open vSwitch.
+/// The limit of all options in bytes, as in Open vSwitch.
 pub(crate) const MAX_BYTES: u32 = 256;
 pub(crate) const MAX_FIELDS: u16 = 64;
 
-/// The table after a change.
+/// The assignment after a change.
 pub(crate) fn changed(maps: &[TlvMap], change: &TlvMod) -> Result<Vec<TlvMap>, Failure> {
     let mut next = maps.to_vec();
     match change.command {

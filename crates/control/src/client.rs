@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::port_description::PortDescription;
 use crate::protocol::{Add, Answer, Applied, Call, Event, Outcome, Request, VERSION};
 
-/// A switch that answers at all does so within this.
+/// A switch that works answers within this time.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Bytes of ports in one [`Request::Change`], about. A request has at most 64 KiB, and the switch serves nothing else
@@ -23,7 +23,7 @@ const CHANGE_BYTES: usize = 8 << 10;
 /// Between two looks for an interrupt.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Why a switch was not asked, or gave no answer.
+/// Why a request could not be sent, or had no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No switch listens at the path.
@@ -101,12 +101,13 @@ impl Client {
         })
     }
 
-    /// Ends waits with [`ClientError::Interrupted`] once this function says so. The client asks it every 100 ms.
+    /// Ends waits with [`ClientError::Interrupted`] once `is_interrupted` returns true. The client calls it every
+    /// 100 ms.
     pub fn end_waiting_if(&mut self, is_interrupted: fn() -> bool) {
         self.is_interrupted = is_interrupted;
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     ///
     /// # Errors
     /// The switch refused, did not answer within 10 s, or the connection is over.
@@ -126,12 +127,12 @@ impl Client {
     /// Makes the switch have these ports, and no others but those of its configuration file. Wires stay as they are.
     ///
     /// # Errors
-    /// As [`Client::ask`]; what could not be done to single ports is in the answer.
+    /// As [`Client::ask`]. Failures of single ports are no error here: the answer lists them.
     pub fn apply(&mut self, ports: BTreeMap<String, PortDescription>) -> Result<Applied, ClientError> {
         self.ask_to_apply(Request::Apply { ports, wires: None })
     }
 
-    /// As [`Client::apply`]; and these wires are between the ports, and no others.
+    /// As [`Client::apply`], and makes the wires between the ports exactly these.
     ///
     /// # Errors
     /// As [`Client::apply`].
@@ -151,7 +152,7 @@ impl Client {
     /// stay.
     ///
     /// # Errors
-    /// As [`Client::ask`]; what could not be done to single ports is in the answer.
+    /// As [`Client::ask`]. Failures of single ports are no error here: the answer lists them.
     pub fn change(
         &mut self,
         owner: &str,
@@ -204,7 +205,7 @@ impl Client {
         socket.write_all(&line[sent..])
     }
 
-    /// Waits for an answer: so long, or for as long as it takes.
+    /// Waits for an answer, at most for `limit`; without a limit, until one comes.
     ///
     /// # Errors
     /// The switch refused, did not answer in time, or the connection is over.
@@ -250,11 +251,11 @@ pub struct Events {
 }
 
 impl Events {
-    /// The next event; waits for it: so long, or for as long as it takes.
+    /// Waits for the next event, at most for `limit`; without a limit, until one comes.
     ///
     /// # Errors
-    /// None came in time, the connection is over, or the switch has ended the subscription because events were not
-    /// read.
+    /// No event came in time, the connection is over, or the switch has ended the subscription because events were
+    /// not read.
     pub fn next(&mut self, limit: Option<Duration>) -> Result<Event, ClientError> {
         serde_json::from_value(self.client.answer(limit)?).map_err(ClientError::NotUnderstood)
     }

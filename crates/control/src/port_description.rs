@@ -18,7 +18,7 @@ pub struct PortDescription {
     /// The only source addresses that its frames may have; any if it is empty.
     #[serde(default, deserialize_with = "one_or_several", skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
-    /// Bytes of the longest frame from it; if `None`, that of the switch.
+    /// The length of the longest frame from the port, in bytes; `None` for the limit of the switch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_frame: Option<u32>,
     /// Frames a second from it that may go to several ports, 0 for any number.

@@ -30,68 +30,69 @@ pub struct Call {
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// Ports, what they agreed on, their counters.
+    /// Returns ports, the features agreed on, and their counters.
     Ports,
-    /// The table and the workers as well.
+    /// Returns the same as `Ports`, and the address table and the workers.
     Stats,
-    /// Dropped frames by reason, most first.
+    /// Returns dropped frames by reason, the most frequent first.
     Drops,
-    /// How each ring stands, in words.
+    /// Returns the state of each ring, in words.
     Rings,
     /// The stations that are known: port, VLAN, address and the seconds since each was seen.
     Stations,
     /// Stations are forgotten, and learned again from their next frames.
     ForgetStations {
-        /// The network whose stations they are; all if `None`.
+        /// The network of the stations; `None` for all networks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         network: Option<String>,
     },
     /// Adds a port.
     Add(Add),
-    /// Ends a port and forgets it.
+    /// Ends and removes a port.
     Remove {
         /// Its name.
         port: String,
     },
-    /// Frames of a port go to the file that comes with this request.
+    /// Writes frames of a port to the file that comes with this request.
     Capture {
         /// The port's name.
         port: String,
-        /// Frames until the end.
+        /// The number of frames after which the capture ends.
         count: Option<u64>,
-        /// Bytes of each frame at most.
+        /// The most bytes of each frame that are written.
         snaplen: u32,
         /// Frames to keep, in the words of pcap-filter(7).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         filter: Option<String>,
     },
-    /// The capture of this connection ends.
+    /// Ends the capture of this connection.
     EndCapture,
-    /// All ports that there are to be, but for those of a configuration file: what is missing is added, what is not
-    /// wanted is removed, what is the same goes on. Answered with an [`Applied`].
+    /// Names all ports that the switch shall have besides those of a configuration file. Missing ports are added,
+    /// others removed, unchanged ones stay. Answered with an [`Applied`].
     Apply {
         /// The ports, by name.
         ports: BTreeMap<String, PortDescription>,
-        /// All wires that there are to be between these ports. If `None`, wires stay as they are.
+        /// All wires that the switch shall have between these ports. If `None`, wires stay as they are.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wires: Option<Vec<(String, String)>>,
     },
-    /// Ports of one owner, such as a database: a description adds the port or makes it be as described, `null` removes
-    /// it. Ports that are not named, and ports of others, stay as they are. Answered with an [`Applied`].
+    /// Changes ports of one owner, such as a database. A description adds the port or changes it to be as
+    /// described; `null` removes it. Ports that are not named, and ports of other owners, stay as they are.
+    /// Answered with an [`Applied`].
     Change {
-        /// Whose ports they are. Only requests with the same owner change or remove them.
+        /// The owner of the ports. Only requests with the same owner change or remove them.
         owner: String,
         /// The ports, by name.
         ports: BTreeMap<String, Option<PortDescription>>,
     },
-    /// An [`Event`] comes for all that happens to ports from now on, until the connection ends.
+    /// Sends an [`Event`] for everything that happens to ports, until the connection ends.
     Subscribe,
-    /// Another switch goes on with everything.
+    /// Another switch takes over all ports.
     TakeOver {
-        /// The format of hand-overs that it reads.
+        /// The format of hand-overs that the other switch reads.
         format: u32,
     },
-    /// Frames of a port are copied to another port.
+    /// Copies the frames of a port to another port.
     Mirror {
         /// The port that is observed.
         from: String,
@@ -117,14 +118,14 @@ pub enum Direction {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "AddFields", untagged)]
 pub enum Add {
-    /// By its description.
+    /// The port by its description.
     Described {
         /// Its name.
         name: String,
-        /// What it is.
+        /// The description.
         port: PortDescription,
     },
-    /// As on the command line: what programs of earlier versions send.
+    /// The port in the syntax of the command line, as programs of earlier versions send it.
     Text {
         /// `NAME=KIND:TARGET`, with options.
         port: String,
@@ -185,21 +186,21 @@ pub struct Event {
     pub port: String,
 }
 
-/// What happened to a port.
+/// The kind of event of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
-    /// It was added and has started.
+    /// The port was added and has started.
     Added,
-    /// It was ended and forgotten.
+    /// The port was ended and removed.
     Removed,
-    /// The first of its queues runs.
+    /// The first queue of the port runs.
     Connected,
-    /// None of its queues runs any more.
+    /// No queue of the port runs any more.
     Disconnected,
-    /// It has ended by an error.
+    /// The port has ended by an error.
     Stopped,
-    /// Something that this version does not know.
+    /// An event that this version does not know.
     #[serde(other)]
     Unknown,
 }
@@ -217,22 +218,22 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// What [`Request::Apply`] has changed.
+/// The changes that [`Request::Apply`] made.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Applied {
-    /// In the order in which it was done; nothing for a port that is the same.
+    /// The changes in the order in which they were made; none for an unchanged port.
     pub changes: Vec<Change>,
 }
 
-/// What was done to a port, or could not be.
+/// A change of a port, made or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Change {
     /// The port's name.
     pub port: String,
-    /// What was done, or tried: `added`, `removed`, `given other limits`, `brought back as it was`, `wired to NAME`,
-    /// `unwired from NAME`.
+    /// The change, made or tried: `added`, `removed`, `given other limits`, `brought back as it was`, `wired to
+    /// NAME`, `unwired from NAME`.
     pub change: String,
-    /// Why it could not be done.
+    /// Why the change failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -261,14 +262,14 @@ pub struct Answer {
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Done; the answer's document.
+    /// The request was carried out; this is the answer's document.
     Ok(Value),
-    /// Not done, and why.
+    /// The request failed, for this reason.
     Error(String),
 }
 
 impl Outcome {
-    /// The line that answers with this.
+    /// The line of JSON for this answer.
     pub fn line(self) -> Vec<u8> {
         let answer = Answer { version: VERSION, outcome: self };
         let mut line = serde_json::to_vec(&answer).unwrap_or_default();

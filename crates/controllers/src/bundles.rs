@@ -15,16 +15,17 @@ const REQUEST_BYTES: usize = 64;
 pub(crate) struct Bundle {
     flags: BundleFlags,
     closed: bool,
-    /// Whole messages that add one each, one behind the other. They can be read: each was read before.
+    /// The requests that each add one message, as consecutive bytes. Each was decoded once before, so it can be
+    /// decoded.
     messages: Vec<u8>,
     used: Duration,
-    /// The request that opened it, and its transaction.
+    /// The request that opened the bundle, and the request's transaction.
     request: Vec<u8>,
     transaction: u32,
 }
 
 impl Bundle {
-    /// Its messages, each as its bytes.
+    /// The bundle's messages, each as bytes.
     pub fn messages(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &self.messages[..];
         std::iter::from_fn(move || {
@@ -35,7 +36,7 @@ impl Bundle {
         })
     }
 
-    /// The error for a bundle that was not used for too long: its transaction and the beginning of its first request.
+    /// The transaction and the first bytes of the request that opened the bundle, for the error of an expired bundle.
     pub fn request(&self) -> (u32, &[u8]) {
         (self.transaction, &self.request)
     }
@@ -79,7 +80,8 @@ impl Bundles {
         Ok(self.bundles.entry(ask.id).or_insert(bundle))
     }
 
-    /// Opens a bundle. As in Open vSwitch, one that is open goes.
+    /// Opens a bundle. If a bundle with the same number is open, it is discarded and the request is refused, as in Open
+    /// vSwitch.
     pub fn open(&mut self, ask: Ask<'_>, limits: &Limits) -> Result<(), Failure> {
         if self.bundles.remove(&ask.id).is_some() {
             return Err(Failure::BadBundle);
@@ -87,7 +89,7 @@ impl Bundles {
         self.insert(ask, limits).map(drop)
     }
 
-    /// The bundle, if it can still be changed; otherwise it goes, as in Open vSwitch.
+    /// The bundle, if it can still be changed. Otherwise the bundle is discarded, as in Open vSwitch.
     fn open_one(&mut self, ask: Ask<'_>) -> Result<&mut Bundle, Failure> {
         let bundle = self.bundles.get(&ask.id).ok_or(Failure::BadBundle)?;
         let failure = match bundle {
@@ -102,13 +104,13 @@ impl Bundles {
         self.bundles.get_mut(&ask.id).ok_or(Failure::BadBundle)
     }
 
-    /// Closes a bundle: nothing can be added.
+    /// Closes a bundle. No message can be added to a closed bundle.
     pub fn close(&mut self, ask: Ask<'_>) -> Result<(), Failure> {
         self.open_one(ask)?.closed = true;
         Ok(())
     }
 
-    /// Adds the message that the request has. `free_bytes` is what all bundles may still take.
+    /// Adds the message in the request. `free_bytes` is the number of bytes by which all bundles may still grow.
     pub fn add(&mut self, ask: Ask<'_>, free_bytes: usize, limits: &Limits) -> Result<(), Failure> {
         if ask.request.len() > free_bytes {
             return Err(Failure::BundleTooMany);
@@ -122,7 +124,7 @@ impl Bundles {
         Ok(())
     }
 
-    /// Takes a bundle for its messages to take effect.
+    /// Removes a bundle and returns it, so that its messages can be carried out.
     pub fn take(&mut self, ask: Ask<'_>) -> Result<Bundle, Failure> {
         let bundle = self.bundles.remove(&ask.id).ok_or(Failure::BadBundle)?;
         if bundle.flags == ask.flags { Ok(bundle) } else { Err(Failure::BundleFlags) }
@@ -133,12 +135,12 @@ impl Bundles {
         self.bundles.remove(&id).map(drop).ok_or(Failure::BadBundle)
     }
 
-    /// When the next bundle has not been used for too long.
+    /// The time at which the next bundle expires, if it is not used before.
     pub fn deadline(&self, limits: &Limits) -> Option<Duration> {
         self.bundles.values().map(|bundle| bundle.used.saturating_add(limits.bundle_idle)).min()
     }
 
-    /// Takes bundles that have not been used for too long.
+    /// Removes and returns the bundles that have expired.
     pub fn expire(&mut self, limits: &Limits, now: Duration) -> Vec<Bundle> {
         let over = |bundle: &Bundle| now >= bundle.used.saturating_add(limits.bundle_idle);
         let ids: Vec<u32> = self.bundles.iter().filter(|(_, one)| over(one)).map(|(id, _)| *id).collect();

@@ -1,4 +1,4 @@
-//! One connection: the beginning, bytes in and out, whether the other end still answers.
+//! One connection: its start, its bytes in both directions, and the check whether the controller still answers.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use openflow::{
     Role, Version,
 };
 
-/// The transaction of messages that answer nothing.
+/// The transaction of messages that are no answers.
 const UNASKED: u32 = 0;
-/// Bytes of a packet that no flow matched, before a controller has said.
+/// The length in bytes of an unmatched packet for a controller that has not set this length.
 const MISS_BYTES: u16 = 128;
 
-/// Why a connection is over. What is still to be sent goes out, then the connection is closed.
+/// Why a connection has ended. The caller sends the remaining bytes, and then closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// There are too many.
+    /// There are too many connections.
     #[error("there are {0} connections with controllers, as many as the limit allows; close some")]
     Full(usize),
-    /// It begins with something else than a hello.
+    /// The first message is not a hello.
     #[error("the controller does not begin with an OpenFlow hello; connect an OpenFlow controller")]
     NoHello,
     /// There is no common version.
@@ -36,18 +36,18 @@ pub enum SessionError {
         "the controller's OpenFlow versions are none of 1.0, 1.3, 1.4, 1.5 that are allowed here; allow another one"
     )]
     NoCommonVersion,
-    /// A length is less than a header's.
+    /// The length in a message is smaller than the header.
     #[error("the controller sends no OpenFlow: a message is shorter than its header")]
     Framing,
-    /// A message has another version than the one that was agreed on.
+    /// The version of a message differs from the agreed version.
     #[error(
         "the controller has sent a message of another OpenFlow version than agreed; its version number is {0}"
     )]
     OtherVersion(u8),
-    /// It does not answer.
+    /// The controller does not answer.
     #[error("the controller has been silent for {} s and has not answered an echo request", .0.as_secs())]
     Silent(Duration),
-    /// It does not read.
+    /// The controller does not read.
     #[error("the controller does not read: {0} bytes wait for it")]
     DoesNotRead(usize),
 }
@@ -68,17 +68,17 @@ pub(crate) struct Connection {
     is_agreed: bool,
     framer: Framer,
     input: Vec<u8>,
-    /// Bytes at the front of `input` that are handled.
+    /// The number of bytes at the front of `input` that have been handled.
     taken: usize,
     heard: Duration,
     probed: Option<Duration>,
-    /// For packets that no flow matched, and for others.
+    /// The rate limits of unmatched packets and of other packets.
     rates: Option<[Rate; 2]>,
     dropped_packets: u64,
 }
 
 impl Connection {
-    /// A connection that has just been made: its hello is to be sent.
+    /// A connection that has just been made. Its hello waits to be sent.
     pub fn new(settings: Settings, now: Duration) -> Self {
         let newest = settings.versions.iter().copied().max().unwrap_or(Version::V10);
         let mut output = Output { codec: Codec::new(newest), bytes: Vec::new() };
@@ -115,12 +115,12 @@ impl Connection {
         self.dropped_packets
     }
 
-    /// Whether bytes are to be read: not while answers wait.
+    /// Whether bytes are to be read. No bytes are read while answers wait to be sent.
     pub fn reads(&self, limits: &Limits) -> bool {
         self.dump.is_none() && self.output.bytes.len() < limits.paused_bytes
     }
 
-    /// Takes bytes.
+    /// Takes received bytes.
     pub fn feed(&mut self, bytes: &[u8], now: Duration) {
         if !bytes.is_empty() {
             (self.heard, self.probed) = (now, None);
@@ -129,7 +129,7 @@ impl Connection {
         }
     }
 
-    /// Goes on with an answer in parts, and then cuts the next message.
+    /// Continues an answer in parts, and then returns the next whole message.
     ///
     /// # Errors
     /// The bytes are no OpenFlow, or the controller does not read.
@@ -151,10 +151,10 @@ impl Connection {
         Ok(message)
     }
 
-    /// Takes the controller's hello, which is its first message. Whether this message was it.
+    /// Handles the first message, which must be the controller's hello. Returns whether this message was the hello.
     ///
     /// # Errors
-    /// It is no hello, or there is no common version.
+    /// The message is not a hello, or there is no common version.
     pub fn begin(&mut self, message: &[u8]) -> Result<bool, SessionError> {
         if self.is_agreed {
             return Ok(false);
@@ -173,7 +173,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// When [`Connection::tick`] has something to do.
+    /// The time at which [`Connection::tick`] must be called.
     pub fn deadline(&self, limits: &Limits) -> Option<Duration> {
         let probe = self.settings.probe_interval;
         let probe = probe.map(|interval| self.probed.unwrap_or(self.heard).saturating_add(interval));
@@ -181,7 +181,7 @@ impl Connection {
         all.into_iter().flatten().min()
     }
 
-    /// Asks for an echo, and refuses what has waited for too long.
+    /// Sends an echo request to a silent controller, and refuses bundles and requests that have expired.
     ///
     /// # Errors
     /// The controller has not answered.
@@ -207,14 +207,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the controller is told of such news.
+    /// Whether the controller gets notifications of this kind with this reason.
     fn is_told(&self, kind: Kind, reason: u8) -> bool {
         self.is_agreed
             && !(self.settings.service && self.miss_bytes == 0)
             && self.telling.has(kind, reason, self.role)
     }
 
-    /// A packet for the controller, unless it wants none, too many came, or it does not read.
+    /// Sends a packet to the controller. The packet is left out if the controller does not want it, if there are too
+    /// many packets, or if the controller does not read.
     pub fn packet(&mut self, packet: &PacketFor, limits: &Limits, now: Duration) {
         let reason = openflow::reason_number(packet.reason);
         if packet.controller != self.controller || !self.is_told(Kind::PacketIn, reason) {
@@ -230,7 +231,7 @@ impl Connection {
         }
     }
 
-    /// A port that is new, changed or gone.
+    /// Reports that a port was added, changed or removed.
     pub fn port(&mut self, reason: PortReason, port: &openflow::Port) {
         if self.is_told(Kind::PortStatus, reason as u8) {
             let port = port.clone();
@@ -238,7 +239,7 @@ impl Connection {
         }
     }
 
-    /// A flow that has ended.
+    /// Reports that a flow has ended.
     pub fn removed(&mut self, news: &FlowNews) {
         let reason = match news.reason {
             // Older versions have no reason of their own for the end of a meter.

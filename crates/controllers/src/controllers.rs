@@ -11,13 +11,13 @@ use crate::switch::{News, Switch};
 
 use openflow::{Message, MonitorEvent, Reply, Role, RoleStatus, Version};
 
-/// The number of a connection. No other connection ever has it.
+/// The number of a connection. A number is never used for another connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u64);
 
-/// The kinds of message whose version need not be the one that was agreed on: a hello, an error, an echo and its answer.
+/// The kinds of message that may have another version than the agreed one: hello, error, echo request and echo reply.
 const OF_ANY_VERSION: std::ops::RangeInclusive<u8> = 0..=3;
-/// The transaction of messages that answer nothing.
+/// The transaction of messages that are no answers.
 const UNASKED: u32 = 0;
 
 /// The connections of one switch.
@@ -34,10 +34,10 @@ impl Controllers {
         Self { connections: BTreeMap::new(), next: 0, limits, shared: Shared::default() }
     }
 
-    /// A connection that has just been made.
+    /// Adds a connection that has just been made.
     ///
     /// # Errors
-    /// There are too many.
+    /// There are too many connections.
     pub fn connect(
         &mut self,
         settings: Settings,
@@ -55,23 +55,23 @@ impl Controllers {
         Ok(id)
     }
 
-    /// A connection is closed.
+    /// Removes a connection that was closed.
     pub fn disconnect(&mut self, id: ConnectionId) {
         self.connections.remove(&id);
     }
 
-    /// Whether bytes of a connection are to be read: not while its answers wait.
+    /// Whether bytes of a connection are to be read. No bytes are read while its answers wait to be sent.
     pub fn reads(&self, id: ConnectionId) -> bool {
         self.connections.get(&id).is_some_and(|connection| connection.reads(&self.limits))
     }
 
-    /// The bytes to send. The caller takes from the front what it has sent, and then calls [`Controllers::receive`], with
-    /// no bytes if there are none: answers in parts go on then.
+    /// The bytes to send. The caller removes sent bytes from the front, and then calls [`Controllers::receive`],
+    /// without bytes if none have arrived. That call continues answers in parts.
     pub fn to_send(&mut self, id: ConnectionId) -> Option<&mut Vec<u8>> {
         self.connections.get_mut(&id).map(|connection| &mut connection.output.bytes)
     }
 
-    /// The version that was agreed on; the newest one before.
+    /// The agreed version; before the agreement, the newest offered version.
     pub fn version(&self, id: ConnectionId) -> Option<Version> {
         self.connections.get(&id).map(Connection::version)
     }
@@ -81,15 +81,15 @@ impl Controllers {
         self.connections.get(&id).map(|connection| connection.role)
     }
 
-    /// Packets that a controller did not get since there were too many, or since it does not read.
+    /// The number of packets that were left out because there were too many, or because the controller does not read.
     pub fn dropped_packets(&self, id: ConnectionId) -> u64 {
         self.connections.get(&id).map_or(0, Connection::dropped_packets)
     }
 
-    /// Takes bytes that a controller has sent, and handles messages while answers have room.
+    /// Takes bytes that a controller has sent, and handles messages as long as their answers have room.
     ///
     /// # Errors
-    /// The connection is over.
+    /// The connection has ended.
     pub fn receive(
         &mut self,
         id: ConnectionId,
@@ -136,7 +136,7 @@ impl Controllers {
         self.tell(&effects.news, Some((id, transaction.map_or(0, u32::from_be_bytes))));
     }
 
-    /// There is one primary.
+    /// Makes all other primaries secondaries: there is only one primary.
     fn demote_others(&mut self, primary: ConnectionId) {
         let role = Role::Secondary;
         let generation = self.shared.generation.unwrap_or(u64::MAX);
@@ -151,7 +151,7 @@ impl Controllers {
         }
     }
 
-    /// Tells controllers of what has changed. `by` is the connection whose controller has changed it, and its transaction.
+    /// Notifies controllers of changes. `by` is the connection and the transaction of the controller that made them.
     fn tell(&mut self, news: &News, by: Option<(ConnectionId, u32)>) {
         for (id, connection) in &mut self.connections {
             let own = by.filter(|(by, _)| by == id).map(|(_, transaction)| transaction);
@@ -173,30 +173,30 @@ impl Controllers {
         }
     }
 
-    /// Tells controllers of what has changed without one of them, such as flows whose time is over.
+    /// Notifies controllers of changes that no controller made, such as the end of flows whose timeout has passed.
     pub fn news(&mut self, news: &News) {
         self.tell(news, None);
     }
 
-    /// Whether some controller follows all changes of flows.
+    /// Whether a controller monitors flows.
     pub fn follow_flows(&self) -> bool {
         self.connections.values().any(|one| !one.monitors.is_empty())
     }
 
-    /// A packet for controllers.
+    /// Sends a packet to the controllers with its id.
     pub fn packet(&mut self, packet: &PacketFor, now: Duration) {
         self.connections.values_mut().for_each(|connection| connection.packet(packet, &self.limits, now));
     }
 
-    /// When [`Controllers::tick`] has something to do for a connection.
+    /// The time at which [`Controllers::tick`] must be called for a connection.
     pub fn deadline(&self, id: ConnectionId) -> Option<Duration> {
         self.connections.get(&id)?.deadline(&self.limits)
     }
 
-    /// Asks for an echo if a controller is silent, and refuses what has waited for too long.
+    /// Sends an echo request if the controller is silent, and refuses its bundles and requests that have expired.
     ///
     /// # Errors
-    /// The connection is over: its controller does not answer.
+    /// The connection has ended, because its controller does not answer.
     pub fn tick(&mut self, id: ConnectionId, now: Duration) -> Result<(), SessionError> {
         self.connections.get_mut(&id).map_or(Ok(()), |connection| connection.tick(&self.limits, now))
     }

@@ -1,4 +1,4 @@
-//! What becomes of each message of a controller.
+//! Handles each message of a controller.
 
 use std::time::Duration;
 
@@ -14,34 +14,35 @@ use openflow::{
     Reply, Request, Role, RoleMessage, Version,
 };
 
-/// Bits of a configuration's flags: what becomes of fragments, and, in OpenFlow 1.0, packets whose time to live is over.
+/// Bits of a configuration's flags: the handling of fragments and, in OpenFlow 1.0, of packets whose time to live
+/// ended.
 const FRAGMENTS: u16 = 3;
 const INVALID_TTL: u16 = 4;
 /// Numbers of Nicira's forms of flows.
 const FLOW_FORMATS: [u32; 2] = [0, 2];
 
-/// What all connections have in common.
+/// The state that all connections share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// The newest election of a primary.
+    /// The highest election number of a primary.
     pub generation: Option<u64>,
-    /// Bytes in the bundles of all connections but the one whose message is handled.
+    /// The bytes in the bundles of all connections except the connection whose message is handled.
     pub other_bundle_bytes: usize,
-    /// What came of one message for all connections.
+    /// The effects of one message on all connections.
     pub effects: Effects,
 }
 
-/// What came of one message for all connections.
+/// The effects of one message on all connections.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     pub news: News,
-    /// This connection is the primary now.
+    /// The connection has become the primary.
     pub is_primary: bool,
     /// The table of tunnel options has changed.
     pub tunnel_options: bool,
 }
 
-/// A message as it is handled.
+/// A message and the state with which it is handled.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     transaction: u32,
@@ -49,7 +50,7 @@ struct Asked<'a> {
     now: Duration,
 }
 
-/// Handles a whole message behind the hello. What is refused is answered with an error.
+/// Handles a whole message after the hello. A refused request is answered with an error.
 pub(crate) fn handle(
     connection: &mut Connection,
     bytes: &[u8],
@@ -127,7 +128,7 @@ impl Handler<'_> {
         Ok(())
     }
 
-    /// Refuses what a secondary may not ask.
+    /// Refuses a request that a secondary may not make.
     fn may_change(&self) -> Result<(), Failure> {
         if self.connection.role == Role::Secondary { Err(Failure::IsSecondary) } else { Ok(()) }
     }
@@ -228,7 +229,7 @@ impl Handler<'_> {
         bundles.add(ask, self.limits.bundle_bytes.saturating_sub(held), self.limits)
     }
 
-    /// Lets the messages of a bundle take effect, all or none. The one that is refused is told of first.
+    /// Carries out all messages of a bundle, or none. The error of the refused message is sent first.
     fn commit(&mut self, ask: Ask<'_>) -> Result<(), Failure> {
         let bundle = self.connection.bundles.take(ask)?;
         let codec = self.connection.output.codec;
@@ -286,7 +287,7 @@ impl Handler<'_> {
     }
 }
 
-/// The change of a message that adds one to a bundle.
+/// The change in a message that adds a message to a bundle.
 fn change_of(codec: Codec, message: &[u8]) -> Option<Change> {
     let Message::BundleAdd(added) = codec.decode(message).ok()?.message else { return None };
     match *added.message {

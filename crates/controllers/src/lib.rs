@@ -1,29 +1,29 @@
 //! Connections of a switch with OpenFlow controllers, without I/O and without a clock.
 //!
-//! [`Controllers`] has the connections of one switch: bytes and times go in, bytes and deadlines come out. It agrees on the
-//! version, answers echoes, finds out whether a controller still answers, and keeps roles, bundles, flow monitors and what
-//! each controller is told unasked. What controllers ask of the switch goes to a [`Switch`].
+//! [`Controllers`] has the connections of one switch. It takes bytes and times, and returns bytes and deadlines. It
+//! agrees on the version, answers echo requests, and checks whether a controller still answers. It keeps roles,
+//! bundles, flow monitors, and the notifications that each controller wants. Requests to the switch go to a [`Switch`].
 //!
 //! ```text
-//!   bytes, time ──► Controllers ──► Switch: changes, questions
-//!                       │  ◄────── News, PacketFor: flows, ports and packets that controllers are told of
+//!   bytes, time ──► Controllers ──► Switch: changes, requests
+//!                       │  ◄────── News, PacketFor: flows, ports and packets for controllers
 //!   bytes, deadline ◄───┘
 //! ```
 //!
-//! A controller is hostile. [`Limits`] has the most that it can make a switch hold: while answers wait, nothing is read;
-//! answers in parts are made as they are sent; a bundle is kept as the bytes of its messages; news and packets that a
-//! controller does not read end its connection, or are dropped.
+//! A controller must be treated as hostile. [`Limits`] limits the memory that a controller can make a switch use. While
+//! answers wait, no bytes are read. Answers in parts are made when they are sent. A bundle is kept as the bytes of its
+//! messages. If a controller does not read, notifications end its connection, and packets for it are dropped.
 //!
-//! What is refused, and with which error, is as in Open vSwitch 3.1. These differ on purpose:
+//! Refusals and their errors are those of Open vSwitch 3.1, with two intended differences:
 //!
 //! - An error of a controller is not answered. Open vSwitch answers it with an error.
-//! - A controller that does not read its news is left. Open vSwitch pauses its flow monitors.
+//! - A controller that does not read its notifications is disconnected. Open vSwitch pauses its flow monitors.
 //!
 //! # Where to change what
 //!
-//! - What becomes of a controller's message: `dispatch.rs`. What a switch has to do for it: `switch.rs`.
-//! - What counts for one connection: `connection.rs`; for all of them: `controllers.rs`.
-//! - What is limited: `limits.rs`.
+//! - To change how a message of a controller is handled: `dispatch.rs`; the requests to the switch: `switch.rs`.
+//! - To change the state of one connection: `connection.rs`; of all connections: `controllers.rs`.
+//! - To change the limits: `limits.rs`.
 #![forbid(unsafe_code)]
 
 mod bundles;

@@ -1,20 +1,20 @@
-//! What a connection is told at its beginning, and the most that controllers can make a switch hold.
+//! The settings of a connection, and the limits on the memory that controllers can make a switch use.
 
 use std::time::Duration;
 
 use openflow::Version;
 
-/// What counts for one connection.
+/// The settings of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The versions that are offered.
     pub versions: Vec<Version>,
-    /// The switch asks for an echo after so much silence, and ends the connection after as much again.
+    /// The time of silence after which the switch sends an echo request. After the same time again the connection ends.
     pub probe_interval: Option<Duration>,
-    /// A connection of the management socket: it gets no packets and no news before it has set a length for packets that
-    /// no flow matches (SET_CONFIG).
+    /// Whether this is a connection of the management socket. It gets no packets and no notifications before it has set
+    /// the length of unmatched packets (SET_CONFIG).
     pub service: bool,
-    /// Packets for this controller each second, and how many may come at once. The rest is dropped.
+    /// The number of packets a second for this controller, and the burst size. Further packets are dropped.
     pub packets: Option<(u32, u32)>,
 }
 
@@ -31,28 +31,28 @@ impl Settings {
     }
 }
 
-/// The most that controllers can make a switch hold. A change of the switch itself has the switch's limits.
+/// Limits on the memory that controllers can make a switch use. Flows, groups and meters have limits of the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections.
+    /// The highest number of connections.
     pub connections: usize,
-    /// Bytes to be sent of one connection from which on nothing more is read from it.
+    /// The number of unsent bytes of one connection from which on no more bytes are read from it.
     pub paused_bytes: usize,
-    /// Bytes to be sent of one connection at which it ends: its controller does not read.
+    /// The number of unsent bytes at which a connection ends, because its controller does not read.
     pub unsent_bytes: usize,
-    /// Open bundles of one connection.
+    /// The highest number of open bundles of one connection.
     pub bundles: usize,
-    /// Bytes of messages in all open bundles of all connections.
+    /// The most bytes of messages in all open bundles of all connections.
     pub bundle_bytes: usize,
-    /// A bundle without a message for so long is discarded.
+    /// The time without a message after which a bundle is discarded.
     pub bundle_idle: Duration,
-    /// Multipart requests of one connection whose last part has not come.
+    /// The highest number of multipart requests of one connection whose last part has not arrived.
     pub requests: usize,
-    /// Bytes of these requests.
+    /// The most bytes of these requests.
     pub request_bytes: usize,
-    /// A request whose next part has not come for so long is refused.
+    /// The time without a next part after which such a request is refused.
     pub request_idle: Duration,
-    /// Flow monitors of one connection.
+    /// The highest number of flow monitors of one connection.
     pub monitors: usize,
 }
 

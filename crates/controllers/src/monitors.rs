@@ -1,4 +1,4 @@
-//! Flow monitors of one connection: which changes of flows its controller follows.
+//! The flow monitors of one connection, which select the changes of flows that its controller is notified of.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,8 @@ impl Monitors {
         self.monitors.is_empty()
     }
 
-    /// Adds, changes or deletes monitors: all or none. Returns those whose flows are to be told of at once.
+    /// Adds, changes or deletes all given monitors, or none. Returns the monitors to which the present flows must be
+    /// reported at once.
     pub fn change(
         &mut self,
         requests: &[MonitorRequest],
@@ -51,8 +52,8 @@ impl Monitors {
         self.monitors.remove(&id).map(drop).ok_or(Failure::UnknownMonitor)
     }
 
-    /// What is told of a change; nothing if no monitor follows it. `own` is the transaction if the monitors' own
-    /// controller has made the change.
+    /// The update that monitors receive about a change; `None` if no monitor follows the flow. `own` is the
+    /// transaction of the change if it was made by the controller to which the monitors belong.
     pub fn told(&self, news: &FlowNews, own: Option<u32>, version: Version) -> Option<MonitorUpdate> {
         let kind = match news.event {
             MonitorEvent::Initial => MonitorFlags::INITIAL,
@@ -89,7 +90,7 @@ fn full(news: &FlowNews, instructions: bool) -> MonitorUpdate {
     }))
 }
 
-/// A flow that there is, as a monitor is told of it.
+/// The report of a present flow to a new monitor.
 pub(crate) fn initial(flow: FlowStatistics, request: &MonitorRequest) -> MonitorUpdate {
     let (event, reason) = (MonitorEvent::Initial, RemovedReason::Delete);
     let news = FlowNews { event, reason, flow: flow.flow, counts: flow.counts };

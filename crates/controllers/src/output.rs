@@ -1,15 +1,15 @@
-//! The bytes that a connection is to send: messages, errors, and replies in parts.
+//! The unsent bytes of a connection: messages, errors, and replies in parts.
 
 use crate::switch::Answer;
 use openflow::{Codec, ErrorMessage, Failure, Message, Request};
 
 /// The most bytes of a message: its length has 16 bits.
 const MAX_BYTES: usize = u16::MAX as usize;
-/// Where the flags of a multipart reply are, and the one for more parts.
+/// The offset of the flags in a multipart reply, and the flag that more parts follow.
 const FLAGS: usize = 10;
 const MORE: u16 = 1;
 
-/// Messages as bytes, in the form that both ends have agreed on.
+/// Messages as bytes, in the agreed version.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub codec: Codec,
@@ -17,23 +17,23 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Adds a message. One that the version has no form for is left out.
+    /// Adds a message. A message that the version does not have is left out.
     pub fn send(&mut self, transaction: u32, message: &Message) {
         if let Ok(bytes) = self.codec.encode(transaction, message) {
             self.bytes.extend(bytes);
         }
     }
 
-    /// Refuses a request.
+    /// Adds an error that refuses a request.
     pub fn refuse(&mut self, failure: Failure, transaction: u32, request: &[u8]) {
         let error = ErrorMessage::new(failure, self.codec.version, request);
         self.send(transaction, &Message::Error(error));
     }
 }
 
-/// A reply of which not all parts are made.
+/// A multipart reply that is not complete yet.
 pub(crate) struct Dump {
-    /// Everything in front of the elements.
+    /// The bytes before the elements.
     head: Vec<u8>,
     part: Vec<u8>,
     answer: Answer,
@@ -45,8 +45,8 @@ impl Dump {
         Self { part: head.clone(), head, answer }
     }
 
-    /// Makes parts until there are enough bytes to send; whether the last one is made. An element that the version has no
-    /// form for, or that no message has room for, is left out.
+    /// Adds parts until there are enough bytes to send. Returns true after the last part. An element that the version
+    /// does not have, or that is too long for a message, is left out.
     pub fn continue_to(&mut self, output: &mut Output, enough_bytes: usize) -> bool {
         while output.bytes.len() < enough_bytes {
             let Some(reply) = self.answer.next() else {

@@ -1,4 +1,4 @@
-//! A packet for a controller, in each of the forms that a controller can ask for.
+//! A packet for a controller, in each form that a controller can request.
 
 use flow::{Match, Reason};
 
@@ -7,39 +7,39 @@ use openflow::{Message, Nicira, PacketIn, PacketIn2, Version};
 /// A packet that a switch has for its controllers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketFor {
-    /// The id of the controller that gets it.
+    /// The id of the controller that gets the packet.
     pub controller: u16,
-    /// Its bytes, as many as the action has for the controller; of a packet that no flow matched all.
+    /// The bytes of the packet for the controller: as many as the action allows, or all if no flow matched the packet.
     pub data: Vec<u8>,
-    /// Its length.
+    /// The packet's whole length.
     pub full_bytes: usize,
-    /// Why.
+    /// Why the controller gets the packet.
     pub reason: Reason,
     /// The table of the flow.
     pub table: u8,
     /// The flow's cookie.
     pub cookie: u64,
-    /// Its input port and what else of it is not in its bytes.
+    /// The packet's input port, and its other fields that are not in its bytes.
     pub metadata: Match,
-    /// Bytes that the action has for the controller.
+    /// The bytes that the action contains for the controller.
     pub userdata: Vec<u8>,
-    /// Where it goes on: the switch's own, opaque to others.
+    /// The remaining execution of a packet that waits, in a form that only the switch reads.
     pub continuation: Option<Vec<u8>>,
 }
 
 /// The form of a packet (Nicira's SET_PACKET_IN_FORMAT).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The version's own.
+    /// The form of the OpenFlow version.
     #[default]
     Standard,
-    /// Nicira's, with all fields.
+    /// Nicira's form, with all fields.
     Nicira,
-    /// Properties.
+    /// Nicira's form with properties.
     Properties,
 }
 
-/// The reason as a version knows it: newer ones are told as the one that they were split from.
+/// The reason in a version: a newer reason becomes the older reason from which it was split.
 fn known(reason: Reason, version: Version) -> Reason {
     match reason {
         Reason::ActionSet | Reason::Group | Reason::PacketOut if version < Version::V14 => Reason::Action,
@@ -48,7 +48,7 @@ fn known(reason: Reason, version: Version) -> Reason {
 }
 
 impl PacketFor {
-    /// The message. `miss_bytes` is the most of a packet that no flow matched.
+    /// The message. `miss_bytes` is the largest length in bytes of an unmatched packet.
     pub(crate) fn message(&self, form: Form, version: Version, miss_bytes: u16) -> Message {
         let most = if self.reason == Reason::NoMatch { usize::from(miss_bytes) } else { usize::MAX };
         let data = self.data[..self.data.len().min(most)].to_vec();

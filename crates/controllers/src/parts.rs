@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::limits::Limits;
 use openflow::{Failure, Request};
 
-/// A request whose last part has not come.
+/// A request whose last part has not arrived.
 #[derive(Debug)]
 struct Unfinished {
     request: Request,
@@ -31,7 +31,7 @@ fn join(request: &mut Request, part: Request) -> Result<(), Failure> {
 }
 
 impl Parts {
-    /// Takes a part of so many bytes; the whole request with its last part.
+    /// Takes a part of this number of bytes. Returns the whole request with its last part.
     pub fn take(
         &mut self,
         transaction: u32,
@@ -58,12 +58,12 @@ impl Parts {
         Ok(None)
     }
 
-    /// When the next request has waited for too long.
+    /// The time at which the next request expires.
     pub fn deadline(&self, limits: &Limits) -> Option<Duration> {
         self.requests.values().map(|one| one.used.saturating_add(limits.request_idle)).min()
     }
 
-    /// Takes the transactions of requests that have waited for too long.
+    /// Removes the requests that have expired, and returns their transactions.
     pub fn expire(&mut self, limits: &Limits, now: Duration) -> Vec<u32> {
         let over = |one: &Unfinished| now >= one.used.saturating_add(limits.request_idle);
         let over: Vec<u32> = self.requests.iter().filter(|(_, one)| over(one)).map(|(id, _)| *id).collect();

@@ -1,4 +1,4 @@
-//! How many packets a controller gets: a token bucket.
+//! The limit on the rate of packets for a controller: a token bucket.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ impl Rate {
         Self { per_second, burst, tokens: u64::from(burst) * TOKENS_OF_A_PACKET, last: now }
     }
 
-    /// Whether one more packet passes now.
+    /// Whether one more packet passes at `now`.
     pub fn passes(&mut self, now: Duration) -> bool {
         let elapsed_ms = now.saturating_sub(self.last).as_millis();
         if elapsed_ms > 0 {

@@ -1,4 +1,4 @@
-//! What controllers ask of a switch.
+//! The requests of controllers to a switch.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use openflow::{
     Port, PortMod, PortReason, RemovedReason, Reply, Request, TableMod, TlvMod, TlvTable, Version,
 };
 
-/// A change that a controller asks for.
+/// A change that a controller requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each names what it changes")]
 pub enum Change {
@@ -18,56 +18,56 @@ pub enum Change {
     Meter(MeterMod),
     Port(PortMod),
     Table(TableMod),
-    /// A frame of the controller's.
+    /// A frame that the controller sends.
     Packet(Box<PacketOut>),
 }
 
 /// A change that is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// Which one of several, from 0.
+    /// The index of the refused change, from 0.
     pub index: usize,
-    /// Why.
+    /// The reason for the refusal.
     pub failure: Failure,
 }
 
-/// What happened to a flow.
+/// An event of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowNews {
-    /// What happened.
+    /// The kind of event.
     pub event: MonitorEvent,
-    /// Why, if the flow has ended.
+    /// Why the flow has ended, if it has.
     pub reason: RemovedReason,
-    /// The flow as it is now; as it was, if it has ended.
+    /// The flow after the event; for a flow that has ended, its last state.
     pub flow: Flow,
-    /// What it counted.
+    /// The flow's counts.
     pub counts: Counts,
 }
 
-/// What controllers are told of without having asked.
+/// Changes of which controllers are notified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct News {
-    /// Some controller follows all changes of flows. Otherwise only flows count that have ended and say that a controller
-    /// is to be told of it.
+    /// Whether a controller monitors flows. If not, `flows` needs only the ended flows that request a notification of
+    /// their end.
     pub all_flows: bool,
-    /// Flows that are new, changed or ended, in this order.
+    /// The events of flows, in the order in which they happened.
     pub flows: Vec<FlowNews>,
-    /// Ports that are new, changed or gone.
+    /// The ports that were added, changed or removed.
     pub ports: Vec<(PortReason, Port)>,
 }
 
-/// An answer in parts, which are made when they are sent. The elements of one part are not separated.
+/// An answer in parts, each of which is made when it is sent. The elements of one part stay in one message.
 pub type Answer = Box<dyn Iterator<Item = Reply> + Send>;
 
-/// What controllers ask of a switch. No method waits for anything.
+/// A switch that controllers control. No method blocks.
 pub trait Switch {
-    /// What the switch can do, as a version tells it.
+    /// The features of the switch in a version.
     fn features(&self, version: Version) -> Features;
 
-    /// What becomes of fragments: the two low bits of a configuration.
+    /// The handling of fragments: the two low bits of a configuration's flags.
     fn fragments(&self) -> u16;
 
-    /// Sets what becomes of fragments. What cannot be stays as it is.
+    /// Sets the handling of fragments. A value that the switch does not support changes nothing.
     fn set_fragments(&mut self, flags: u16);
 
     /// Makes all changes or none. A frame sees all or none of them.
@@ -82,23 +82,23 @@ pub trait Switch {
         news: &mut News,
     ) -> Result<(), Rejected>;
 
-    /// Answers a request for statistics or descriptions. What is answered is the state of now, even if its last part is
-    /// made later.
+    /// Answers a request for statistics or descriptions. The answer contains the state at the time of the call,
+    /// although its parts are made later.
     ///
     /// # Errors
     /// The request is refused.
     fn answer(&self, request: &Request, version: Version, now: Duration) -> Result<Answer, Failure>;
 
-    /// Lets a frame go on that waits for its controller.
+    /// Continues a frame that waits for its controller.
     ///
     /// # Errors
-    /// The frame is not of this switch.
+    /// The frame does not come from this switch.
     fn resume(&mut self, packet: &PacketIn2, now: Duration) -> Result<(), Failure>;
 
-    /// Which tunnel options are which fields.
+    /// The assignment of tunnel options to fields.
     fn tlv_table(&self) -> TlvTable;
 
-    /// Changes which tunnel options are which fields.
+    /// Changes the assignment of tunnel options to fields.
     ///
     /// # Errors
     /// The change is refused.

@@ -1,8 +1,8 @@
-//! What a controller is told unasked (OpenFlow 1.5 §7.3.10; topics/design of Open vSwitch).
+//! The notifications that a controller gets (OpenFlow 1.5 §7.3.10; topics/design of Open vSwitch).
 
 use openflow::{Async, Failure, Role, Version};
 
-/// Kinds of news, by half the number of their masks.
+/// Kinds of notification. The value is half the number of the kind's masks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     PacketIn,
@@ -15,10 +15,10 @@ const KINDS: usize = 6;
 const KNOWN_14: [u32; KINDS] = [0x3f, 0x7, 0x3f, 0x7, 0x18, 0x3];
 const KNOWN_13: [u32; KINDS] = [0x7, 0x7, 0xf, 0, 0, 0];
 const KNOWN_10: [u32; KINDS] = [0x7, 0x7, 0x7, 0, 0, 0];
-/// A packet for its time to live is not told of unless the controller asks.
+/// Packets whose time to live ended are sent only to a controller that requests them.
 const INVALID_TTL: u32 = 1 << 2;
 
-/// Masks of reasons: for the primary and its equals, and for secondaries.
+/// Masks of the reasons for notifications, by role: one set for primary and equal, one for secondary.
 #[derive(Clone, Debug)]
 pub(crate) struct Telling {
     primary: [u32; KINDS],
@@ -34,10 +34,10 @@ fn known(version: Version) -> [u32; KINDS] {
 }
 
 impl Telling {
-    /// What a controller is told that has not said.
+    /// The masks of a controller that has not set any.
     pub fn new(version: Version) -> Self {
         let mut primary = [0; KINDS];
-        // Older versions have fewer reasons for packets; each newer one is told as one of them.
+        // Older versions have fewer reasons for packets; each newer reason is sent as one of these.
         primary[0] = KNOWN_14[0] & !INVALID_TTL;
         primary[1..3].copy_from_slice(&known(version)[1..3]);
         let mut secondary = [0; KINDS];
@@ -45,7 +45,7 @@ impl Telling {
         Self { primary, secondary }
     }
 
-    /// Sets the masks that are there. The others stay.
+    /// Sets the given masks. Other masks stay unchanged.
     pub fn set(&mut self, masks: &Async, version: Version) -> Result<(), Failure> {
         let known = known(version);
         let mut next = self.clone();
@@ -67,7 +67,7 @@ impl Telling {
         Ok(())
     }
 
-    /// The masks as a message, with the reasons that the version knows.
+    /// The masks as a message, with the reasons of the version.
     pub fn masks(&self, version: Version) -> Async {
         let mut masks = Vec::new();
         for (kind, known) in (0..).zip(known(version)) {
@@ -78,7 +78,7 @@ impl Telling {
         Async { masks }
     }
 
-    /// Whether a controller of this role is told of this reason.
+    /// Whether a controller with this role gets notifications with this reason.
     pub fn has(&self, kind: Kind, reason: u8, role: Role) -> bool {
         let masks = if role == Role::Secondary { &self.secondary } else { &self.primary };
         masks[kind as usize].checked_shr(reason.into()).is_some_and(|mask| mask & 1 != 0)

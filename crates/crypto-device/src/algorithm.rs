@@ -19,7 +19,7 @@ use xts_mode::Xts128;
 const BLOCK: usize = 16;
 const NONCE: usize = 12;
 
-/// Why there is no session for a set-up.
+/// Why a session cannot be made from a set-up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
     /// The device does not have the algorithm.
@@ -41,10 +41,10 @@ pub enum Rejected {
         /// Bytes of the result.
         bytes: u32,
     },
-    /// The connection has as many sessions, or as many bytes of keys, as it may have.
+    /// The connection has reached its limit of sessions or of key bytes.
     #[error("this connection has {sessions} sessions with {key_bytes} bytes of keys, and may have no more")]
     Full {
-        /// Sessions that there are.
+        /// Sessions that exist.
         sessions: usize,
         /// Bytes of their keys.
         key_bytes: usize,
@@ -92,7 +92,7 @@ pub(crate) enum Algorithm {
     Gcm(Box<OfAes<Gcm<Aes128>, Gcm<Aes192>, Gcm<Aes256>>>),
     ChaCha20Poly1305(Box<ChaCha20Poly1305>),
     Hash(Hash),
-    /// The key itself: the library's state of an HMAC is not overwritten when it is dropped.
+    /// The key itself is kept, because the library's state of an HMAC is not overwritten when it is dropped.
     Hmac(Mac, SecretKey),
     Cmac(Box<OfAes<Cmac<Aes128>, Cmac<Aes192>, Cmac<Aes256>>>),
 }
@@ -220,7 +220,7 @@ impl Algorithm {
         tag.map(Into::into).map_err(|_| Status::Error)
     }
 
-    /// Verifies the tag, in constant time, and deciphers in place. Without the right tag nothing is deciphered.
+    /// Verifies the tag, in constant time, and deciphers in place. If the tag is wrong, nothing is deciphered.
     pub(crate) fn open(
         &self,
         nonce: &[u8],

@@ -1,4 +1,4 @@
-//! The device behind a vhost-user socket: its rings, and the messages that make sessions.
+//! The device behind a vhost-user socket: its rings, and the messages that create sessions.
 use vhost_device::{BurstQueue, Context, Device, EventFd, Notifiers, RingSet, Turn, not_offered};
 use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::crypto::CryptoSetup;
@@ -24,7 +24,7 @@ pub struct CryptoDevice {
 }
 
 impl CryptoDevice {
-    /// A device of which each connection may hold so much.
+    /// A device with these limits for each connection.
     pub fn new(limits: Limits) -> Self {
         Self { limits, sessions: Sessions::new(limits), executor: Executor::new(), served: 0, failed: 0 }
     }

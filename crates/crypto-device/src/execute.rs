@@ -1,10 +1,10 @@
-//! One request, from the driver's bytes to the driver's bytes.
+//! Execution of one request, from the driver's bytes to the driver's bytes.
 use virtio::crypto::{DataRequest, Operation, Status};
 use zeroize::Zeroize;
 
 use crate::sessions::Sessions;
 
-/// The driver's buffers of one request: shared memory that the driver may change at any time.
+/// The driver's buffers of one request, in shared memory that the driver may change at any time.
 pub trait Buffers {
     /// Bytes that the device reads.
     fn readable_bytes(&self) -> usize;
@@ -12,29 +12,29 @@ pub trait Buffers {
     /// Bytes that the device writes.
     fn writable_bytes(&self) -> usize;
 
-    /// Copies bytes out, from `offset` on. Returns how many there were.
+    /// Copies bytes from the buffers, from `offset` on. Returns how many bytes were copied.
     fn read(&self, offset: usize, into: &mut [u8]) -> usize;
 
-    /// Copies bytes in, from `offset` on. Returns how many fitted.
+    /// Copies bytes to the buffers, from `offset` on. Returns how many bytes fitted.
     fn write(&self, offset: usize, from: &[u8]) -> usize;
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Executed {
-    /// For the used ring: bytes that were written from the first writable byte on (VIRTIO 1.3 §2.7.8.2, where a device
-    /// may say too few, never too many). The status counts if there is no gap before it: that of a failed request is
-    /// not counted if the driver has given room for a result.
+    /// The length for the used ring: bytes that were written from the first writable byte on. A device may state too
+    /// few, never too many (VIRTIO 1.3 §2.7.8.2). The status is counted if there is no gap before it. For a failed
+    /// request it is not counted if the driver has given room for a result.
     pub written: u32,
-    /// As the driver is told; `None` if there was no room for a status.
+    /// The status that the driver gets; `None` if there was no room for one.
     pub status: Option<Status>,
 }
 
-/// Works on requests, one after the other, in memory of its own.
+/// Executes requests, one after the other, in memory of its own.
 #[derive(Default)]
 pub struct Executor {
-    /// The readable bytes as they were read once. A result replaces the source data in place. Between requests all are
-    /// zero: a request pays for its own bytes, and not for those of the longest.
+    /// The readable bytes, each read once. A result replaces the source data in place. Between requests all bytes are
+    /// zero, so that the cost of a request depends on its own length and not on the longest request's.
     bytes: Vec<u8>,
 }
 
@@ -50,8 +50,9 @@ impl Executor {
         Self::default()
     }
 
-    /// Does what a request asks for, and writes result and status. The status is the last writable byte. Between the
-    /// result and the status, and of a failed request, nothing is written: such bytes may be the source, or another's.
+    /// Executes a request, and writes its result and status. The status is the last writable byte. Nothing is written
+    /// between the result and the status, and nothing but the status for a failed request, because such bytes may be
+    /// the source or belong to something else.
     pub fn execute(&mut self, sessions: &Sessions, buffers: &impl Buffers) -> Executed {
         let Some(room) = buffers.writable_bytes().checked_sub(1) else {
             return Executed { written: 0, status: None };

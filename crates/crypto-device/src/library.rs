@@ -1,18 +1,18 @@
-//! The library, called directly.
+//! Direct calls of the library, without a device.
 use vhost_user::codec::crypto::CryptoSetup;
 use virtio::crypto::Status;
 
 use crate::Rejected;
 use crate::algorithm::Algorithm;
 
-/// A session's algorithm without a device: no request, no ring, no copy. What a device costs is seen beside it.
+/// A session's algorithm without requests, rings or copies. It shows what a device costs in comparison.
 pub struct Library(Algorithm);
 
 impl Library {
     /// The algorithm of a set-up, with its key expanded.
     ///
     /// # Errors
-    /// There is no such algorithm here, or it takes no such key or gives no such result.
+    /// The algorithm is not supported, or it takes no key or gives no result of this length.
     pub fn new(setup: &CryptoSetup) -> Result<Self, Rejected> {
         Algorithm::new(setup).map(Self)
     }

@@ -1,4 +1,4 @@
-//! Devices as a service, on the thread that calls.
+//! Devices as a service, which runs on the calling thread.
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ type Print = fn(&dyn Display);
 /// A device and the socket where it listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// What lines of the log begin with.
+    /// The name at the beginning of log lines.
     pub name: String,
     /// Path of the socket.
     pub path: PathBuf,
-    /// What a connection may hold.
+    /// The limits of a connection.
     pub limits: Limits,
 }
 
-/// Serves a device at each of these sockets for as long as `goes_on` says, and removes the sockets.
+/// Serves a device at each of these sockets as long as `goes_on` returns true, and removes the sockets afterwards.
 ///
 /// # Errors
-/// A socket cannot be made, or a device cannot go on. All are ended then.
+/// A socket cannot be made, or a device cannot continue. All devices are ended then.
 pub fn run(ports: &[Port], log: Print, mut goes_on: impl FnMut() -> bool) -> Result<(), DeviceError> {
     let mut backends = Vec::new();
     let mut contexts: Vec<_> = ports.iter().map(|_| PlainContext::new(log)).collect();

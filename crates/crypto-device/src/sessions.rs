@@ -7,14 +7,14 @@ use vhost_user::codec::crypto::CryptoSetup;
 
 use crate::algorithm::{Algorithm, Rejected};
 
-/// What one connection may hold.
+/// The limits of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Sessions.
     pub sessions: usize,
     /// Bytes of the keys of all sessions.
     pub key_bytes: usize,
-    /// Bytes of a request, its fixed part included.
+    /// Bytes of a request, including its fixed part.
     pub request_bytes: usize,
 }
 
@@ -32,8 +32,9 @@ struct Session {
 /// The highest number of a session: QEMU since 8.0 keeps numbers in 31 bits.
 const HIGHEST: u64 = i32::MAX as u64;
 
-/// The sessions of one connection. Numbers go up from a random one, and one is given again only after all others: a
-/// request that names a session that is closed, or that an earlier process or connection had given, finds none.
+/// The sessions of one connection. Session numbers count up from a random one, and a number is reused only after all
+/// others. A request with the number of a closed session, or of a session of an earlier process or connection,
+/// therefore finds no session.
 pub struct Sessions {
     limits: Limits,
     there: HashMap<u64, Session>,
@@ -49,17 +50,17 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// No sessions, and room for these.
+    /// No sessions yet, with these limits.
     pub fn new(limits: Limits) -> Self {
         let last = RandomState::new().hash_one(limits.sessions) % HIGHEST;
         Self { limits, there: HashMap::new(), key_bytes: 0, last }
     }
 
-    /// Makes a session and gives its number.
+    /// Creates a session and returns its number.
     ///
     /// # Errors
-    /// The device lacks the algorithm, the algorithm takes no such key or gives no such result, or the connection
-    /// has no room.
+    /// The device lacks the algorithm, the algorithm takes no key or gives no result of this length, or the
+    /// connection has reached a limit.
     pub fn create(&mut self, setup: &CryptoSetup) -> Result<u64, Rejected> {
         let key_bytes = setup.key.as_bytes().len() + setup.auth_key.as_bytes().len();
         if self.there.len() >= self.limits.sessions || self.key_bytes + key_bytes > self.limits.key_bytes {
@@ -76,7 +77,7 @@ impl Sessions {
         Ok(self.last)
     }
 
-    /// Ends a session, whose keys are overwritten. Returns false if there is none of this number.
+    /// Ends a session and overwrites its keys. Returns false if no session has this number.
     pub fn close(&mut self, number: u64) -> bool {
         let closed = self.there.remove(&number);
         self.key_bytes -= closed.as_ref().map_or(0, |session| session.key_bytes);

@@ -1,4 +1,4 @@
-//! From a socket to a ring that runs.
+//! From a socket to a running ring.
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,32 +16,32 @@ use crate::DriverError;
 use crate::error::system;
 use crate::memory::{BASE, Memory, Plan};
 
-/// The most requests that may be under way at once.
+/// The most requests that can be outstanding.
 pub const MOST_SLOTS: u16 = 64;
 /// The most pieces of a request, and of its result.
 const MOST_PIECES: u16 = 7;
 
-/// How a device is used.
+/// How a device is to be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The vhost-user socket where the device listens.
     pub path: PathBuf,
     /// Features of the ring, all of which the device must offer: RING_PACKED, RING_EVENT_IDX, RING_INDIRECT_DESC.
     pub ring: Features,
-    /// Requests that may be under way at once, at most [`MOST_SLOTS`].
+    /// Requests that may be outstanding, at most [`MOST_SLOTS`].
     pub slots: u16,
-    /// The most bytes of a request, its fixed fields included.
+    /// The most bytes of a request, including its fixed fields.
     pub request_bytes: usize,
     /// The most bytes of a result.
     pub result_bytes: usize,
-    /// Pieces in which a request lies in memory, and its result: 1 to 7.
+    /// The number of pieces of a request in memory, and of its result: 1 to 7.
     pub pieces: u16,
-    /// How long an answer, or a request, may take.
+    /// The longest time for an answer or a request.
     pub patience: Duration,
 }
 
 impl Options {
-    /// A split ring with event indices and indirect tables, one request at a time of up to 64 KiB, each in one piece.
+    /// A split ring with event indices and indirect tables, one outstanding request of up to 64 KiB, in one piece.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -75,7 +75,7 @@ pub(crate) struct FrontEnd {
     patience: Duration,
 }
 
-/// A ring that the device serves.
+/// A running ring.
 pub(crate) struct Ring {
     pub memory: Memory,
     pub queue: Box<dyn DriverQueue>,
@@ -84,7 +84,7 @@ pub(crate) struct Ring {
 }
 
 impl FrontEnd {
-    /// Connects and agrees on features.
+    /// Connects and negotiates features.
     pub fn connect(options: &Options) -> Result<Self, DriverError> {
         let connection = Connection::connect(&options.path)?;
         let mut front_end = Self { connection, session: FrontendSession::new(), patience: options.patience };
@@ -149,13 +149,13 @@ impl FrontEnd {
         Ok(Ring { memory, queue, kick, call })
     }
 
-    /// The process of the device.
+    /// The process id of the device.
     pub fn device(&self) -> Option<u32> {
         let process = linux::peer::peer(&self.connection).ok()?.process?;
         Some(process.as_raw_nonzero().get().cast_unsigned())
     }
 
-    /// Sends a message; gives the answer if the message has one.
+    /// Sends a message. Returns the answer if the message has one.
     pub fn ask(&mut self, request: Request, fds: Vec<OwnedFd>) -> Result<Option<Answer>, DriverError> {
         let deadline = Some(Instant::now() + self.patience);
         let message = self.session.request(request, fds)?;
@@ -167,7 +167,7 @@ impl FrontEnd {
         Ok(Some(self.session.receive(reply)?))
     }
 
-    /// Sends a message that must be done.
+    /// Sends a message that must succeed.
     pub fn tell(&mut self, request: Request, fds: Vec<OwnedFd>) -> Result<(), DriverError> {
         match self.ask(request, fds)? {
             Some(Answer::Done { .. }) => Ok(()),

@@ -1,4 +1,4 @@
-//! Sessions and requests over a ring that runs.
+//! Sessions and requests over a running ring.
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,14 +14,14 @@ use crate::connect::{FrontEnd, Ring};
 use crate::error::{DriverError, system};
 use crate::memory::pieces;
 
-/// A request that came back.
+/// A completed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// The slot that it was submitted from.
+    /// The slot from which the request was submitted.
     pub slot: u16,
-    /// What the device said.
+    /// The device's status.
     pub status: Status,
-    /// Bytes that the device says it wrote, the status included.
+    /// The used length that the device reports, including the status byte.
     pub written: u32,
 }
 
@@ -47,8 +47,8 @@ impl Driver {
     /// Connects to a device and starts its first data queue.
     ///
     /// # Errors
-    /// The back-end is not there, does not answer in time, is no crypto device, or lacks features that were asked for;
-    /// or this system has no memory or descriptors left.
+    /// The back-end does not listen, does not answer in time, is no crypto device, or lacks required features; or
+    /// this system has no memory or descriptors left.
     pub fn connect(options: &Options) -> Result<Self, DriverError> {
         let mut front_end = FrontEnd::connect(options)?;
         let ring = front_end.start(options)?;
@@ -57,17 +57,17 @@ impl Driver {
         Ok(Self { front_end, ring, slots, used: Vec::with_capacity(64), pieces, patience })
     }
 
-    /// The processes that work on requests: this one and the device's, where it can be seen from here.
+    /// The processes that work on requests: this one, and the device's if it is visible in this PID namespace.
     pub fn processes(&self) -> Vec<u32> {
         let device = self.front_end.device().filter(|device| *device != std::process::id());
         device.into_iter().chain([std::process::id()]).collect()
     }
 
-    /// Makes a session and gives its number.
+    /// Creates a session and returns its number.
     ///
     /// # Errors
-    /// [`DriverError::NoSession`] if the device makes none of this set-up. Otherwise the back-end has gone, or breaks the
-    /// protocol.
+    /// [`DriverError::NoSession`] if the device refuses this set-up. Otherwise the back-end has disconnected, or
+    /// breaks the protocol.
     pub fn create(&mut self, setup: &CryptoSetup) -> Result<u64, DriverError> {
         let create = CreateCryptoSession { form: CryptoForm::OperationFirst, setup: Some(setup.clone()) };
         match self.front_end.ask(Request::CreateCryptoSession(Box::new(create)), vec![])? {
@@ -80,15 +80,16 @@ impl Driver {
     /// Ends a session.
     ///
     /// # Errors
-    /// The back-end has gone, refuses, or breaks the protocol.
+    /// The back-end has disconnected, refuses, or breaks the protocol.
     pub fn close(&mut self, number: u64) -> Result<(), DriverError> {
         self.front_end.tell(Request::CloseCryptoSession(number), vec![])
     }
 
-    /// Writes a request to a slot, with room for a result of `result_bytes`. It can be submitted any number of times.
+    /// Writes a request to a slot, with room for a result of `result_bytes`. The request can be submitted any number
+    /// of times.
     ///
     /// # Errors
-    /// The request or its result is longer than [`Options`] said.
+    /// The request or its result is longer than [`Options`] allows.
     pub fn prepare(&mut self, slot: u16, request: &[u8], result_bytes: usize) -> Result<(), DriverError> {
         let plan = &self.ring.memory.plan;
         for (bytes, room) in [(request.len(), plan.request_bytes), (result_bytes, plan.result_bytes)] {
@@ -106,7 +107,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Makes the requests of these slots available, none of which may be under way, and kicks the device if it waits.
+    /// Makes the requests of these slots available, and kicks the device if it waits. None of them may be
+    /// outstanding.
     ///
     /// # Errors
     /// The queue has no room.
@@ -124,10 +126,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits until at least one request has come back, and appends those that have.
+    /// Waits until at least one request has completed, and appends all completed ones.
     ///
     /// # Errors
-    /// None came back in time, the device broke the ring, or it gave a status that is none.
+    /// No request completed in time, the device broke the ring, or its status is invalid.
     pub fn wait(&mut self, completed: &mut Vec<Completed>) -> Result<(), DriverError> {
         self.used.clear();
         let deadline = Instant::now() + self.patience;
@@ -140,10 +142,10 @@ impl Driver {
         self.complete(completed)
     }
 
-    /// Appends the requests that have come back, without waiting: there may be none.
+    /// Appends the completed requests, if any, without waiting.
     ///
     /// # Errors
-    /// The device broke the ring, or it gave a status that is none.
+    /// The device broke the ring, or its status is invalid.
     pub fn take(&mut self, completed: &mut Vec<Completed>) -> Result<(), DriverError> {
         self.used.clear();
         self.ring.queue.reclaim(&mut self.used, 64)?;
@@ -185,17 +187,17 @@ impl Driver {
         Ok(())
     }
 
-    /// The result that lies in a slot.
+    /// The result in a slot.
     pub fn result(&self, slot: u16) -> Vec<u8> {
         let mut result = vec![0; self.slots[usize::from(slot)].result_bytes];
         self.ring.memory.slice(self.ring.memory.plan.result_at(slot), result.len()).read(&mut result);
         result
     }
 
-    /// Passes one request on and waits for it. No other may be under way.
+    /// Submits one request and waits for it. No other request may be outstanding.
     ///
     /// # Errors
-    /// As [`Self::prepare`], [`Self::submit`] and [`Self::wait`].
+    /// The causes of [`Self::prepare`], [`Self::submit`] and [`Self::wait`].
     pub fn run(&mut self, request: &[u8], result_bytes: usize) -> Result<(Status, Vec<u8>), DriverError> {
         self.prepare(0, request, result_bytes)?;
         self.submit([0])?;

@@ -7,7 +7,8 @@ use vhost_user::socket::SocketError;
 use virtio::Features;
 use virtqueue::{ActivateError, RingError};
 
-/// Why a device cannot be used. After any but [`DriverError::NoSession`] the connection is of no use.
+/// Why a device cannot be used. After every error except [`DriverError::NoSession`] the connection cannot be used any
+/// more.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     /// The socket.
@@ -22,7 +23,7 @@ pub enum DriverError {
     /// A region of shared memory could not be made.
     #[error("cannot share memory with the device: {0}")]
     Region(#[from] RegionError),
-    /// The regions do not fit together.
+    /// The regions overlap or are too many.
     #[error("cannot share memory with the device: {0}")]
     Space(#[from] SpaceError),
     /// A system call failed.
@@ -30,22 +31,22 @@ pub enum DriverError {
     System {
         /// What was tried.
         what: &'static str,
-        /// What the system said.
+        /// What the system answered.
         source: io::Error,
     },
-    /// The back-end lacks something without which there is nothing to do.
+    /// The back-end lacks something that is required.
     #[error("the back-end does not offer {0}; name the socket of a crypto device")]
     Missing(&'static str),
-    /// The back-end lacks features of the ring that were asked for.
+    /// The back-end lacks required features of the ring.
     #[error("the back-end does not offer the features {0}; leave them out")]
     Features(Features),
     /// A message was refused.
     #[error("the back-end refused {0}; its log may say why")]
     Refused(&'static str),
-    /// An answer to another question.
+    /// The answer does not belong to the request.
     #[error("the back-end answered what was not asked")]
     Surprise,
-    /// There is no session for this set-up.
+    /// The device refuses a session with this set-up.
     #[error("the device makes no session of this algorithm, key and result; its log says why")]
     NoSession,
     /// The ring could not be made.
@@ -54,10 +55,10 @@ pub enum DriverError {
     /// The device broke a rule of the ring.
     #[error("the device broke the ring: {0}")]
     Ring(#[from] RingError),
-    /// More requests than the queue holds.
+    /// There are more requests than the queue holds.
     #[error("the queue has no room for another request; submit fewer at once")]
     Full,
-    /// A request that does not fit its buffers.
+    /// The request does not fit its buffers.
     #[error("a request of {bytes} bytes does not fit a buffer of {room} bytes")]
     TooLong {
         /// Bytes of the request or of its result.
@@ -65,36 +66,36 @@ pub enum DriverError {
         /// Bytes of the buffer.
         room: usize,
     },
-    /// Nothing came back.
+    /// No request completed in time.
     #[error("no request came back within {0} ms; see whether the device still runs")]
     Silent(u128),
-    /// The status is none of the specification, or does not fit the used length.
+    /// The status is not one of the specification, or does not fit the used length.
     #[error(
         "the device gave back a request with status {status} and {written} bytes written (VIRTIO 1.3 §5.9.7.2)"
     )]
     Status {
-        /// As it was written.
+        /// The status byte.
         status: u8,
         /// The used length.
         written: u32,
     },
-    /// A request that must succeed did not.
+    /// A request failed that must succeed.
     #[error("the device did not do {what}: {status:?}")]
     Failed {
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// What the device said.
+        /// The device's status.
         status: virtio::crypto::Status,
     },
-    /// The library itself refused.
+    /// The library itself reported an error.
     #[error("the library does not do {what}: {answer}")]
     Library {
-        /// What was asked for.
+        /// The call.
         what: String,
-        /// What it answered.
+        /// The library's error.
         answer: String,
     },
-    /// A result that is not the library's.
+    /// The device's result differs from the library's.
     #[error("the device's result of {0} is not the library's")]
     Wrong(String),
 }

@@ -1,11 +1,12 @@
-//! The driver half of a crypto device (VIRTIO 1.3 §5.9) and its front-end, in one process: for tests, and to measure any
-//! device behind a vhost-user socket.
+//! The driver half of a crypto device (VIRTIO 1.3 §5.9) and its front-end, in one process. It is for tests, and for
+//! measuring any device behind a vhost-user socket.
 //!
 //! # Where to change what
 //!
-//! - To change what is said to the device at the start: `connect.rs`; where rings and buffers lie: `memory.rs`.
+//! - To change the messages to the device at the start: `connect.rs`; the addresses of rings and buffers:
+//!   `memory.rs`.
 //! - To change how requests are submitted and awaited: `driver.rs`.
-//! - To make requests of another kind: `request.rs`.
+//! - To make another kind of request: `request.rs`.
 //! - To measure another algorithm: the list in `bench/algorithms.rs`; another figure: `bench/mod.rs`.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! One file with a ring and the buffers of its requests, which the device maps.
+//! One file with a ring and the buffers of its requests. The device maps it.
 use std::fs::File;
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use virtqueue::{Piece, Position, QueueConfig, RingFeatures};
 
 use crate::error::{DriverError, system};
 
-/// Where the memory begins, in guest addresses and in user addresses alike.
+/// The start of the memory, in guest addresses and in front-end addresses.
 pub(crate) const BASE: u64 = 1 << 32;
 /// Descriptors of the ring: enough for [`MOST_SLOTS`](crate::connect::MOST_SLOTS) requests without indirect tables.
 const QUEUE_SIZE: u16 = 1024;
 /// A page: each part begins on one.
 const PAGE: u64 = 4096;
 
-/// How the memory is divided, as offsets from [`BASE`].
+/// The layout of the memory, as offsets from [`BASE`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     /// Descriptors of each indirect table.
@@ -52,18 +52,18 @@ impl Plan {
         self.slots_at() + self.stride() * u64::from(self.slots)
     }
 
-    /// Where the request of a slot lies.
+    /// The address of a slot's request.
     pub fn request_at(&self, slot: u16) -> u64 {
         self.slots_at() + self.stride() * u64::from(slot)
     }
 
-    /// Where its result lies.
+    /// The address of a slot's result.
     pub fn result_at(&self, slot: u16) -> u64 {
         self.request_at(slot) + self.request_room()
     }
 }
 
-/// The file, mapped.
+/// The mapped file.
 pub(crate) struct Memory {
     pub plan: Plan,
     pub file: File,
@@ -81,7 +81,7 @@ impl Memory {
         Ok(Self { plan, file, bytes, space })
     }
 
-    /// The ring, as it is announced to the device.
+    /// The configuration of the ring, as the device is told it.
     pub fn config(&self, features: RingFeatures) -> QueueConfig {
         QueueConfig {
             features,
@@ -93,7 +93,7 @@ impl Memory {
         }
     }
 
-    /// Where indirect tables lie.
+    /// The address of indirect tables, and the descriptors of each.
     pub fn tables(&self) -> (Address, u16) {
         (Address::User(BASE + Plan::TABLES), self.plan.table_entries)
     }
@@ -103,7 +103,7 @@ impl Memory {
     }
 }
 
-/// A run of bytes in so many pieces of about the same length, none of them empty.
+/// Divides bytes into `count` pieces of about the same length, none of them empty.
 pub(crate) fn pieces(at: u64, bytes: usize, count: u16) -> Vec<Piece> {
     let count = usize::from(count).clamp(1, bytes.max(1));
     let borders = (0..=count).map(|piece| bytes * piece / count).collect::<Vec<_>>();

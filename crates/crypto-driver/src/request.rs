@@ -1,4 +1,4 @@
-//! Sessions' set-ups and requests, as a driver makes them.
+//! Set-ups of sessions, and requests, as a driver makes them.
 use vhost_user::codec::crypto::{CryptoSetup, SecretKey};
 use virtio::crypto::{Aead, Cipher, DataRequest, Hash, Mac, Opcode, Operation};
 
@@ -22,7 +22,7 @@ pub fn aead_session(aead: Aead, key: &[u8]) -> CryptoSetup {
     }
 }
 
-/// A session of a hash of so many bytes.
+/// A session of a hash with results of `result_bytes` bytes.
 pub fn hash_session(hash: Hash, result_bytes: u32) -> CryptoSetup {
     CryptoSetup {
         hash: hash.code(),
@@ -31,7 +31,7 @@ pub fn hash_session(hash: Hash, result_bytes: u32) -> CryptoSetup {
     }
 }
 
-/// A session of a MAC of so many bytes.
+/// A session of a MAC with results of `result_bytes` bytes.
 pub fn mac_session(mac: Mac, key: &[u8], result_bytes: u32) -> CryptoSetup {
     let auth_key = SecretKey::new(key);
     CryptoSetup {
@@ -54,7 +54,8 @@ pub fn cipher(session: u64, encrypt: bool, iv: &[u8], data: &[u8]) -> Vec<u8> {
     bytes(session, Operation::Cipher { encrypt, iv_len, src_data_len: len, dst_data_len: len }, &[iv, data])
 }
 
-/// A request of an AEAD algorithm. Its result has so many bytes: those of `data`, with the tag or without.
+/// A request of an AEAD algorithm. Its result has `result_bytes` bytes: the length of `data`, with the tag or
+/// without.
 pub fn aead(
     session: u64,
     encrypt: bool,

@@ -1,4 +1,5 @@
-//! A thread beside those of the switch, which asks it by its control socket as any other client.
+//! A thread beside the threads of the switch. Like any other client, the thread asks the switch through the control
+//! socket.
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,12 +14,12 @@ type Work = Box<dyn FnOnce(&dyn Fn(&str), &dyn Fn() -> bool) + Send>;
 pub struct Companion {
     /// The name of the thread, of at most 15 bytes.
     pub name: String,
-    /// What it does.
+    /// The work of the thread.
     pub work: Work,
 }
 
 impl Companion {
-    /// Starts it. It is not waited for when the switch ends. A panic in it ends it alone and is logged.
+    /// Starts it. The switch does not wait for the thread when it ends. A panic in it ends it alone and is logged.
     ///
     /// # Errors
     /// The kernel refuses a thread.

@@ -38,11 +38,11 @@ fn parse(path: &Path, text: io::Result<String>) -> Result<Settings, Invalid> {
     settings_file::parse(&text).map_err(|error| wrong(path, &error))
 }
 
-/// The file, and what of it is in force.
+/// The configuration file, and the settings from it that are in force.
 pub struct Configured {
     path: PathBuf,
     reader: Reader,
-    /// What holds until the next start.
+    /// The settings that cannot change before the next start.
     at_start: Settings,
     kinds: &'static [Kind],
     ports: WantedPorts,

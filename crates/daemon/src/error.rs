@@ -30,7 +30,7 @@ pub enum Error {
     /// The counters could not be written.
     #[error("writing the counters to the standard output or the file of --output: {0}")]
     Counters(io::Error),
-    /// SIGINT ended it.
+    /// SIGINT ended the switch.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
 }

@@ -1,7 +1,7 @@
-//! What a switch that stands still tells the one that goes on.
+//! The document that a switch hands over to the one that takes over.
 //!
-//! Versions one apart understand each other: fields that are not known are left aside, those that are missing have a
-//! default, and [`FORMAT`] counts up when a switch that does not know a field could not go on.
+//! Versions one apart understand each other: unknown fields are ignored, missing ones have a default. [`FORMAT`]
+//! is raised when a switch that does not know a field could not continue.
 use std::collections::BTreeMap;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -14,7 +14,7 @@ pub const FORMAT: u32 = 1;
 /// The oldest and the newest that are read.
 const READ: std::ops::RangeInclusive<u32> = FORMAT.saturating_sub(1)..=FORMAT + 1;
 
-/// The message by which the new switch confirms that it has all.
+/// The message by which the new switch confirms that it has received everything.
 pub const TAKEN: &[u8] = b"taken over\n";
 
 /// The state of a switch. Numbers of descriptors are places in the list that is sent with it.
@@ -23,7 +23,7 @@ pub const TAKEN: &[u8] = b"taken over\n";
 pub struct HandOver {
     /// [`FORMAT`] of the switch that hands over.
     pub format: u32,
-    /// When no frame moved any more, in nanoseconds of CLOCK_MONOTONIC.
+    /// The time from which no frame moved, in nanoseconds of CLOCK_MONOTONIC.
     pub stood_still_at: u64,
     /// The control socket.
     pub control: Option<usize>,
@@ -31,7 +31,7 @@ pub struct HandOver {
     pub ports: BTreeMap<String, PortWords>,
     /// Addresses, and the port behind which each was seen.
     pub stations: Vec<(String, String)>,
-    /// Those of VLANs, each with its VLAN in front.
+    /// Addresses learned in VLANs: the VLAN, the address, and the port behind which it was seen.
     pub vlan_stations: Vec<(u16, String, String)>,
 }
 
@@ -73,7 +73,7 @@ pub fn read(bytes: &[u8]) -> Result<HandOver, String> {
     check(read.format).map(|()| read)
 }
 
-/// Nanoseconds of CLOCK_MONOTONIC, the same clock in all processes.
+/// The present time in nanoseconds of CLOCK_MONOTONIC, which is the same in all processes.
 pub fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

@@ -14,7 +14,7 @@ const WRITE_BYTES: usize = 4096;
 /// At the end, how long a reader may take for one write.
 const READER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Texts on their way to a descriptor, by a thread of their own. What does not fit is dropped and counted.
+/// Texts that a thread of their own writes to a descriptor. What does not fit is dropped and counted.
 #[derive(Clone)]
 pub struct NonBlockingWriter {
     shared: Arc<Shared>,
@@ -31,7 +31,7 @@ struct Queue {
     texts: VecDeque<String>,
     bytes: usize,
     max_bytes: usize,
-    /// Texts that found no room since one last did.
+    /// Texts that found no room since the last one that did.
     dropped: u64,
     /// Being written.
     busy: bool,
@@ -134,7 +134,7 @@ impl NonBlockingWriter {
         self.shared.changed.notify_all();
     }
 
-    /// A line, with a word on those dropped before it.
+    /// Queues a line. If earlier lines were dropped, the line states their number.
     pub fn line(&self, line: &str) {
         self.put(|dropped| match dropped {
             0 => format!("{line}\n"),

@@ -30,9 +30,9 @@ pub struct Management {
     socket: Option<ControlSocket>,
     metrics: Option<Metrics>,
     configured: Option<Configured>,
-    /// A running switch to go on from, and where its control socket goes on, if it does.
+    /// The running switch to take over from, and the ports of its control socket if that is taken over too.
     take_over: Option<(TakeOver, Option<KnownPorts>)>,
-    /// For how long no frame moved at the take-over.
+    /// How long no frame moved during the take-over.
     stood_still: Option<Duration>,
 }
 
@@ -74,12 +74,12 @@ impl Management {
         self.take_over = Some((take_over, control));
     }
 
-    /// A line for people.
+    /// Logs a line.
     pub fn log_line(&self, line: &str) {
         self.signals.log(&format!("tautline: {line}"));
     }
 
-    /// What logs a line for people, from any thread.
+    /// Returns a function that logs a line from any thread.
     pub fn logger(&self) -> impl Fn(&str) + Send + 'static {
         let log = self.signals.logger();
         move |line| log(&format!("tautline: {line}"))

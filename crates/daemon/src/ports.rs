@@ -22,7 +22,7 @@ pub struct NamedSpec {
     pub options: PortOptions,
 }
 
-/// What holds for ports of which nothing else is said.
+/// The settings of ports whose description does not set others.
 #[derive(Clone, Copy, Debug)]
 pub struct PortDefaults {
     pub cache_policy: port::CachePolicy,

@@ -1,4 +1,4 @@
-//! Telling systemd how the service stands (sd_notify(3)): a datagram to the socket that it names.
+//! Notifies systemd of the service's state (sd_notify(3)): a datagram to the socket that systemd names.
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
@@ -10,19 +10,19 @@ pub fn ready() {
     tell("READY=1");
 }
 
-/// This process goes on in the place of another, which the manager knows.
+/// This process continues in place of another, whose process id the manager knows.
 pub fn main_process(process: Pid) {
     tell(&format!("MAINPID={}", process.as_raw_pid()));
 }
 
-/// The configuration is read again; `ready` comes after that.
+/// The configuration is being read again; `ready` follows.
 pub fn reloading() {
     let now = clock_gettime(ClockId::Monotonic);
     let microseconds = now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000;
     tell(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));
 }
 
-/// The switch was told to end.
+/// The switch is about to end.
 pub fn stopping() {
     tell("STOPPING=1");
 }

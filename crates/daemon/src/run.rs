@@ -35,7 +35,7 @@ pub struct Service {
     pub metrics: Option<SocketAddr>,
     /// The control socket of a running switch to take over from.
     pub take_over: Option<PathBuf>,
-    /// Where counters go.
+    /// The destinations of the counters.
     pub counters: Counters,
     /// Kinds of port beside those of the crate `port`.
     pub kinds: &'static [Kind],

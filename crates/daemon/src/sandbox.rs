@@ -1,4 +1,4 @@
-//! What a switch gives up once it runs.
+//! The rights that a switch gives up after its start.
 //!
 //! A worker reads what guests write, so it keeps least: no capability, no file to open, and only the system calls
 //! that moving frames takes. The control thread opens what ports need, also those that are added later; it keeps the

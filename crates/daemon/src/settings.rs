@@ -1,4 +1,4 @@
-//! What a user says of a switch: by flags, or in the configuration file.
+//! The settings of a switch, from flags or from the configuration file.
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -63,7 +63,7 @@ pub struct Settings {
     pub mac_table_size: usize,
     /// After how long without a frame an address is forgotten.
     pub ageing: Duration,
-    /// What vhost-user queues do to caches.
+    /// The cache policy of vhost-user queues.
     pub cache_policy: CachePolicy,
     /// The path of the control socket.
     pub control: Option<PathBuf>,
@@ -132,7 +132,7 @@ impl Settings {
         })
     }
 
-    /// Sets what a key of the configuration file says.
+    /// Applies one key of the configuration file.
     pub(crate) fn set(&mut self, key: &str, text: &str) -> Result<(), Invalid> {
         let Settings { spin, max_frame, max_moves, worker_deadline, mac_table_size, .. } = self;
         let Settings { ageing, cache_policy, control, metrics, flows, .. } = self;
@@ -165,7 +165,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The keys of what holds for all of the switch until it ends, where both differ.
+    /// The keys that differ between both and that cannot change while the switch runs.
     pub(crate) fn differences(&self, other: &Self) -> Vec<&'static str> {
         let same = [
             ("wire", self.wires == other.wires),
@@ -185,7 +185,7 @@ impl Settings {
     }
 }
 
-/// For a name that no port has.
+/// The error for a name that no port has.
 pub fn no_such_port() -> Invalid {
     Invalid("there is no port of this name".to_owned())
 }

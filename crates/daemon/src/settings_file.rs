@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<Settings, Invalid> {
 /// Reads the text of a configuration file, and each port of it as far as that goes without making one.
 ///
 /// # Errors
-/// As [`parse`]; or a port has a kind, an option or a limit that there is not.
+/// As [`parse`]; or a port has an unknown kind, an unknown option or a wrong limit.
 pub fn check(text: &str) -> Result<(), Invalid> {
     ports::read_all(&parse(text)?, &[], |name, why| Invalid(format!("[ports.{name}] {why}"))).map(drop)
 }

@@ -1,5 +1,5 @@
-//! Signals: SIGINT, SIGTERM and SIGHUP end the switch, SIGUSR1 prints how it stands. With a configuration file SIGHUP
-//! has it read again.
+//! Signals: SIGINT, SIGTERM and SIGHUP end the switch, SIGUSR1 prints its state. With a configuration file, SIGHUP
+//! makes the switch read the file again.
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,7 @@ use crate::non_blocking_writer::NonBlockingWriter;
 /// The schema of this version's snapshots.
 const SCHEMA: &str = "tautline-switch/1";
 
-/// Where the switch writes its counters: to the standard output, and to a file.
+/// The destinations of the switch's counters: the standard output, and a file.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     /// Whether the standard output gets JSON.
@@ -30,7 +30,7 @@ pub struct Counters {
 pub struct CounterFile {
     /// Its path.
     pub path: PathBuf,
-    /// Whether it gets JSON.
+    /// Whether the output gets JSON.
     pub is_json: bool,
 }
 
@@ -40,9 +40,9 @@ pub struct Signals {
     end: Arc<AtomicBool>,
     interrupted: Arc<AtomicBool>,
     show: Arc<AtomicBool>,
-    /// SIGHUP came, where it means to read the configuration again.
+    /// SIGHUP came, and the switch has a configuration file to read again.
     reload: Arc<AtomicBool>,
-    /// Before each line that is logged: its priority, where a journal reads it.
+    /// The text before each logged line: its priority, if a journal reads it.
     prefix: &'static str,
     outs: Vec<Out>,
     log: NonBlockingWriter,
@@ -135,7 +135,7 @@ impl Signals {
         self.wake_read.as_fd()
     }
 
-    /// What the signals that have come ask for; a snapshot is shown at once.
+    /// Returns what the received signals ask for. A snapshot is shown at once.
     pub fn take(&mut self, switch: &View<'_>) -> Told {
         while matches!(self.wake_read.read(&mut [0; 64]), Ok(1..)) {}
         if self.show.swap(false, Ordering::Relaxed) {
@@ -148,19 +148,19 @@ impl Signals {
         }
     }
 
-    /// What logs a line for people, from any thread.
+    /// Returns a function that logs a line from any thread.
     pub fn logger(&self) -> impl Fn(&str) + Send + 'static {
         let (prefix, log) = (self.prefix, self.log.clone());
         move |line| log.line(&format!("{prefix}{line}"))
     }
 
-    /// A line for people.
+    /// Logs a line.
     pub fn log(&self, line: &str) {
         self.log.line(&format!("{}{line}", self.prefix));
     }
 }
 
-/// What signals ask for.
+/// The requests of received signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     Nothing,

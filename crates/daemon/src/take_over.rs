@@ -1,4 +1,4 @@
-//! `--take-over`: this switch goes on where a running one stands still; the other's end is in `control_socket`.
+//! `--take-over`: this switch continues in place of a running one. The other switch's end is in `control_socket`.
 //!
 //! ```text
 //!   new: workers wait for frames
@@ -9,8 +9,8 @@
 //!   new: frames move
 //! ```
 //!
-//! Until the last line has come the old one goes on if the new one is gone, says anything else or nothing for too long.
-//! It closes its end first, so that the line either has come by then or cannot be sent any more.
+//! The old switch continues if the new one ends, sends anything else than the confirmation, or takes too long. The
+//! old switch closes its end first, so the confirmation has either arrived by then or cannot be sent any more.
 use std::io::{self, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -37,10 +37,10 @@ const MAX_FDS_OF_KERNEL: usize = 253;
 /// Most bytes of a switch's state.
 const MAX_BYTES: usize = 1 << 30;
 
-/// What the running switch has handed over.
+/// The state that the running switch has handed over.
 pub struct Inherited {
     pub state: SwitchState,
-    /// Its control socket.
+    /// The old switch's control socket.
     pub control: Option<OwnedFd>,
 }
 
@@ -90,7 +90,7 @@ impl TakeOver {
         Ok(Inherited { state, control })
     }
 
-    /// Confirms to the running switch that this one has taken over. Returns for how long neither moved a frame.
+    /// Confirms to the running switch that this one has taken over. Returns how long neither switch moved a frame.
     ///
     /// # Errors
     /// [`TakeOver::ask`] has not succeeded before, or the running switch has closed the connection and goes on.

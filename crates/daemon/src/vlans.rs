@@ -7,8 +7,8 @@ use switch::{PriorityTags, VlanMode, VlanOptions};
 
 use crate::error::Invalid;
 
-/// Takes the options of VLANs out of those of a port. As in Open vSwitch, a mode ignores what it has no use for, and a port
-/// with a tag and without a mode is an access port.
+/// Takes the options of VLANs out of those of a port. As in Open vSwitch, a mode ignores options that do not apply
+/// to it, and a port with a tag and without a mode is an access port.
 ///
 /// # Errors
 /// A VLAN is no number from 0 to 4095, or a mode, a type of tag or a way with priorities is unknown.

@@ -23,7 +23,7 @@ struct InForce {
     options: PortOptions,
 }
 
-/// A port as it is wanted.
+/// The requested settings of a port.
 pub struct Wanted {
     name: String,
     /// The new port, unless the switch has the same one already.
@@ -32,14 +32,14 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Whether it is the port of this name, and the switch has the same one already.
+    /// Whether the wanted port has this name and the switch has the same port already.
     pub fn is_there(&self, name: &str) -> bool {
         self.name == name && self.made.is_none()
     }
 }
 
 impl WantedPorts {
-    /// Ports that are there already.
+    /// A source whose ports the switch has already.
     pub fn new(ports: Vec<NamedSpec>) -> Self {
         let in_force = ports
             .into_iter()
@@ -52,7 +52,7 @@ impl WantedPorts {
         self.in_force.remove(name);
     }
 
-    /// Whether it is a port of this source.
+    /// Whether the port with this name belongs to this source.
     pub fn has(&self, name: &str) -> bool {
         self.in_force.contains_key(name)
     }
@@ -93,7 +93,7 @@ impl WantedPorts {
     }
 
     /// As [`WantedPorts::apply`] for the ports of these names; all others stay as they are. A port that cannot be made
-    /// is as it was.
+    /// stays unchanged.
     pub fn change(
         &mut self,
         names: &[String],

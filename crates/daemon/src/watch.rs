@@ -22,7 +22,7 @@ pub fn watch(epoll: &OwnedFd, fd: impl AsFd, key: u64, flags: epoll::EventFlags)
 }
 
 /// A listening socket with an interval timer beside it. While the system has no descriptor or memory for one more
-/// connection the socket stays readable: it is not watched then, until the timer goes off.
+/// connection, the socket stays readable. The socket is then not watched until the timer expires.
 pub struct Listening {
     timer: OwnedFd,
     /// Key of the socket.
@@ -72,7 +72,7 @@ impl Listening {
         }
     }
 
-    /// The timer has gone off.
+    /// Watches the socket again, because the timer has expired.
     pub fn look_again(&mut self, epoll: &OwnedFd, listener: impl AsFd) {
         // The timer's counter of expirations is read and not used.
         let _ = rustix::io::read(&self.timer, &mut [0; 8]);

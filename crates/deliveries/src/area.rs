@@ -10,32 +10,32 @@ use virtqueue::Position;
 const MAGIC: u64 = u64::from_be_bytes(*b"TAUTDLV1");
 const HEADER_WORDS: usize = 8;
 
-/// Notes of one burst: a flood to more ports than that is not noted for the rest.
+/// The most notes of one burst. A flood to more ports is not noted for the others.
 pub(crate) const MAX_NOTES: usize = 64;
-/// A cache line for each.
+/// Words of a note, which fill a cache line.
 pub(crate) const NOTE_WORDS: usize = 8;
-/// Frames of a burst, a bit for each.
+/// Words for the frames of a burst, with a bit for each frame.
 pub(crate) const FRAME_WORDS: usize = 4;
 
 const RECEIVER_WORDS: usize = 8;
 const SENDER_WORDS: usize = 8 + MAX_NOTES * NOTE_WORDS;
 const PAIR_WORDS: usize = RECEIVER_WORDS + SENDER_WORDS;
 
-/// The words of one port, mapped.
+/// The mapped words of one port.
 #[derive(Debug)]
 pub struct Area {
     mapping: Arc<Mapping>,
     pairs: u16,
-    /// Names these words to others: a file that is made anew has another.
+    /// Identifies the words of this area. A file that is made anew has another id.
     id: u64,
-    /// The process that has it now.
+    /// The process that uses the words now.
     process: u64,
 }
 
-/// Those of one queue.
+/// The words of one queue.
 pub(crate) type Words = AtomicSlice<AtomicU64>;
 
-/// A number that other processes do not have, and never 0.
+/// A random number that other processes do not have, and never 0.
 pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish() | 1
 }
@@ -43,7 +43,7 @@ pub(crate) fn random() -> u64 {
 /// This process.
 static PROCESS: LazyLock<u64> = LazyLock::new(random);
 
-/// Where the used side of a ring stands, as a word.
+/// The position of a ring's used side, as a word.
 pub(crate) fn mark(position: Position) -> u64 {
     match position {
         Position::Split { next_used, .. } => next_used.into(),
@@ -52,12 +52,12 @@ pub(crate) fn mark(position: Position) -> u64 {
 }
 
 impl Area {
-    /// Bytes for so many queue pairs.
+    /// The bytes for `pairs` queue pairs.
     pub(crate) fn bytes(pairs: u16) -> u64 {
         (8 * (HEADER_WORDS + usize::from(pairs) * PAIR_WORDS)) as u64
     }
 
-    /// What this process does with the words; those of another layout are made anew.
+    /// Takes the words into use for this process. Words of another layout are made anew.
     pub(crate) fn open(mapping: &Arc<Mapping>, pairs: u16) -> Result<Self, BindError> {
         Self::opened_by(mapping, pairs, *PROCESS)
     }
@@ -87,12 +87,12 @@ impl Area {
         (pair < self.pairs).then(|| Words::new(&self.mapping, offset, count, offset).ok()).flatten()
     }
 
-    /// Of the receiveq of a pair, if there is such a pair.
+    /// The words of a pair's receiveq; `None` if there is no such pair.
     pub(crate) fn receiver(&self, pair: u16) -> Option<Words> {
         self.words(pair, 0, RECEIVER_WORDS)
     }
 
-    /// Of the transmitq of a pair, if there is such a pair.
+    /// The words of a pair's transmitq; `None` if there is no such pair.
     pub(crate) fn sender(&self, pair: u16) -> Option<Words> {
         self.words(pair, RECEIVER_WORDS, SENDER_WORDS)
     }

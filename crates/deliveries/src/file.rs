@@ -1,4 +1,4 @@
-//! The file that outlives the process: in memory, so that nothing on the packet path waits for a disk.
+//! The file that outlives the process. It is in memory, so that nothing on the packet path waits for a disk.
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -23,23 +23,23 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// An open file that several owners hold.
 pub type SharedFile = Arc<dyn AsFd + Send + Sync>;
 
-/// A port's file: removed with the port, and left behind by a process that is killed.
+/// A port's file. It is removed with the port, and left behind if the process is killed.
 pub struct DeliveryFile {
     path: PathBuf,
     file: SharedFile,
-    /// Device and inode.
+    /// Device and inode of the file.
     identity: (u64, u64),
     area: Arc<Area>,
-    /// Whether the file was truncated under the mapping.
+    /// The mapped memory, which tells whether the file was truncated.
     memory: Arc<PeerMemory>,
 }
 
 impl DeliveryFile {
-    /// The file of the port with this socket and so many queue pairs; `None` where there is no folder for it: see
+    /// The file of the port with this socket and `pairs` queue pairs; `None` if there is no folder for it: see
     /// [`place`].
     ///
     /// # Errors
-    /// It cannot be made, or another process has it.
+    /// The file cannot be made, or another process has it.
     pub fn open(socket: &Path, pairs: u16) -> io::Result<Option<Self>> {
         let runtime = std::env::var_os("RUNTIME_DIRECTORY");
         Self::open_in(runtime.map(first_folder).as_deref(), socket, pairs)
@@ -54,11 +54,11 @@ impl DeliveryFile {
             .inspect_err(|_| _ = fs::remove_file(&path))
     }
 
-    /// The one with which another process lets this one go on; its lock comes with it. That process has it mapped, and
-    /// goes on itself if this one fails.
+    /// The file that another process hands over, together with its lock. That process keeps the file mapped, and
+    /// continues if this process fails.
     ///
     /// # Errors
-    /// It has no path, has no room for the words, or cannot be mapped.
+    /// The file has no path, is too small for the words, or cannot be mapped.
     pub fn take_over(file: SharedFile, pairs: u16) -> io::Result<Self> {
         // Wherever that process has made it.
         let path = fs::read_link(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))?;
@@ -83,22 +83,22 @@ impl DeliveryFile {
         &self.memory
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its words, for the queues of the port.
+    /// The words of the file, for the queues of the port.
     pub fn area(&self) -> &Arc<Area> {
         &self.area
     }
 
-    /// For another process.
+    /// The descriptor of the file, for another process.
     pub fn descriptor(&self) -> &SharedFile {
         &self.file
     }
 
-    /// Lets go of a file with which another process goes on: it stays.
+    /// Closes the file without removing it, because another process continues with it.
     pub fn leave(self) {
         // Dropped, it would remove the path. The process ends soon.
         std::mem::forget(self);
@@ -198,7 +198,7 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether it is a regular file of this user alone.
+/// Whether the file is a regular file that only this user can open.
 pub(crate) fn is_of(metadata: &fs::Metadata, user: Uid) -> bool {
     metadata.is_file()
         // None where it was removed just now.

@@ -1,16 +1,17 @@
-//! Which frames were delivered and not yet completed: what a switch needs that is started after a crash, so that it
-//! delivers none of them again.
+//! Which frames were delivered and not yet completed. A switch that is started after a crash needs to know, so that
+//! it delivers none of them again.
 //!
 //! A worker takes a burst from a transmitq, publishes it to receiveqs, one after the other, and gives it back to its
-//! sender at the end. A kill in between leaves the burst in the sender's ring, and no ring tells which receivers have
-//! it. So each port keeps a small file in memory that outlives the process:
+//! sender at the end. If the switch is killed in between, the burst is still in the sender's ring, and no ring tells
+//! which receivers have it. Each port therefore keeps a small file in memory that outlives the process:
 //!
-//! - its transmitq's worker notes, before each publication, where the receiveq stands and which frames come next
-//!   (`sender`);
-//! - its receiveqs note where they stood when this process started them (`receiver`).
+//! - the worker of its transmitq notes, before each publication, the position of the receiveq and the frames that
+//!   come next (`sender`);
+//! - its receiveqs note their positions when this process started them (`receiver`).
 //!
-//! After a restart a receiveq that does not stand where the sender's note says has got the frames of that note. The
-//! first burst from the sender's ring comes with these notes (`past`), and each receiveq leaves out what it has.
+//! If a receiveq's position after a restart differs from the one in the sender's note, the receiveq has got the
+//! frames of that note. The first burst from the sender's ring comes with these notes (`past`), and each receiveq
+//! leaves out the frames that it has.
 //!
 //! See `docs/decisions/frames-once-after-a-crash.md`.
 #![deny(unsafe_code)]

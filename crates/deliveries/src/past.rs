@@ -1,4 +1,4 @@
-//! What an earlier process had noted of the burst that it did not complete.
+//! The notes of an earlier process about a burst that it did not complete.
 use crate::area::FRAME_WORDS;
 use crate::receiver::ReceiverLog;
 
@@ -8,18 +8,18 @@ const MAX_BURST: usize = 64 * FRAME_WORDS;
 /// One publication that was about to happen.
 #[derive(Clone, Debug)]
 pub(crate) struct Note {
-    /// Which receiveq, and where it stood: see [`ReceiverLog::name`].
+    /// The name and position of the receiveq: see [`ReceiverLog::name`].
     pub to: [u64; 2],
-    /// Of the burst.
+    /// The frames, by their index in the burst.
     pub frames: Frames,
 }
 
 /// Some frames of a burst.
 #[derive(Clone, Debug)]
 pub(crate) enum Frames {
-    /// All from the first to the last.
+    /// All frames from the first to the last.
     Run { first: u16, last: u16 },
-    /// A bit for each.
+    /// A bit for each frame.
     Set([u64; FRAME_WORDS]),
 }
 
@@ -32,12 +32,13 @@ impl Frames {
     }
 }
 
-/// The notes of a burst that its sender gets back only now.
+/// The notes about a burst that its sender gets back only in this process.
 #[derive(Clone, Debug)]
 pub struct Past {
     process: u64,
     notes: Vec<Note>,
-    /// Frames of it that this process has had already, and those that it has now.
+    /// How many of the noted frames this process has received before, and how many it receives with the present
+    /// burst.
     had: usize,
     now: usize,
 }
@@ -47,13 +48,14 @@ impl Past {
         Past { process, notes, had: 0, now: 0 }
     }
 
-    /// So many frames come now. False if the notes say nothing of them, nor of any later.
+    /// Advances by a part of the burst: the next `frames` frames. Returns false if the notes concern neither these
+    /// frames nor later ones.
     pub(crate) fn advance(&mut self, frames: usize) -> bool {
         self.had += std::mem::replace(&mut self.now, frames);
         (self.had..MAX_BURST).any(|frame| self.notes.iter().any(|note| note.frames.contains(frame)))
     }
 
-    /// Which of these frames of the burst at hand a receiver has not got yet.
+    /// The frames among `which` of the present burst that a receiver has not received yet.
     pub fn left_for(&self, receiver: Option<&ReceiverLog>, which: &[u16]) -> Vec<u16> {
         let notes = self
             .notes

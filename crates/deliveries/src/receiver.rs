@@ -1,4 +1,4 @@
-//! Where a receiveq stood when this process started it.
+//! The position of a receiveq when this process started it.
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -13,7 +13,7 @@ const PREVIOUS: usize = 1;
 const STOOD_AT: usize = 2;
 const MOVED_BY: usize = 3;
 
-/// What is noted of one receiveq.
+/// The log of one receiveq.
 #[derive(Clone, Debug)]
 pub struct ReceiverLog {
     area: Arc<Area>,
@@ -22,13 +22,14 @@ pub struct ReceiverLog {
 }
 
 impl ReceiverLog {
-    /// Of a pair of the port with these words; `None` if it has no such pair.
+    /// The log of a pair in these words; `None` if there is no such pair.
     pub fn new(area: &Arc<Area>, pair: u16) -> Option<Self> {
         Some(ReceiverLog { area: Arc::clone(area), pair, words: Arc::new(area.receiver(pair)?) })
     }
 
-    /// The ring starts, and stands there. Only the first start in a process tells what the one before has done. One that
-    /// has moved nothing was none: what the one before that has done is still to be seen.
+    /// Notes that the ring starts, at position `at`. Only the first start in a process shows what the previous
+    /// process has done. A process that has moved nothing does not count: the notes then still tell what the process
+    /// before it has done.
     pub fn started(&self, at: Position) {
         let words = &self.words;
         let before = words[PROCESS].load(Relaxed);
@@ -44,7 +45,7 @@ impl ReceiverLog {
         words[PROCESS].store(self.area.process(), Release);
     }
 
-    /// Something is about to be published to it there.
+    /// Notes that frames are about to be published at position `at`.
     #[inline]
     pub(crate) fn moves(&self, at: Position) {
         let process = self.area.process();
@@ -55,13 +56,13 @@ impl ReceiverLog {
         }
     }
 
-    /// A word that says which receiveq this is, and one for the place at which it stands.
+    /// Two words: the identity of this receiveq, and its position.
     pub(crate) fn name(&self, at: Position) -> [u64; 2] {
         [self.area.id(), u64::from(self.pair) << 32 | area::mark(at)]
     }
 
-    /// Whether a receiveq of this port got what an earlier process was about to publish to the one of this name: it
-    /// stood elsewhere when this process, the next one, started it.
+    /// Whether a receiveq of this port got the frames that process `process` was about to publish to it. It did if
+    /// its position was another when the next process, which is this one, started it.
     pub(crate) fn has_got(&self, process: u64, [area, place]: [u64; 2]) -> bool {
         let Some(words) = self.area.receiver((place >> 32) as u16) else { return false };
         area == self.area.id()

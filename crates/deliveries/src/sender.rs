@@ -1,4 +1,4 @@
-//! Whom the frames of a burst are given to, noted before they can see it.
+//! Notes about the receivers of a burst's frames, written before the receivers can see the frames.
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -18,8 +18,8 @@ const FIRST_NOTE: usize = 8;
 /// The third word of a note: the first and the last of a run of frames, and this. 0 where a bit for each frame follows.
 const RUN: u64 = 1 << 32;
 
-/// What is noted of one transmitq. One worker at a time has it, but for one that was given up and comes back. A clone
-/// notes in the same place.
+/// The log of one transmitq. One worker at a time uses it, except for an abandoned worker that continues. A clone
+/// writes to the same words.
 #[derive(Clone, Debug)]
 pub struct SenderLog {
     words: Words,
@@ -28,14 +28,15 @@ pub struct SenderLog {
 }
 
 impl SenderLog {
-    /// Of a pair of the port with these words, whose ring starts at this position; `None` if it has no such pair.
+    /// The log of a pair in these words, whose ring starts at this position; `None` if there is no such pair.
     pub fn new(area: &Area, pair: u16, at: Position) -> Option<Self> {
         let words = area.sender(pair)?;
         let past = past_at(&words, area.process(), at);
         Some(SenderLog { words, process: area.process(), past })
     }
 
-    /// A burst of so many frames comes from the ring, which stands there: the notes of the one before are void.
+    /// Notes that a burst of `frames` frames was taken from the ring at position `at`. The notes of the previous
+    /// burst are cleared.
     #[inline(never)] // the loop around it keeps its registers
     pub fn begin(&mut self, at: Position, frames: usize) {
         if let Some(past) = &mut self.past
@@ -49,7 +50,8 @@ impl SenderLog {
         self.words[PROCESS].store(self.process, Release);
     }
 
-    /// These frames of the burst, in ascending order, are about to be published to a receiveq that stands there.
+    /// Notes that these frames of the burst, in ascending order, are about to be published to a receiveq at position
+    /// `at`.
     #[inline(never)] // as above
     pub fn note(&self, to: &ReceiverLog, at: Position, which: &[u16]) {
         let ([first, ..], [.., last]) = (which, which) else { return };
@@ -70,13 +72,14 @@ impl SenderLog {
         self.words[NOTES].store(count as u64 + 1, Release);
     }
 
-    /// The burst was given back to its sender: its notes are void, wherever a ring that is made anew begins.
+    /// Notes that the burst was given back to its sender. Its notes are cleared, so that they do not match a ring
+    /// that is made anew.
     #[inline(always)]
     pub fn completed(&self) {
         self.words[NOTES].store(0, Release);
     }
 
-    /// What an earlier process noted of the frames of this burst.
+    /// The notes of an earlier process about the frames of this burst.
     #[inline(always)]
     pub fn past(&self) -> Option<&Past> {
         self.past.as_ref()

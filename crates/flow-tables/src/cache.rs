@@ -1,9 +1,10 @@
-//! Remembers what became of frames with the same fields.
+//! Keeps the outcomes of frames, for later frames with the same fields.
 //!
-//! A cache has a fixed number of places and holds whole keys, so a frame never gets another frame's outcome, and frames
-//! cannot make it grow. It is one input port's alone: what the peer of another port sends evicts nothing here. A frame
-//! whose outcome depends on more than its fields, the tables and the ports goes through the tables each time; [`Uncached`]
-//! lists the reasons. A change of the tables, or of the ports by [`Cache::forget`], makes all that is held invalid.
+//! A cache has a fixed number of places and compares whole keys, so a frame never gets another frame's outcome, and
+//! frames cannot make the cache grow. A cache belongs to one input port: frames of other ports' peers evict nothing
+//! from it. A frame whose outcome depends on more than its fields, the tables and the ports goes through the tables
+//! each time; [`Uncached`] lists the reasons. A change of the tables, or of the ports by [`Cache::forget`],
+//! invalidates all kept outcomes.
 use std::sync::Arc;
 
 use flow::Key;
@@ -12,12 +13,12 @@ use crate::fields::take_frame;
 use crate::outcome::{Outcome, Step, Uncached};
 use crate::{Delivery, Entry, HeaderWindow, Overrun, Surroundings, Tables};
 
-/// Steps of an outcome that is held, at most: limits the memory of a place.
+/// The largest number of steps in a kept outcome; it limits the memory of a place.
 pub const MAX_STEPS: usize = 64;
-/// Flows of an outcome that is held, at most.
+/// The largest number of flows in a kept outcome.
 pub const MAX_HITS: usize = 512;
 
-/// What became of a frame.
+/// The outcome that is kept of a frame.
 #[derive(Debug)]
 struct Held {
     key: Key,
@@ -27,7 +28,7 @@ struct Held {
     overrun: Option<Overrun>,
 }
 
-/// Outcomes of one port's frames, in a fixed number of places.
+/// The outcomes of one port's frames, in a fixed number of places.
 #[derive(Debug)]
 pub struct Cache {
     places: Vec<Option<Box<Held>>>,
@@ -45,25 +46,25 @@ fn place(seed: u64, key: &Key, places: usize) -> usize {
 }
 
 impl Cache {
-    /// A cache with so many places, at least one. A place takes about a kilobyte once it is used, and for the longest
-    /// outcome ([`MAX_STEPS`], [`MAX_HITS`]) 64 KiB.
+    /// A cache with this number of places, at least one. A used place takes about 1 KiB, and for the longest outcome
+    /// ([`MAX_STEPS`], [`MAX_HITS`]) 64 KiB.
     pub fn new(places: usize) -> Self {
         let places = (0..places.max(1)).map(|_| None).collect();
         Self { places, copies: Vec::new(), ports: 0, hits: 0 }
     }
 
-    /// Makes all that is held invalid, because ports have changed.
+    /// Invalidates all kept outcomes, because ports have changed.
     pub fn forget(&mut self) {
         self.ports += 1;
     }
 
-    /// Frames whose outcome was held.
+    /// The number of frames whose outcome was kept.
     pub fn hits(&self) -> u64 {
         self.hits
     }
 
-    /// As [`Tables::execute`] with a frame's window, which is changed. Deliveries, bytes and the flows that count the frame
-    /// are the same.
+    /// Works like [`Tables::execute`] on a frame's window, which it changes. Deliveries, bytes and the flows that count
+    /// the frame are the same as there.
     pub fn execute<S: Surroundings>(
         &mut self,
         tables: &Tables,

@@ -1,19 +1,20 @@
 //! Finds the flow with the highest priority that matches.
 //!
-//! A tuple is a hash table of flows. It hashes some bits of a key, and holds flows whose masks have at least these bits,
-//! so that flows with different masks share a tuple (TupleMerge; J. Daly and others, IEEE/ACM Transactions on Networking
-//! 27, 2019). A flow goes into the first tuple in which fewer than [`COLLISIONS`] flows have its hash.
+//! A tuple is a hash table of flows. The tuple hashes some bits of a key, and holds flows whose masks have at least
+//! these bits, so that flows with different masks share a tuple (TupleMerge; J. Daly and others, IEEE/ACM
+//! Transactions on Networking 27, 2019). A flow goes into the first tuple in which fewer than [`COLLISIONS`] flows
+//! have its hash.
 //!
 //! # Bound
 //!
 //! A look-up hashes the key at most once for each tuple, and compares it with at most [`COLLISIONS`] flows there; flows
-//! that have the very same match and differ in priority are not limited. There are at most twice as many tuples as the
-//! flows have masks. Nothing depends on the frames that came before.
+//! that have the same match and differ only in priority are not limited. There are at most twice as many tuples as
+//! different masks of the flows. The cost of a look-up does not depend on earlier frames.
 //!
 //! # Changes
 //!
-//! All parts are behind [`Arc`]. A clone shares them. A change copies the chunk that it changes and the pointers to its
-//! neighbors; a reader goes on with the clone that it has.
+//! All parts are kept behind [`Arc`]. A clone shares the parts. A change copies the chunk that it changes and the
+//! pointers to its neighbors; a reader continues with its own clone.
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use flow::{Field, Key, Match};
 
 use crate::Entry;
 
-/// Flows of one hash in one tuple, at most.
+/// The largest number of flows with one hash in one tuple.
 pub const COLLISIONS: usize = 8;
 /// Flows in a chunk on average, beyond which chunks are made smaller.
 const CHUNK: usize = 8;
@@ -29,12 +30,12 @@ const CHUNK: usize = 8;
 /// The order of flows: by priority, then by age.
 type Rank = (Reverse<u16>, u64);
 
-/// What a look-up has cost.
+/// The cost of a look-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Tuples whose bits were hashed.
+    /// The number of tuples whose bits were hashed.
     pub tuples: usize,
-    /// Flows that the key was compared with.
+    /// The number of flows that the key was compared with.
     pub compared: usize,
 }
 
@@ -80,10 +81,10 @@ impl Slot {
 struct Tuple {
     mask: Key,
     hashed: Words,
-    /// By the highest bits of the hash; a power of two of them.
+    /// The chunks, indexed by the highest bits of the hash; their number is a power of two.
     chunks: Vec<Arc<Vec<Arc<Slot>>>>,
     flows: usize,
-    /// The best rank that a flow in it has.
+    /// The best rank of a flow in the tuple.
     best: Rank,
 }
 
@@ -134,11 +135,11 @@ impl Tuple {
     }
 }
 
-/// Flows of one table.
+/// The flows of one table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Classifier {
     seed: u64,
-    /// Best flow first.
+    /// The tuples, the one with the best flow first.
     tuples: Vec<Arc<Tuple>>,
     next: u64,
 }
@@ -177,7 +178,7 @@ impl Classifier {
         slots.into_iter().map(|slot| &slot.entry).collect()
     }
 
-    /// Tuples.
+    /// The number of tuples.
     pub(crate) fn tuples(&self) -> usize {
         self.tuples.len()
     }
@@ -198,7 +199,7 @@ impl Classifier {
         self.find(priority, wanted).map(|(_, slot)| Arc::clone(&slot.entry))
     }
 
-    /// Inserts a flow. One with the same match and priority is replaced, and returned.
+    /// Inserts a flow. A flow with the same match and priority is replaced, and returned.
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
         let old = self.find(entry.flow.priority, &entry.flow.wanted);
         let rank = match &old {
@@ -251,7 +252,7 @@ impl Classifier {
         }
     }
 
-    /// Takes a flow out.
+    /// Removes a flow.
     pub(crate) fn remove(&mut self, priority: u16, wanted: &Match) -> Option<Arc<Entry>> {
         let (at, slot) = self.find(priority, wanted)?;
         self.take(at, &slot);
@@ -259,7 +260,7 @@ impl Classifier {
         Some(Arc::clone(&slot.entry))
     }
 
-    /// The best flow that matches, and what it has cost to find it.
+    /// The best flow that matches; adds the cost of the look-up to `cost`.
     pub(crate) fn lookup(&self, key: &Key, cost: &mut Cost) -> Option<&Arc<Entry>> {
         let mut best: Option<&Arc<Slot>> = None;
         for tuple in &self.tuples {
@@ -282,7 +283,7 @@ impl Classifier {
         best.map(|slot| &slot.entry)
     }
 
-    /// All flows that match and have more than this priority, best first.
+    /// All flows that match and have a higher priority than this, best first.
     pub(crate) fn matching(
         &self,
         key: &Key,

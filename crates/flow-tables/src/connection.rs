@@ -1,12 +1,12 @@
-//! What actions ask of connection tracking, and its answer.
+//! The request of actions to connection tracking, and its answer.
 use flow::{Field, Match, Nat};
 
-/// What `ct` asks of connection tracking.
+/// The request of `ct` to connection tracking.
 #[derive(Clone, Copy, Debug)]
 pub struct Track<'a> {
-    /// The connection is kept.
+    /// Whether the connection is kept.
     pub commit: bool,
-    /// One in the other direction is replaced.
+    /// Whether a connection in the other direction is replaced.
     pub force: bool,
     /// The zone.
     pub zone: u16,
@@ -14,19 +14,19 @@ pub struct Track<'a> {
     pub helper: u16,
     /// Address translation.
     pub nat: Option<&'a Nat>,
-    /// What is written into the connection's mark and label.
+    /// The values that are written to the connection's mark and label.
     pub written: &'a Match,
 }
 
-/// What is known of a frame's connection.
+/// The state of a frame's connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
-    /// Bits of `ct_state`.
+    /// The bits of `ct_state`.
     pub state: u32,
     /// Its mark.
     pub mark: u32,
     /// Its label.
     pub label: u128,
-    /// Addresses, protocol and ports of its first direction (`ct_nw_src` and so on).
+    /// The addresses, protocol and ports of the connection's first direction (`ct_nw_src` and so on).
     pub original: Vec<(Field, u128)>,
 }

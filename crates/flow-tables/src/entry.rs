@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flow::Flow;
 
-/// Frames and bytes that a flow has counted, and when it was last used.
+/// The frames and bytes that a flow has counted, and the time of its last use.
 #[derive(Debug, Default)]
 pub struct Counters {
     packets: AtomicU64,
@@ -13,17 +13,17 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counters of a flow that is used now for the first time.
+    /// The counters of a new flow.
     pub(crate) fn new(now_ms: u64) -> Arc<Self> {
         Arc::new(Self { used_ms: now_ms.into(), ..Self::default() })
     }
 
-    /// Frames and bytes.
+    /// The numbers of frames and bytes.
     pub fn get(&self) -> (u64, u64) {
         (self.packets.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
-    /// When the last frame was counted, or when the flow was added, ms.
+    /// The time when the last frame was counted or the flow was added, in ms.
     pub fn used_ms(&self) -> u64 {
         self.used_ms.load(Ordering::Relaxed)
     }
@@ -34,17 +34,17 @@ impl Counters {
 pub struct Entry {
     /// The flow.
     pub flow: Flow,
-    /// When it was added, ms.
+    /// The time when the flow was added, in ms.
     pub added_ms: u64,
-    /// The input port of the frame that learned it; none for flows of a controller.
+    /// The input port of the frame that learned the flow; `None` for a controller's flow.
     pub learned_from: Option<u16>,
-    /// When it was added or modified, ms: its hard time begins then.
+    /// The time when the flow was added or modified, in ms; its hard time begins then.
     modified_ms: u64,
     counters: Arc<Counters>,
 }
 
 impl Entry {
-    /// A flow that is added now. It goes on with the counters of the flow that it replaces, if these are given.
+    /// A flow that is added now. The flow takes the counters of the flow that it replaces, if these are given.
     pub(crate) fn new(
         flow: Flow,
         learned_from: Option<u16>,
@@ -56,30 +56,30 @@ impl Entry {
         Self { flow, added_ms: now_ms, learned_from, modified_ms: now_ms, counters }
     }
 
-    /// This flow with other actions from now on, and with these counters.
+    /// This flow with the actions of `flow` and with these counters.
     pub(crate) fn modified(&self, flow: Flow, now_ms: u64, counters: Arc<Counters>) -> Self {
         let Self { added_ms, learned_from, .. } = *self;
         Self { flow, added_ms, learned_from, modified_ms: now_ms, counters }
     }
 
-    /// Counts a frame of so many bytes.
+    /// Counts a frame of this number of bytes.
     pub fn count(&self, frame_bytes: usize, now_ms: u64) {
         self.counters.packets.fetch_add(1, Ordering::Relaxed);
         self.counters.bytes.fetch_add(frame_bytes as u64, Ordering::Relaxed);
         self.counters.used_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// What it has counted.
+    /// The flow's counters.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
-    /// When it was added or modified, ms.
+    /// The time when the flow was added or modified, in ms.
     pub fn modified_ms(&self) -> u64 {
         self.modified_ms
     }
 
-    /// Whether its idle or its hard time has passed.
+    /// Whether the flow's idle or hard time has passed.
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {
         let over = |since: u64, seconds: u16| {
             seconds != 0 && now_ms.saturating_sub(since) >= u64::from(seconds) * 1000

@@ -14,22 +14,22 @@ use crate::{
     Continuation, Delivery, Effect, HeaderWindow, Outcome, Overrun, PacketIn, Surroundings, Tables, Uncached,
 };
 
-/// Visits to tables, at most. (Open vSwitch: `MAX_RESUBMITS`.)
+/// The largest number of visits to tables. (Open vSwitch's name for it: `MAX_RESUBMITS`.)
 pub const MAX_RESUBMITS: u32 = 4096;
-/// Visits to earlier tables from within each other, at most. (Open vSwitch: `MAX_DEPTH`.)
+/// The largest number of nested visits to earlier tables. (Open vSwitch's name for it: `MAX_DEPTH`.)
 pub const MAX_DEPTH: u32 = 64;
-/// Copies of one frame that leave, at most. (Open vSwitch has no such limit.)
+/// The largest number of copies of one frame that leave. (Open vSwitch has no such limit.)
 pub const MAX_DELIVERIES: usize = 8192;
 /// The stack, at most; a value takes at least a byte.
 const MAX_STACK: usize = 65536;
 /// Actions in actions: limits the recursion that depth does not.
 const MAX_NESTED: u32 = 256;
 
-/// What an action says of those behind it.
+/// The effect of an action on the actions behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Go,
-    /// The rest of this list is left out.
+    /// The rest of this list is skipped.
     Stop,
     /// All lists end.
     Exit,
@@ -37,7 +37,7 @@ pub(crate) enum Next {
     Freeze,
 }
 
-/// One frame on its way.
+/// The execution of one frame.
 pub(crate) struct Run<'a, S: Surroundings> {
     pub(crate) tables: &'a Tables,
     pub(crate) around: &'a mut S,
@@ -66,7 +66,8 @@ fn line(flow: &Flow) -> String {
 }
 
 impl Tables {
-    /// What becomes of a frame: `window` is its beginning, `metadata` has its input port, tunnel and registers.
+    /// Executes the tables on a frame: `window` has its first bytes, `metadata` has its input port, tunnel and
+    /// registers.
     pub fn execute<S: Surroundings>(
         &self,
         window: &[u8],
@@ -84,7 +85,7 @@ impl Tables {
         );
     }
 
-    /// The outcome is empty before.
+    /// The outcome must be empty before the call.
     pub(crate) fn execute_window<S: Surroundings>(
         &self,
         window: HeaderWindow,
@@ -97,8 +98,8 @@ impl Tables {
         run.finish(next);
     }
 
-    /// Goes on with a frame that a controller gives back. Actions of a controller's packet-out are such a continuation
-    /// too.
+    /// Continues the execution of a frame that a controller returns. The actions of a controller's packet-out are
+    /// such a continuation too.
     pub fn resume<S: Surroundings>(
         &self,
         window: &[u8],
@@ -247,7 +248,7 @@ impl<'a, S: Surroundings> Run<'a, S> {
         if next == Next::Stop { Next::Go } else { next }
     }
 
-    /// Actions one after the other.
+    /// Executes actions in order.
     pub(crate) fn list(&mut self, actions: &[Action]) -> Next {
         if self.nested >= MAX_NESTED {
             return self.overrun(Overrun::Depth);
@@ -276,7 +277,7 @@ impl<'a, S: Surroundings> Run<'a, S> {
         (self.stack, self.action_set) = before;
     }
 
-    /// Does something with a copy of the frame and its fields. Stack and action set stay as they are left.
+    /// Executes `act` on a copy of the frame and its fields. The stack and the action set keep the changes of `act`.
     pub(crate) fn on_copy_of_frame(&mut self, act: impl FnOnce(&mut Self) -> Next) {
         let before = (self.window.clone(), self.key);
         let frozen = self.frozen.take();

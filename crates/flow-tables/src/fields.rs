@@ -1,4 +1,4 @@
-//! Fields of a frame on its way: which it has, how actions read and write them.
+//! The fields of a frame during execution: which of them it has, and how actions read and write them.
 use flow::{Field, Key, Needs, Subfield, protocol};
 
 use crate::Connection;
@@ -6,7 +6,7 @@ use crate::Connection;
 /// Words of a key that are read from the frame. The others are metadata.
 const FRAME_WORDS: std::ops::Range<usize> = 34..49;
 
-/// Whether a frame with these fields has fields that need this.
+/// Whether a frame with these fields has the protocol `needs`.
 pub(crate) fn has(key: &Key, needs: Needs) -> bool {
     let kind = key.get(Field::EthType) as u16;
     let number = key.get(Field::NwProto) as u8;
@@ -36,7 +36,7 @@ pub(crate) fn has(key: &Key, needs: Needs) -> bool {
     }
 }
 
-/// Bits of a field, at the lowest place.
+/// The bits of a field, from bit 0 of the result.
 pub(crate) fn read(key: &Key, bits: Subfield) -> u128 {
     key.get(bits.field) >> bits.start & bits.all_bits()
 }
@@ -60,12 +60,12 @@ pub(crate) fn write(key: &mut Key, field: Field, value: u128, mask: u128) {
     }
 }
 
-/// Takes the fields of a frame, and leaves metadata as they are.
+/// Copies the fields of a frame, and keeps the metadata.
 pub(crate) fn take_frame(key: &mut Key, frame: &Key) {
     key.copy_words(frame, FRAME_WORDS);
 }
 
-/// Whether the fields of the frame are the same.
+/// Whether the fields of the two frames are the same.
 pub(crate) fn same_frame(one: &Key, other: &Key) -> bool {
     one.words()[FRAME_WORDS] == other.words()[FRAME_WORDS]
 }
@@ -84,12 +84,12 @@ const CONNECTION: [Field; 11] = [
     Field::CtIpv6Dst,
 ];
 
-/// Forgets the connection.
+/// Clears the fields of the connection.
 pub(crate) fn clear_connection(key: &mut Key) {
     CONNECTION.iter().for_each(|field| key.set(*field, 0));
 }
 
-/// Sets what is known of the connection.
+/// Sets the fields of the connection.
 pub(crate) fn set_connection(key: &mut Key, connection: &Connection, zone: u16) {
     clear_connection(key);
     key.set(Field::CtState, connection.state.into());
@@ -117,7 +117,8 @@ fn original(key: &Key) -> [(Field, Field); 5] {
     ]
 }
 
-/// Exchanges the frame's addresses and those of its connection's first direction. False if it has no connection.
+/// Exchanges the frame's addresses and the addresses of its connection's first direction. Returns false if the frame
+/// has no connection.
 pub(crate) fn swap_original(key: &mut Key) -> bool {
     if key.get(Field::CtNwProto) == 0 {
         return false;

@@ -1,7 +1,7 @@
-//! The beginning of a frame, written as the fields of a key change.
+//! The first bytes of a frame, which are written when the fields of its key change.
 //!
-//! Only fields that differ are written. A checksum is updated by the difference (RFC 1624): a wrong one stays wrong, and
-//! bytes behind the window are not needed.
+//! Only fields that differ are written. A checksum is updated by the difference (RFC 1624): a wrong checksum stays
+//! wrong, and bytes behind the window are not needed.
 use flow::{Field, Key, Layers, extract, protocol};
 
 use crate::fields::same_frame;
@@ -9,18 +9,18 @@ use crate::fields::same_frame;
 const TAG_BYTES: usize = 4;
 const FRAGMENT_LATER: u128 = 2;
 
-/// Bytes of a frame from its beginning, the fields that they hold, and where the layers are.
+/// The first bytes of a frame, their fields, and the places of the layers.
 #[derive(Clone, Debug)]
 pub struct HeaderWindow {
     bytes: Vec<u8>,
     frame_bytes: usize,
-    /// What the bytes hold.
+    /// The fields in the bytes.
     held: Key,
     layers: Layers,
     max_tags: u8,
-    /// Where the checksum is that the sender has left partial.
+    /// The offset of the checksum that the sender left partial.
     checksum_at: Option<usize>,
-    /// Payload of each segment of a frame that is still to be segmented.
+    /// The payload bytes of each segment, for a frame that is still to be segmented.
     segment_bytes: Option<usize>,
 }
 
@@ -70,7 +70,7 @@ fn crc_zeros(mut crc: u32, mut bytes: usize) -> u32 {
 }
 
 impl HeaderWindow {
-    /// The window of a frame of `frame_bytes` whose beginning is `window`. At most `max_tags` VLAN tags are read.
+    /// The window of a frame of `frame_bytes` whose first bytes are `window`. At most `max_tags` VLAN tags are read.
     pub fn new(window: &[u8], frame_bytes: usize, max_tags: u8) -> Self {
         let mut header = Self {
             bytes: Vec::with_capacity(flow::WINDOW_BYTES + 2 * TAG_BYTES),
@@ -85,7 +85,7 @@ impl HeaderWindow {
         header
     }
 
-    /// Takes another frame.
+    /// Replaces the frame by another one.
     pub fn take(&mut self, window: &[u8], frame_bytes: usize, max_tags: u8) {
         self.bytes.clear();
         self.bytes.extend_from_slice(&window[..window.len().min(flow::WINDOW_BYTES)]);
@@ -94,8 +94,9 @@ impl HeaderWindow {
         self.extract();
     }
 
-    /// What the frame's sender has left to be done: the checksum at this place is the sum of the pseudo header, not
-    /// complemented (VIRTIO 1.3 §5.1.6.2); the frame is to be cut into segments with so many bytes of payload.
+    /// Sets the offloads that the frame's sender left to others. The checksum at `checksum_at` is the sum of the pseudo
+    /// header, not complemented (VIRTIO 1.3 §5.1.6.2). The frame is to be cut into segments with `segment_bytes` bytes
+    /// of payload.
     pub fn leave(&mut self, checksum_at: Option<usize>, segment_bytes: Option<usize>) {
         (self.checksum_at, self.segment_bytes) = (checksum_at, segment_bytes);
     }
@@ -105,27 +106,28 @@ impl HeaderWindow {
         (self.held, self.layers) = extract(&self.bytes, self.frame_bytes, self.max_tags);
     }
 
-    /// The fields that the bytes hold. Metadata are zero.
+    /// The fields that the bytes have. The metadata fields are zero.
     pub fn held(&self) -> &Key {
         &self.held
     }
 
-    /// The bytes as they are now.
+    /// The present bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bytes, for changes that [`HeaderWindow::extract`] reads afterwards.
+    /// The present bytes, for changes that [`HeaderWindow::extract`] reads afterwards.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// The length of the whole frame as it is now.
+    /// The present length of the whole frame.
     pub fn frame_bytes(&self) -> usize {
         self.frame_bytes
     }
 
-    /// The length without padding behind an IP datagram; of a frame that is still to be segmented, that of a segment.
+    /// The length of the frame without the padding behind an IP datagram. For a frame that is still to be segmented, it
+    /// is the length of a segment.
     pub(crate) fn unpadded_bytes(&self) -> usize {
         let Some(transport) = self.layers.transport else { return self.frame_bytes };
         let (at, whole) = (usize::from(transport), self.datagram_end());
@@ -136,12 +138,12 @@ impl HeaderWindow {
         self.segment_bytes.map_or(whole, |payload| whole.min(at + header_bytes + payload))
     }
 
-    /// Where the layers are.
+    /// The places of the layers.
     pub fn layers(&self) -> Layers {
         self.layers
     }
 
-    /// Writes those fields of the frame that are others in `key`. True if bytes have changed.
+    /// Writes the fields of the frame that differ in `key`. Returns true if bytes have changed.
     pub fn write(&mut self, key: &Key) -> bool {
         if same_frame(&self.held, key) {
             return false;

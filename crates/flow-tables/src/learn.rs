@@ -1,9 +1,9 @@
-//! Flows that frames make.
+//! Makes flows that frames learn.
 use flow::{Action, Flow, Key, Learn, LearnSpec, Subfield};
 
 use crate::fields::read;
 
-/// The flow that a frame with these fields makes.
+/// The flow that a frame with these fields learns.
 pub(crate) fn learned(learn: &Learn, key: &Key) -> Flow {
     let mut flow = Flow {
         table: learn.table,

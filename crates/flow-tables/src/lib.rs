@@ -1,54 +1,58 @@
-//! Flow tables and what they do with a frame, in Open vSwitch's meaning.
+//! Flow tables and the execution of their actions on a frame, as in Open vSwitch.
 //!
-//! | type | what it is |
+//! | type | meaning |
 //! |---|---|
-//! | [`Tables`] | flows by table, groups |
-//! | [`HeaderWindow`] | the beginning of a frame, written as its fields change |
-//! | [`Outcome`] | deliveries with their headers, frames for controllers, flows that count the frame |
+//! | [`Tables`] | the flows by table, and the groups |
+//! | [`HeaderWindow`] | the first bytes of a frame, which are written when its fields change |
+//! | [`Outcome`] | deliveries with their headers, frames for controllers, and the flows that count the frame |
 //! | [`MeterState`] | a meter and its token buckets |
-//! | [`Cache`] | outcomes of frames with the same fields |
-//! | [`Surroundings`] | what the caller provides: ports, meters, connections, room for learned flows |
+//! | [`Cache`] | the outcomes of frames with the same fields |
+//! | [`Surroundings`] | the services of the caller: ports, meters, connections, and space for learned flows |
 //!
-//! [`Tables::execute`] takes a frame through the tables; [`Tables::trace`] says in text what happens there. The crate opens nothing and reads no clock: time is an argument.
+//! [`Tables::execute`] takes a frame through the tables; [`Tables::trace`] describes the execution as text. The crate
+//! does no I/O and reads no clock: time is an argument.
 //!
 //! # Limits
 //!
 //! | what | limit |
 //! |---|---|
-//! | flows, groups, buckets | [`Limits`]: a change beyond is refused |
+//! | flows, groups, buckets | [`Limits`]: a change beyond the limit is refused |
 //! | flows that frames of one port have learned | [`Limits::learned`] |
-//! | tables that a frame visits, its copies, its stack | [`Overrun`]: the frame is dropped |
-//! | outcomes that are remembered | the places of a [`Cache`], one cache for each input port |
-//! | cost of a look-up | the masks of the flows, whatever the frames were: see [`Cost`] |
+//! | the tables that a frame visits, its copies, its stack | [`Overrun`]: the frame is dropped |
+//! | outcomes that are kept | the places of a [`Cache`], one cache for each input port |
+//! | cost of a look-up | the number of different masks of the flows; frames have no effect on it: see [`Cost`] |
 //!
 //! # Compared with Open vSwitch 3.1
 //!
-//! `tests/openvswitch` compares with its user-space data path: the bytes of the frames out and the counters of all flows
-//! with random tables, the flows that a frame passes with OVN's, the frames that meters let pass. These differ:
+//! `tests/openvswitch` compares this crate with Open vSwitch's user-space data path: for random tables, the bytes of
+//! the outgoing frames and the counters of all flows; for OVN's tables, the flows that a frame passes; for meters,
+//! the frames that pass. These differ:
 //!
 //! | what | here | Open vSwitch 3.1 |
 //! |---|---|---|
-//! | `exit` that a copy of `clone` meets, in whatever table | ends the copy | ends the lists around it too |
-//! | `output` with `max_len` behind a pushed tag | the frame that leaves has at most so many bytes | cuts the frame, then writes the tag |
-//! | a frame for a controller while the action set is not empty | goes on | the process aborts (an assertion in `recirc_alloc_id__`) |
-//! | a frame with two pushed tags that went to a controller before it is changed | is changed where its fields are | is read again with one tag, and changed at the wrong place |
-//! | `check_pkt_larger` | the lists of actions around its own go on with the outcome | follows both outcomes, and both count; behind it, the outer lists go on as if neither had been |
-//! | `ct` with a table | the copy goes there at once | it goes there when all other actions are done |
-//! | a group that selects one of several buckets, a bundle | a hash of this crate | a hash of its own |
-//! | lists of actions within each other | at most 256; the frame is dropped | no limit |
+//! | `exit` during the execution of a copy that `clone` made | ends the copy | also ends the lists of actions around the copy |
+//! | `output` with `max_len` behind a pushed tag | the frame that leaves has at most this number of bytes | cuts the frame, then writes the tag |
+//! | a frame for a controller while the action set is not empty | continues | the process aborts (an assertion in `recirc_alloc_id__`) |
+//! | a frame with two pushed tags that went to a controller before it is changed | is changed at the place of its fields | is read again with one tag, and is changed at the wrong place |
+//! | `check_pkt_larger` | the outer lists of actions continue with the outcome | both outcomes are followed, and both count; after that, the outer lists continue as if neither had been executed |
+//! | `ct` with a table | the copy goes to the table at once | the copy goes to the table after all other actions |
+//! | a group that selects one of several buckets, a bundle | a hash of this crate | a hash of Open vSwitch |
+//! | nested lists of actions | at most 256; the frame is dropped | no limit |
 //! | copies of a frame that leave | [`MAX_DELIVERIES`]; the frame is dropped | no limit |
-//! | `ct` behind `ct` | as deep as lists of actions | a few deep (`MAX_RECIRC_DEPTH`); the copy is dropped |
+//! | nested `ct` actions | as many as nested lists of actions | a small number (`MAX_RECIRC_DEPTH`); the copy is dropped |
 //!
-//! Random tables have none of these but one check of the length, whose frames are compared and whose counters are not.
-//! Counters are compared over the life of a flow: a flow that is added again, or modified, goes on counting, in both,
-//! unless it says `reset_counts` (OpenFlow 1.5 §6.4).
+//! The random tables have none of these, except one check of the length. For this check, the frames are compared and
+//! the counters are not. Counters are compared over the life of a flow: in both switches, a flow that is added again or
+//! modified keeps its counters, unless it has the flag `reset_counts` (OpenFlow 1.5 §6.4).
 //!
 //! # Where to change what
 //!
-//! - What an action does: `execute.rs`, fields in `execute/fields.rs`, groups and bundles in `execute/buckets.rs`, `ct` in
-//!   `execute/connections.rs`. How one of several is chosen: `select.rs`. Which fields a frame has: `fields.rs`.
+//! - The effect of an action: `execute.rs`; fields in `execute/fields.rs`, groups and bundles in
+//!   `execute/buckets.rs`, `ct` in `execute/connections.rs`. The choice of a bucket or port: `select.rs`. The fields
+//!   that a frame has: `fields.rs`.
 //! - Bytes and checksums: `header.rs`. Text of a trace: `trace.rs`.
-//! - Adding, changing and ending flows: `tables.rs`. Conjunctions: `table.rs`. Look-up: `classifier.rs`.
+//! - Adding, changing and ending flows: `tables.rs`. Conjunctions: `table.rs`. The look-up of a flow:
+//!   `classifier.rs`.
 #![forbid(unsafe_code)]
 
 mod cache;

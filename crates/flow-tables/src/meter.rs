@@ -30,8 +30,8 @@ impl MeterState {
         &self.meter
     }
 
-    /// Whether a frame of so many bytes passes: false if a band that drops has too few tokens. A frame takes tokens from
-    /// each band that has enough. Bands that mark the DSCP let all frames pass.
+    /// Whether a frame of this number of bytes passes: false if a band of the kind `drop` has too few tokens. A frame
+    /// takes tokens from each band that has enough of them. Bands that mark the DSCP let all frames pass.
     pub fn passes(&mut self, frame_bytes: usize, now_ms: u64) -> bool {
         let elapsed_ms = now_ms.saturating_sub(self.last_ms);
         self.last_ms = self.last_ms.max(now_ms);

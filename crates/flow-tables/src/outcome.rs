@@ -1,4 +1,4 @@
-//! What becomes of one frame.
+//! The outcome of one frame.
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use flow::{Action, Controller, Key, Sample};
 
 use crate::Entry;
 
-/// Which bytes of an outcome are a frame's header window: [`Outcome::header`] reads them.
+/// The place of a frame's header window in an outcome: [`Outcome::header`] reads the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderRange {
     range: Range<usize>,
@@ -21,80 +21,80 @@ pub struct Delivery {
     pub port: u16,
     /// The queue of the port; 0 unless an action has set one.
     pub queue: u32,
-    /// The frame is cut to so many bytes.
+    /// The number of bytes to which the frame is cut.
     pub cut: Option<u32>,
-    /// The bytes that replace the window that was given.
+    /// The bytes that replace the given window.
     pub header: HeaderRange,
-    /// The fields at that time. A port of a tunnel reads those of the tunnel.
+    /// The frame's fields at the time of the delivery. A tunnel port reads the tunnel's fields.
     pub key: Key,
 }
 
-/// What is left to do with a frame that waits for a controller.
+/// The remaining execution of a frame that waits for a controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Continuation {
-    /// The stack, lowest first.
+    /// The stack, from its lowest entry.
     pub stack: Vec<u128>,
     /// The action set.
     pub action_set: Vec<Action>,
-    /// The actions that follow, each with its table.
+    /// The remaining actions, each with its table.
     pub rest: Vec<(u8, Vec<Action>)>,
 }
 
 /// A frame for a controller.
 #[derive(Clone, Debug)]
 pub struct PacketIn {
-    /// What the action says.
+    /// The fields of the action `controller`.
     pub controller: Controller,
     /// The table of the flow.
     pub table: u8,
     /// The cookie of the flow.
     pub cookie: u64,
-    /// Its header window.
+    /// The frame's header window.
     pub header: HeaderRange,
-    /// Its fields.
+    /// The frame's fields.
     pub key: Key,
-    /// What is left to do, if it waits.
+    /// The remaining execution, if the frame waits.
     pub continuation: Option<Box<Continuation>>,
 }
 
-/// What a frame causes besides deliveries.
+/// An effect of a frame other than a delivery.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// To a controller.
+    /// A frame is sent to a controller.
     PacketIn(Box<PacketIn>),
-    /// Forwarded as a switch does that learns addresses.
+    /// The frame is forwarded by a switch that learns addresses.
     Normal(HeaderRange, Box<Key>),
-    /// A sample for IPFIX. Domain and point are numbers.
+    /// The frame is sampled for IPFIX. The domain and the point are numbers.
     Sample(Box<Sample>, HeaderRange),
 }
 
-/// Why a frame was dropped in spite of its flows.
+/// The reason why a frame was dropped although its flows forward it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overrun {
-    /// It visited more than [`crate::MAX_RESUBMITS`] tables.
+    /// The frame visited more than [`crate::MAX_RESUBMITS`] tables.
     Resubmits,
-    /// It visited earlier tables from within each other, more than [`crate::MAX_DEPTH`] deep.
+    /// The frame had more than [`crate::MAX_DEPTH`] nested visits to earlier tables.
     Depth,
     /// The stack has grown too large.
     Stack,
-    /// It would leave more than [`crate::MAX_DELIVERIES`] times.
+    /// The frame would leave more than [`crate::MAX_DELIVERIES`] times.
     Deliveries,
 }
 
-/// Why the outcome of a frame is not remembered.
+/// The reason why the outcome of a frame is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uncached {
     /// The length of the frame was checked.
     Length,
-    /// A meter was asked.
+    /// A meter was used.
     Meter,
     /// A controller gets the frame.
     Controller,
-    /// The frame makes a flow.
+    /// The frame learns a flow.
     Learning,
-    /// Connection tracking was asked.
+    /// Connection tracking was used.
     Connection,
-    /// The addresses that were learned decide.
+    /// The outcome depends on the addresses that the switch has learned.
     Normal,
     /// The frame is sampled.
     Sample,
@@ -102,42 +102,42 @@ pub enum Uncached {
     Long,
 }
 
-/// What was done with the header window, for frames with the same fields.
+/// A step on the header window, repeated for frames with the same fields.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// The fields were written.
     Write(Box<Key>),
     /// A copy was made.
     Copy,
-    /// The window before the last copy came back.
+    /// The window before the last copy was restored.
     Return,
-    /// The frame left.
+    /// The frame was delivered.
     Deliver(Box<Delivery>),
 }
 
-/// Text about a frame on its way.
+/// The text about the execution of a frame.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     pub(crate) text: String,
-    /// Tables that are visited from within each other.
+    /// The number of nested visits to tables.
     pub(crate) level: usize,
-    /// The fields in the end.
+    /// The fields at the end.
     pub(crate) last: Option<Key>,
 }
 
-/// What becomes of one frame. It is kept from frame to frame, so that memory is reused.
+/// The outcome of one frame. The caller reuses an outcome from frame to frame, so that its memory is reused.
 #[derive(Debug, Default)]
 pub struct Outcome {
     bytes: Vec<u8>,
-    /// In the order of the actions.
+    /// The deliveries, in the order of the actions.
     pub deliveries: Vec<Delivery>,
-    /// In the order of the actions.
+    /// The effects, in the order of the actions.
     pub effects: Vec<Effect>,
-    /// Flows that the frame matched, each as often as it did.
+    /// The flows that the frame matched. A flow that matched several times is listed several times.
     pub hits: Vec<Arc<Entry>>,
-    /// A limit was reached: the frame is dropped.
+    /// The limit that was reached, if one was: the frame is then dropped.
     pub overrun: Option<Overrun>,
-    /// Why a cache does not hold it; none if it may.
+    /// The reason why a cache does not keep the outcome; `None` if it may be kept.
     pub uncached: Option<Uncached>,
     pub(crate) steps: Vec<Step>,
     pub(crate) trace: Option<Trace>,
@@ -182,12 +182,12 @@ impl Outcome {
         self.steps.clear();
     }
 
-    /// The bytes that replace the window of the frame.
+    /// The bytes that replace the frame's window.
     pub fn header(&self, header: &HeaderRange) -> &[u8] {
         &self.bytes[header.range.clone()]
     }
 
-    /// Keeps a header window. One that is the same as the last takes no memory.
+    /// Stores a header window. A window that is the same as the last one takes no memory.
     pub(crate) fn keep(&mut self, bytes: &[u8], frame_bytes: usize) -> HeaderRange {
         let from = self.bytes.len().checked_sub(bytes.len()).filter(|from| self.bytes[*from..] == *bytes);
         let from = from.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! How a frame's fields choose one of several: a bucket of a group, a port of a bundle.
+//! Chooses among alternatives by a frame's fields: a bucket of a group, a port of a bundle.
 use flow::{Bundle, Field, HashFields, Key};
 
 use crate::Surroundings;
@@ -14,7 +14,7 @@ pub(crate) fn hash(basis: u64, values: impl IntoIterator<Item = u128>) -> u64 {
     values.into_iter().fold(basis, |hash, value| mix(mix(hash, value as u64), (value >> 64) as u64))
 }
 
-/// Addresses, protocol and ports: the same for all frames of a connection's direction.
+/// Addresses, protocol and ports, which are the same for all frames of one direction of a connection.
 pub(crate) const FLOW: [Field; 10] = [
     Field::EthSrc,
     Field::EthDst,
@@ -28,8 +28,8 @@ pub(crate) const FLOW: [Field; 10] = [
     Field::TcpDst,
 ];
 
-/// The choice with the highest random weight. Each is `(choice, number, share)`; one with a share of 0 is never chosen.
-/// When a choice comes or goes, only frames that it gets or had are moved.
+/// The choice with the highest random weight. Each choice is `(choice, number, share)`; a choice with the share 0 is
+/// never taken. When a choice is added or removed, only the frames of this choice are moved.
 pub(crate) fn heaviest<'a, T>(hash: u64, choices: impl Iterator<Item = (&'a T, u64, u16)>) -> Option<&'a T> {
     let score = |id: u64, weight: u16| {
         let uniform = (mix(hash, id) >> 11) as f64 / (1_u64 << 53) as f64; // 53 bits
@@ -40,7 +40,7 @@ pub(crate) fn heaviest<'a, T>(hash: u64, choices: impl Iterator<Item = (&'a T, u
     scored.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, choice)| choice)
 }
 
-/// The port of a bundle.
+/// The port that a bundle chooses.
 pub(crate) fn choose<S: Surroundings>(bundle: &Bundle, key: &Key, around: &S) -> Option<u16> {
     let mut live = bundle.members.iter().filter(|port| around.is_live(**port));
     if !bundle.by_weight {

@@ -1,4 +1,4 @@
-//! The flows of one table, and which of them counts for a frame.
+//! The flows of one table, and the choice of the flow for a frame.
 use std::sync::Arc;
 
 use flow::{Action, Field, Flow, Key, Match};
@@ -6,7 +6,7 @@ use flow::{Action, Field, Flow, Key, Match};
 use crate::Entry;
 use crate::classifier::{Classifier, Cost};
 
-/// Flows of one table. Flows that are parts of conjunctions have a classifier of their own.
+/// The flows of one table. Flows that are dimensions of conjunctions have a classifier of their own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     plain: Classifier,
@@ -26,7 +26,7 @@ impl Table {
         self.plain.get(priority, wanted).or_else(|| self.parts.get(priority, wanted))
     }
 
-    /// Inserts a flow. One with the same match and priority is replaced, and returned.
+    /// Inserts a flow. A flow with the same match and priority is replaced, and returned.
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
         let (own, other) = match is_part(&entry.flow) {
             true => (&mut self.parts, &mut self.plain),
@@ -45,7 +45,8 @@ impl Table {
     }
 
     /// The flow of the highest priority that matches. A conjunction counts if a flow of each of its dimensions matches,
-    /// all of one priority that is higher than that of other flows that match, and if a flow for its `conj_id` matches.
+    /// all with the same priority, which is higher than that of other flows that match, and if a flow for its
+    /// `conj_id` matches.
     pub(crate) fn lookup(&self, key: &Key, cost: &mut Cost) -> Option<Arc<Entry>> {
         let plain = self.plain.lookup(key, cost);
         let mut parts = Vec::new();

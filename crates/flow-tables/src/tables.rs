@@ -1,4 +1,4 @@
-//! All flows by table, and groups: changes, limits, and when flows end.
+//! All flows by table, and the groups: changes, limits, and the end of flows.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,16 +10,17 @@ use crate::classifier::Cost;
 use crate::table::Table;
 use crate::{Counters, Entry};
 
-/// The most that tables hold.
+/// The size limits of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Flows in all tables.
+    /// The largest number of flows in all tables.
     pub flows: usize,
-    /// Flows that frames of one input port have learned: what one peer can make the switch hold.
+    /// The largest number of flows that frames of one input port have learned; it limits the flows that one peer can
+    /// create.
     pub learned: usize,
-    /// Groups.
+    /// The largest number of groups.
     pub groups: usize,
-    /// Buckets of one group.
+    /// The largest number of buckets in one group.
     pub buckets: usize,
 }
 
@@ -29,10 +30,10 @@ impl Default for Limits {
     }
 }
 
-/// A change that is refused. Nothing is changed then.
+/// The error for a refused change. The tables are then not changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refused {
-    /// Another flow of the same priority has frames in common with it.
+    /// A frame exists that also matches another flow of the same priority.
     #[error(
         "a flow of the same priority overlaps with {0}; accepted: a flow without check_overlap, or another priority"
     )]
@@ -40,12 +41,12 @@ pub enum Refused {
     /// An action does not fit the match.
     #[error("{0}")]
     Unfit(#[from] flow::Unfit),
-    /// There are as many as the limit allows.
+    /// The limit is reached.
     #[error("the limit of {limit} {what} is reached; delete some, or raise the limit")]
     Full {
-        /// What is limited.
+        /// The kind of entries that is limited.
         what: &'static str,
-        /// How many there may be.
+        /// The limit.
         limit: usize,
     },
 }
@@ -53,39 +54,40 @@ pub enum Refused {
 /// One change of flows (OpenFlow 1.5 §6.4).
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Adds a flow. One with the same match and priority is replaced.
+    /// Adds a flow. A flow with the same match and priority is replaced.
     Add(Flow),
-    /// Changes the actions of flows that the match covers; of the very same flow only if strict. Their counters go on
-    /// unless the flow says `reset_counts`, and their hard time begins anew.
+    /// Changes the actions of the flows that the match covers; if strict, only of the flow with the same match and
+    /// priority. The flows' counters continue unless the change has the flag `reset_counts`, and their hard time
+    /// begins again.
     Modify(Flow, bool),
-    /// Deletes flows that the match covers; the very same flow only if strict.
+    /// Deletes the flows that the match covers; if strict, only the flow with the same match and priority.
     Delete {
-        /// The table; all if none.
+        /// The table; `None` for all tables.
         table: Option<u8>,
-        /// The priority, if strict.
+        /// The priority, which is compared if strict.
         priority: u16,
         /// The match.
         wanted: Match,
-        /// The very same flow only.
+        /// Whether only the flow with the same match and priority is deleted.
         strict: bool,
     },
 }
 
-/// Flows by table, and groups. A clone shares what was not changed since.
+/// The flows by table, and the groups. A clone shares the parts that were not changed since.
 #[derive(Clone, Debug)]
 pub struct Tables {
     tables: Vec<Arc<Table>>,
     groups: Arc<BTreeMap<u32, Group>>,
     limits: Limits,
     flows: usize,
-    /// Flows that frames of each input port have learned.
+    /// The number of flows that frames of each input port have learned.
     learned: Arc<BTreeMap<u16, usize>>,
     max_tags: u8,
     seed: u64,
     generation: u64,
 }
 
-/// A number that no other tables of this process have had.
+/// A number that no tables of this process have had before.
 fn generation() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -100,8 +102,8 @@ fn names_group(actions: &[Action], id: u32) -> bool {
 }
 
 impl Tables {
-    /// Tables without flows. At most `max_tags` VLAN tags of a frame are read. Hashes begin with `seed`: it is to be
-    /// random, so that no peer can choose frames whose hashes are the same.
+    /// Tables without flows. At most `max_tags` VLAN tags of a frame are read. Hashes begin with `seed`, which must
+    /// be random, so that no peer can choose frames with equal hashes.
     pub fn new(max_tags: u8, seed: u64, limits: Limits) -> Self {
         Self {
             tables: (0..256).map(|_| Arc::new(Table::new(seed))).collect(),
@@ -115,7 +117,7 @@ impl Tables {
         }
     }
 
-    /// VLAN tags that are read.
+    /// The largest number of VLAN tags that are read.
     pub fn max_tags(&self) -> u8 {
         self.max_tags
     }
@@ -124,17 +126,17 @@ impl Tables {
         self.seed
     }
 
-    /// Another number after each change, also among clones.
+    /// A number that differs after each change, also between clones.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Flows in all tables.
+    /// The number of flows in all tables.
     pub fn flows(&self) -> usize {
         self.flows
     }
 
-    /// The most that they hold.
+    /// The limits of the tables.
     pub fn limits(&self) -> Limits {
         self.limits
     }
@@ -149,10 +151,10 @@ impl Tables {
         self.groups.get(&number)
     }
 
-    /// Adds a group. One with the same number is replaced.
+    /// Adds a group. A group with the same number is replaced.
     ///
     /// # Errors
-    /// There are too many groups, or it has too many buckets.
+    /// There are too many groups, or the group has too many buckets.
     pub fn set_group(&mut self, group: Group) -> Result<(), Refused> {
         let limit = self.limits.buckets;
         if group.buckets.len() > limit {
@@ -193,17 +195,17 @@ impl Tables {
         all
     }
 
-    /// The flow of a table that counts for a frame with these fields.
+    /// The flow of a table that is used for a frame with these fields.
     pub fn lookup(&self, table: u8, key: &Key) -> Option<Arc<Entry>> {
         self.lookup_costing(table, key, &mut Cost::default())
     }
 
-    /// As [`Tables::lookup`]. Adds to `cost` what it has cost.
+    /// Works like [`Tables::lookup`]. Adds the cost of the look-up to `cost`.
     pub fn lookup_costing(&self, table: u8, key: &Key, cost: &mut Cost) -> Option<Arc<Entry>> {
         self.tables[usize::from(table)].lookup(key, cost)
     }
 
-    /// Tuples of a table: see [`crate::COLLISIONS`].
+    /// The number of tuples of a table: see [`crate::COLLISIONS`].
     pub fn tuples(&self, table: u8) -> usize {
         self.tables[usize::from(table)].tuples()
     }
@@ -211,8 +213,8 @@ impl Tables {
     /// Makes one change.
     ///
     /// # Errors
-    /// The flow overlaps with another one although it must not, its actions do not fit its match, or there are too many
-    /// flows.
+    /// The flow overlaps with another one and has the flag `check_overlap`, its actions do not fit its match, or
+    /// there are too many flows.
     pub fn change(&mut self, change: Change, now_ms: u64) -> Result<(), Refused> {
         match change {
             Change::Add(flow) => self.add(flow, None, now_ms),
@@ -224,10 +226,10 @@ impl Tables {
         }
     }
 
-    /// Makes all changes or none.
+    /// Makes all changes, or none of them.
     ///
     /// # Errors
-    /// The first change that is refused.
+    /// Returns the error of the first refused change.
     pub fn change_all(&mut self, changes: Vec<Change>, now_ms: u64) -> Result<(), Refused> {
         let mut next = self.clone();
         changes.into_iter().try_for_each(|change| next.change(change, now_ms))?;
@@ -235,10 +237,12 @@ impl Tables {
         Ok(())
     }
 
-    /// Adds a flow that a frame of this input port has learned. False if the limit of the action leaves no room.
+    /// Adds a flow that a frame of this input port has learned. Returns false if the action's limit of flows is
+    /// reached.
     ///
     /// # Errors
-    /// Its actions do not fit its match, or frames of this port have learned as many flows as they may.
+    /// The flow's actions do not fit its match, or frames of this port have learned the largest allowed number of
+    /// flows.
     pub fn learn(&mut self, flow: Flow, learn: &Learn, input: u16, now_ms: u64) -> Result<bool, Refused> {
         let table = &self.tables[usize::from(flow.table)];
         let old = table.get(flow.priority, &flow.wanted);
@@ -266,11 +270,11 @@ impl Tables {
         old.iter().for_each(|old| self.gone(old));
     }
 
-    /// Puts a flow with the same table, priority and match in the place of this one. Its counters go on unless they are
-    /// reset, and its hard time begins anew.
+    /// Replaces a flow by another one with the same table, priority and match. The counters continue unless they are
+    /// reset, and the hard time begins again.
     ///
     /// # Errors
-    /// Its actions do not fit its match.
+    /// The actions of the new flow do not fit its match.
     pub fn replace(
         &mut self,
         entry: &Entry,

@@ -1,4 +1,4 @@
-//! What happens to a frame, as text in the form of Open vSwitch's `ofproto/trace`.
+//! Describes the execution of a frame as text, in the form of Open vSwitch's `ofproto/trace`.
 use std::fmt::Write as _;
 
 use flow::{Action, Field, Key, Match};
@@ -68,8 +68,8 @@ fn cached(outcome: &Outcome) -> String {
 }
 
 impl Tables {
-    /// Takes a frame through the tables and says what happens: the tables that it passes, the actions, its fields in the
-    /// end, where it leaves, and whether its outcome is remembered. Nothing is counted.
+    /// Takes a frame through the tables and describes it: the tables that it visits, the actions, its fields at the
+    /// end, the ports by which it leaves, and whether its outcome is kept. No flow counts the frame.
     pub fn trace<S: Surroundings>(
         &self,
         window: &[u8],

@@ -1,4 +1,4 @@
-//! What a flow does with a frame.
+//! The actions of a flow on a frame.
 use std::net::IpAddr;
 
 use crate::{Field, Match};
@@ -6,7 +6,7 @@ use crate::{Field, Match};
 /// Reserved ports (OpenFlow 1.5 §7.2.1), as the 16 bits that Open vSwitch uses.
 pub mod port {
     #![allow(missing_docs, reason = "OpenFlow's names")]
-    /// The first number that no port has.
+    /// The first number that belongs to no port.
     pub const FIRST_RESERVED: u16 = 0xff00;
     pub const UNSET: u16 = 0xfff7;
     pub const IN_PORT: u16 = 0xfff8;
@@ -19,14 +19,14 @@ pub mod port {
     pub const ANY: u16 = 0xffff;
 }
 
-/// Bits of a field.
+/// Some bits of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Subfield {
     /// The field.
     pub field: Field,
     /// The lowest bit.
     pub start: u32,
-    /// How many bits.
+    /// The number of bits.
     pub bits: u32,
 }
 
@@ -36,7 +36,7 @@ impl Subfield {
         Self { field, start: 0, bits: field.bits() }
     }
 
-    /// A value with these bits set, at the lowest place.
+    /// A value with this number of bits set, from bit 0.
     pub fn all_bits(self) -> u128 {
         u128::MAX >> (128 - self.bits)
     }
@@ -47,7 +47,7 @@ impl Subfield {
     }
 }
 
-/// Why a frame goes to a controller (OpenFlow 1.5 §7.4.1).
+/// The reason why a frame goes to a controller (OpenFlow 1.5 §7.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "OpenFlow's names")]
 pub enum Reason {
@@ -59,18 +59,18 @@ pub enum Reason {
     PacketOut,
 }
 
-/// To a controller.
+/// The action that sends a frame to a controller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Controller {
-    /// The most bytes of the frame that it gets.
+    /// The largest number of the frame's bytes that the controller gets.
     pub max_bytes: u16,
     /// The controller's id.
     pub id: u16,
-    /// What it is told as the reason.
+    /// The reason that the controller is given.
     pub reason: Reason,
     /// Bytes for the controller.
     pub userdata: Vec<u8>,
-    /// The frame waits until the controller says that it goes on.
+    /// Whether the frame waits until the controller lets it continue.
     pub pause: bool,
     /// The meter for these frames; 0 for none.
     pub meter: u32,
@@ -91,7 +91,7 @@ pub enum Zone {
     Of(Subfield),
 }
 
-/// Which address is translated.
+/// The address that is translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each names its address")]
 pub enum NatSide {
@@ -99,79 +99,79 @@ pub enum NatSide {
     Destination,
 }
 
-/// Address translation of new connections. `side` is `None` for connections that have one.
+/// Address translation of new connections. `side` is `None` for connections that have a translation already.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Nat {
-    /// Which address.
+    /// The address that is translated.
     pub side: Option<NatSide>,
-    /// First and last address.
+    /// The first and the last address.
     pub addresses: Option<(IpAddr, IpAddr)>,
-    /// First and last port.
+    /// The first and the last port.
     pub ports: Option<(u16, u16)>,
-    /// The mapping outlives restarts.
+    /// Whether the mapping outlives restarts.
     pub persistent: bool,
-    /// The port is chosen by a hash.
+    /// Whether a hash chooses the port.
     pub hash: bool,
-    /// The port is chosen at random.
+    /// Whether the port is chosen at random.
     pub random: bool,
 }
 
 /// Connection tracking.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ct {
-    /// The connection is kept.
+    /// Whether the connection is kept.
     pub commit: bool,
-    /// One in the other direction is replaced.
+    /// Whether a connection in the other direction is replaced.
     pub force: bool,
-    /// The table in which the frame goes on, with its connection's state.
+    /// The table in which the frame continues, with its connection's state.
     pub table: Option<u8>,
     /// The zone.
     pub zone: Zone,
-    /// The protocol whose data connections are related, by its control port: 21 is FTP, 69 TFTP.
+    /// The protocol whose data connections are related, given by its control port: 21 is FTP, 69 TFTP.
     pub helper: u16,
     /// Address translation.
     pub nat: Option<Nat>,
-    /// What is written into the connection's mark and label.
+    /// The actions that write the connection's mark and label.
     pub exec: Vec<Action>,
 }
 
-/// What a learned flow has of the frame.
+/// A part of a learned flow that is taken from the frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LearnSpec {
-    /// Its match wants this value in these bits.
+    /// The flow's match has this value in these bits.
     MatchValue(Subfield, u128),
-    /// Its match wants in the first bits what the second ones are in the frame.
+    /// The first bits of the flow's match have the value of the frame's second bits.
     MatchField(Subfield, Subfield),
-    /// It sets these bits to this value.
+    /// The flow sets these bits to this value.
     LoadValue(u128, Subfield),
-    /// It sets the second bits to what the first ones are in the frame.
+    /// The flow sets the second bits to the value of the frame's first bits.
     LoadField(Subfield, Subfield),
-    /// It outputs to the port that these bits are in the frame.
+    /// The flow outputs to the port whose number is in these bits of the frame.
     Output(Subfield),
 }
 
-/// A flow that a frame makes.
+/// A flow that a frame creates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Learn {
-    /// Its table.
+    /// The flow's table.
     pub table: u8,
-    /// Its times.
+    /// The flow's time limits.
     pub timeouts: Timeouts,
-    /// Its idle and hard time after a FIN or RST, s; 0 for no change.
+    /// The flow's idle and hard time after a FIN or RST, in s; 0 makes no change.
     pub fin_timeouts: (u16, u16),
-    /// Its priority.
+    /// The flow's priority.
     pub priority: u16,
-    /// Its cookie.
+    /// The flow's cookie.
     pub cookie: u64,
-    /// The controller is told of its end.
+    /// Whether the controller is informed of the flow's end.
     pub send_removed: bool,
-    /// It is deleted with the flow that learned it.
+    /// Whether the flow is deleted with the flow that learned it.
     pub delete_learned: bool,
-    /// The most flows of this cookie in the table; 0 for any number.
+    /// The largest number of flows with this cookie in the table; 0 for any number.
     pub limit: u32,
-    /// The bit that says whether there was room.
+    /// The bit that reports whether there was space for the flow.
     pub result: Option<Subfield>,
-    /// Its match and actions.
+    /// The flow's match and actions.
     pub specs: Vec<LearnSpec>,
 }
 
@@ -192,16 +192,16 @@ impl Default for Learn {
     }
 }
 
-/// When a flow ends, s; 0 for never.
+/// The time limits of a flow in s; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Timeouts {
-    /// After its last frame.
+    /// The time after the flow's last frame.
     pub idle: u16,
-    /// After it was added.
+    /// The time after the flow was added.
     pub hard: u16,
 }
 
-/// The fields of a frame that a choice hashes (ovs-actions(7)).
+/// The fields of a frame from which a choice computes its hash (ovs-actions(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names of ovs-actions(7)")]
 pub enum HashFields {
@@ -214,18 +214,18 @@ pub enum HashFields {
     NwDst,
 }
 
-/// A choice among ports that are up.
+/// A choice among the ports that are up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Bundle {
-    /// What is hashed.
+    /// The fields from which the hash is computed.
     pub fields: HashFields,
-    /// Where the hash begins.
+    /// The initial value of the hash.
     pub basis: u16,
-    /// By the highest random weight; the first port that is up otherwise.
+    /// Whether the port with the highest random weight is chosen; otherwise the first port that is up.
     pub by_weight: bool,
     /// The ports.
     pub members: Vec<u16>,
-    /// The port is written here; the frame goes to it otherwise.
+    /// The field to which the port is written; `None` sends the frame to the port.
     pub load: Option<Subfield>,
 }
 
@@ -237,12 +237,12 @@ pub enum Observation {
     Of(Subfield),
 }
 
-/// Samples for IPFIX.
+/// An action that samples frames for IPFIX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sample {
-    /// Of 65535 frames.
+    /// The number of frames that are sampled, of 65,535.
     pub probability: u16,
-    /// Where samples are sent.
+    /// The number of the collectors that get the samples.
     pub collector_set: u32,
     /// The observation domain.
     pub domain: Observation,
@@ -250,94 +250,95 @@ pub struct Sample {
     pub point: Observation,
     /// The port that is sampled.
     pub port: Option<u16>,
-    /// `Some(true)` as the frame comes out, `Some(false)` as it comes in.
+    /// `Some(true)` samples the frame as it leaves, `Some(false)` as it arrives.
     pub egress: Option<bool>,
 }
 
 /// One action, or one instruction of OpenFlow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// To a port by number. [`port::CONTROLLER`] is [`Action::Controller`].
+    /// Outputs to a port, given by its number. [`port::CONTROLLER`] has an action of its own, [`Action::Controller`].
     Output(u16),
-    /// To a port, with the frame cut to so many bytes.
+    /// Outputs to a port, with the frame cut to this number of bytes.
     OutputCut(u16, u32),
-    /// To the port that these bits are.
+    /// Outputs to the port whose number is in these bits.
     OutputField(Subfield),
-    /// To a controller.
+    /// Sends frames to a controller.
     Controller(Box<Controller>),
-    /// Frames go to this queue of their ports.
+    /// Sends frames to this queue of their ports.
     SetQueue(u32),
-    /// Frames go to the queue that they went to at first.
+    /// Sends frames to the queue that was set at first.
     PopQueue,
-    /// By a group.
+    /// Executes a group.
     Group(u32),
-    /// Frames beyond a meter's rate are dropped.
+    /// Drops frames beyond a meter's rate.
     Meter(u32),
-    /// Also what another table, or this one for another input port, says.
+    /// Also executes the actions of another table, or of this table for another input port.
     Resubmit {
-        /// The input port; this frame's otherwise.
+        /// The input port; `None` keeps the frame's input port.
         port: Option<u16>,
-        /// The table; this one otherwise.
+        /// The table; `None` keeps the present table.
         table: Option<u8>,
-        /// Source and destination are those of the connection's first direction.
+        /// Whether source and destination are those of the connection's first direction.
         original: bool,
     },
-    /// Sets the bits that the mask has.
+    /// Sets the bits of a field that are set in the mask.
     SetField(Field, u128, u128),
-    /// Copies bits from the first to the second.
+    /// Copies bits from the first field to the second.
     Move(Subfield, Subfield),
-    /// Puts bits on the stack.
+    /// Pushes bits to the stack.
     Push(Subfield),
-    /// Takes bits from the stack.
+    /// Pops bits from the stack.
     Pop(Subfield),
-    /// Puts a tag of this type in front.
+    /// Adds an outermost tag of this type.
     PushVlan(u16),
-    /// Takes the outermost tag away.
+    /// Removes the outermost tag.
     PopVlan,
-    /// Sets the tag's number; puts a tag in front if there is none.
+    /// Sets the tag's VLAN number; adds a tag if there is none.
     ModVlanVid(u16),
-    /// Sets the tag's priority; puts a tag in front if there is none.
+    /// Sets the tag's priority; adds a tag if there is none.
     ModVlanPcp(u8),
-    /// Counts the time to live down. At its end the controllers with these ids get the frame; 0 if there are none.
+    /// Decrements the time to live. When the time to live ends, the controllers with these ids get the frame; without
+    /// ids, the controller with id 0.
     DecTtl(Option<Vec<u16>>),
-    /// Actions on a copy.
+    /// Executes actions on a copy of the frame.
     Clone(Vec<Action>),
-    /// Part of a match on several dimensions.
+    /// One dimension of a conjunctive match.
     Conjunction {
-        /// What `conj_id` is if all dimensions match.
+        /// The value of `conj_id` if all dimensions match.
         id: u32,
-        /// Which dimension, from 0.
+        /// The number of this dimension, counted from 0.
         clause: u8,
-        /// How many dimensions.
+        /// The number of dimensions.
         of: u8,
     },
-    /// Makes a flow.
+    /// Adds a flow that is made from the frame.
     Learn(Box<Learn>),
-    /// Bytes that nothing reads.
+    /// Bytes without an effect.
     Note(Vec<u8>),
     /// Connection tracking.
     Ct(Box<Ct>),
-    /// Forgets the connection's state.
+    /// Removes the connection's state from the frame.
     CtClear,
-    /// Whether the frame is longer than so many bytes.
+    /// Writes whether the frame is longer than this number of bytes to a field.
     CheckPacketLarger(u16, Subfield),
-    /// A choice among ports.
+    /// Chooses among ports.
     Bundle(Box<Bundle>),
-    /// Samples for IPFIX.
+    /// Samples frames for IPFIX.
     Sample(Box<Sample>),
     /// Ends all actions.
     Exit,
-    /// Adds to the action set.
+    /// Adds actions to the action set.
     WriteActions(Vec<Action>),
     /// Empties the action set.
     ClearActions,
-    /// Sets metadata where the mask has bits.
+    /// Sets the bits of the metadata that are set in the mask.
     WriteMetadata(u64, u64),
-    /// Goes on in a later table.
+    /// Continues in a later table.
     GotoTable(u8),
 }
 
-/// Words beside a flow's match that a frame does not see.
+/// Flags of a flow that have no effect on its match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "OpenFlow's names")]
 pub struct FlowFlags {
@@ -351,26 +352,26 @@ pub struct FlowFlags {
 /// One flow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
-    /// Its table.
+    /// The flow's table.
     pub table: u8,
-    /// The flow with the highest priority counts.
+    /// The priority; of all flows that match a frame, the one with the highest priority is used.
     pub priority: u16,
-    /// A number of the controller's.
+    /// A number that the controller chooses.
     pub cookie: u64,
-    /// When it ends.
+    /// The time limits of the flow.
     pub timeouts: Timeouts,
-    /// The least important flow is evicted first.
+    /// The importance; the least important flow is evicted first.
     pub importance: u16,
-    /// What else is said of it.
+    /// The flags of the flow.
     pub flags: FlowFlags,
-    /// Which frames.
+    /// The frames that the flow matches.
     pub wanted: Match,
-    /// What is done; drop if empty.
+    /// The actions; an empty list drops the frame.
     pub actions: Vec<Action>,
 }
 
 impl Flow {
-    /// The priority of flows that have no other.
+    /// The priority of flows without a given priority.
     pub const DEFAULT_PRIORITY: u16 = 32768;
 }
 

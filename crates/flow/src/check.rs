@@ -1,4 +1,5 @@
-//! Whether the actions of a flow fit its match: a frame that matches has the fields that they use.
+//! Checks whether the actions of a flow fit its match: every frame that matches must have the fields that the actions
+//! use.
 use thiserror::Error;
 
 use crate::{Action, Ct, Field, Flow, Learn, LearnSpec, Match, Needs, Subfield, Zone};
@@ -11,9 +12,9 @@ const PRESENT: u128 = 0x1000; // of a tag
 pub struct Unfit {
     /// The action.
     pub action: Box<Action>,
-    /// What is wrong with it.
+    /// What is wrong with the action.
     pub why: &'static str,
-    /// What would fit.
+    /// The actions that would fit.
     pub accepted: &'static str,
 }
 
@@ -155,7 +156,7 @@ impl Flow {
     /// Checks that each action fits the match, and that instructions are in OpenFlow's order.
     ///
     /// # Errors
-    /// The first action that does not fit.
+    /// Returns the first action that does not fit.
     pub fn check(&self) -> Result<(), Unfit> {
         let mut wanted = self.wanted;
         let conjunctive = self.actions.iter().any(|action| matches!(action, Action::Conjunction { .. }));

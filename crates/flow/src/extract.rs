@@ -1,10 +1,10 @@
 //! Reads the fields of a frame from its headers, as Open vSwitch does.
 //!
-//! The bytes are a peer's: they are read once, from a window that the caller has copied. A header that lies beyond
-//! the window counts as cut off, as a header beyond the end of the frame does.
+//! The bytes come from a peer and are hostile: they are read once, from a window that the caller has copied. A header
+//! beyond the window is treated like a header beyond the end of the frame: as cut off.
 use crate::{Field, Key, protocol};
 
-/// The largest window that is looked at.
+/// The largest window that is examined.
 pub const WINDOW_BYTES: usize = 256;
 
 const SNAP_ETHERNET: [u8; 6] = [0xaa, 0xaa, 3, 0, 0, 0]; // IEEE 802.2 LLC with SNAP, organization 0
@@ -19,14 +19,14 @@ const DESTINATION: u8 = 60;
 const FRAGMENT_ANY: u8 = 1;
 const FRAGMENT_LATER: u8 = 2;
 
-/// Where the layers of a frame begin, counted in bytes.
+/// The places where the layers of a frame begin, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layers {
-    /// VLAN tags that were read: 0 to 2.
+    /// The number of VLAN tags that were read: 0 to 2.
     pub tags: u8,
-    /// The header behind the Ethernet type.
+    /// The place of the header behind the Ethernet type.
     pub network: u16,
-    /// The header behind the network layer's, if it was read.
+    /// The place of the header behind the network header, if it was read.
     pub transport: Option<u16>,
     /// A header lies behind the window, and was not read.
     pub is_cut: bool,
@@ -80,8 +80,8 @@ fn number(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte))
 }
 
-/// The fields of a frame of `frame_bytes`, of which `window` has the beginning, and where its layers are. At most
-/// `max_tags` VLAN tags are read, and not more than two. Metadata are zero.
+/// The fields of a frame of `frame_bytes`, whose first bytes are `window`, and the places of its layers. At most
+/// `max_tags` VLAN tags are read, and not more than two. The metadata fields are zero.
 pub fn extract(window: &[u8], frame_bytes: usize, max_tags: u8) -> (Key, Layers) {
     let mut key = Key::ZERO;
     let mut layers = Layers::default();

@@ -1,8 +1,9 @@
-//! Every field: its names, where it is in a key, how its values are written, and what a frame must be to have it.
+//! Every field: its names, its place in a key, the notation of its values, and the protocols that a frame must have
+//! for the field to exist.
 //!
-//! Names and widths are those of Open vSwitch (ovs-fields(7)).
+//! The names and widths are those of Open vSwitch (ovs-fields(7)).
 
-/// How the values of a field are written.
+/// The notation of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each names its notation")]
 pub enum Notation {
@@ -11,7 +12,7 @@ pub enum Notation {
     Ethernet,
     Ipv4,
     Ipv6,
-    /// A port by number or by a reserved name such as `LOCAL`.
+    /// A port, by its number or by a reserved name such as `LOCAL`.
     Port,
     /// `no`, `yes`, `first`, `later` or `not_later`.
     Fragment,
@@ -20,7 +21,7 @@ pub enum Notation {
     TunnelFlags,
 }
 
-/// What a frame must be to have a field.
+/// The protocols that a frame must have for a field to exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each names its protocol")]
 pub enum Needs {
@@ -54,7 +55,7 @@ struct Row {
 
 macro_rules! fields {
     ($($field:ident $names:expr, $headers:expr, $bits:literal @ $word:literal : $shift:literal $notation:ident $needs:ident;)*) => {
-        /// One field of a frame. Some are at the same place: `tcp_src` and `udp_src`, or `xreg0` and `reg0`.
+        /// One field of a frame. Some fields have the same place: `tcp_src` and `udp_src`, or `xreg0` and `reg0`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[allow(missing_docs, reason = "the names of ovs-fields(7)")]
         pub enum Field { $($field),* }
@@ -185,12 +186,12 @@ impl Field {
         &ROWS[self as usize]
     }
 
-    /// The name that a flow is printed with, as in `set_field`.
+    /// The name with which a flow is printed, for example in `set_field`.
     pub fn name(self) -> &'static str {
         self.row().names.first().copied().unwrap_or("vlan_tpid")
     }
 
-    /// The name of its header on the wire, as in `move`. Some have none.
+    /// The name of the field's header on the wire, which is used for example in `move`. Some fields have no header.
     pub fn header(self) -> Option<&'static str> {
         self.row().headers.first().copied()
     }
@@ -200,7 +201,7 @@ impl Field {
         ROWS.iter().find(|row| row.names.contains(&name)).map(|row| row.field)
     }
 
-    /// The field with this header's name or name, as in `move`.
+    /// The field with this header name or field name, which is used for example in `move`.
     pub fn by_header(name: &str) -> Option<Field> {
         ROWS.iter()
             .find(|row| row.headers.contains(&name))
@@ -208,7 +209,7 @@ impl Field {
             .or_else(|| Field::by_name(name))
     }
 
-    /// Its width.
+    /// The field's width in bits.
     pub fn bits(self) -> u32 {
         self.row().bits
     }
@@ -218,17 +219,18 @@ impl Field {
         u128::MAX >> (128 - self.bits())
     }
 
-    /// The word of a key and the lowest bit in it. A field of 128 bits takes that word, its upper half, and the next.
+    /// The word of a key and the lowest bit of the field in it. A field of 128 bits takes this word, which holds its
+    /// upper half, and the next word.
     pub fn place(self) -> (usize, u32) {
         self.row().place
     }
 
-    /// How its values are written.
+    /// The notation of the field's values.
     pub fn notation(self) -> Notation {
         self.row().notation
     }
 
-    /// Whether actions can write it.
+    /// Whether actions can write the field.
     pub fn is_writable(self) -> bool {
         const READ_ONLY: [Field; 20] = [
             Field::DpHash,
@@ -255,7 +257,7 @@ impl Field {
         !READ_ONLY.contains(&self)
     }
 
-    /// What a frame must be to have it.
+    /// The protocols that a frame must have for the field to exist.
     pub fn needs(self) -> Needs {
         self.row().needs
     }

@@ -1,7 +1,7 @@
 //! Groups and meters.
 use crate::{Action, Field};
 
-/// Which of a group's buckets a frame takes (OpenFlow 1.5 §5.10.1).
+/// The rule by which a frame takes buckets of a group (OpenFlow 1.5 §5.10.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "OpenFlow's names")]
 pub enum GroupKind {
@@ -12,42 +12,42 @@ pub enum GroupKind {
     FastFailover,
 }
 
-/// How a group of the kind `select` chooses (ovs-ofctl(8), `selection_method`).
+/// The method by which a group of the kind `select` chooses (ovs-ofctl(8), `selection_method`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Selection {
-    /// As the switch likes.
+    /// The switch decides.
     #[default]
     Unspecified,
-    /// By a hash over addresses, protocol and ports that the data path computes. The number is its parameter.
+    /// A hash that the data path computes of addresses, protocol and ports. The number is the hash's parameter.
     DpHash(u64),
-    /// By a hash over these fields, each with the bits that count; over addresses, protocol and ports if there are none.
-    /// The number is where the hash begins.
+    /// A hash of these fields, each with a mask of the bits that are used. If the list is empty, it is a hash of
+    /// addresses, protocol and ports. The number is the initial value of the hash.
     Hash(u64, Vec<(Field, u128)>),
 }
 
-/// One choice of a group.
+/// One bucket of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bucket {
-    /// Its number in the group.
+    /// The bucket's number in the group.
     pub id: u32,
-    /// Its share among the buckets that are live.
+    /// The bucket's share among the live buckets.
     pub weight: u16,
-    /// It is live while this port is up.
+    /// The bucket is live while this port is up.
     pub watch_port: Option<u16>,
-    /// It is live while this group has a live bucket.
+    /// The bucket is live while this group has a live bucket.
     pub watch_group: Option<u32>,
-    /// What it does, as an action set.
+    /// The bucket's actions, as an action set.
     pub actions: Vec<Action>,
 }
 
 /// A group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Group {
-    /// Its number.
+    /// The group's number.
     pub id: u32,
-    /// Which buckets a frame takes.
+    /// The rule by which a frame takes buckets.
     pub kind: GroupKind,
-    /// How one bucket is selected.
+    /// The method by which one bucket is selected.
     pub selection: Selection,
     /// The buckets.
     pub buckets: Vec<Bucket>,
@@ -58,7 +58,7 @@ impl Group {
     pub const MAX_ID: u32 = 0xffff_ff00;
 }
 
-/// What a meter counts (OpenFlow 1.5 §7.3.4.5).
+/// The unit that a meter counts (OpenFlow 1.5 §7.3.4.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MeterUnit {
     /// Kilobits.
@@ -68,37 +68,37 @@ pub enum MeterUnit {
     Packets,
 }
 
-/// What a band does with frames beyond its rate.
+/// The action of a band on frames beyond its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BandKind {
-    /// They are dropped.
+    /// The band drops the frames.
     Drop,
-    /// The precedence of dropping in their DSCP is raised by so much.
+    /// The band raises the drop precedence in the frames' DSCP by this number.
     DscpRemark(u8),
 }
 
 /// One rate of a meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Band {
-    /// What is done with frames beyond it.
+    /// The action on frames beyond the rate.
     pub kind: BandKind,
-    /// The rate, in the meter's unit a second.
+    /// The rate, in the meter's unit per second.
     pub rate: u32,
-    /// How much may come at once, in the meter's unit; 0 for the default.
+    /// The burst size, in the meter's unit; 0 for the default.
     pub burst: u32,
 }
 
 /// A meter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Meter {
-    /// Its number, from 1.
+    /// The meter's number, from 1.
     pub id: u32,
-    /// What it counts.
+    /// The unit that the meter counts.
     pub unit: MeterUnit,
-    /// Bands say how much may come at once.
+    /// Whether the bands have burst sizes.
     pub burst: bool,
-    /// It keeps statistics.
+    /// Whether the meter keeps statistics.
     pub stats: bool,
-    /// Its rates.
+    /// The meter's rates.
     pub bands: Vec<Band>,
 }

@@ -4,19 +4,20 @@ use std::ops::Range;
 
 use crate::Field;
 
-/// Fields of a frame, or a mask of fields: each [`Field`] is at a fixed place. Values are numbers, not network order.
+/// The fields of a frame, or a mask of fields: each [`Field`] has a fixed place. Values are numbers in the CPU's byte
+/// order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
     words: [u64; Key::WORDS],
 }
 
 impl Key {
-    /// Words of a key.
+    /// The number of words in a key.
     pub const WORDS: usize = 51;
-    /// All bits clear.
+    /// A key with all bits clear.
     pub const ZERO: Key = Key { words: [0; Key::WORDS] };
 
-    /// The words. Places are those of [`Field::place`].
+    /// The words of the key. [`Field::place`] gives the place of a field.
     pub fn words(&self) -> &[u64; Key::WORDS] {
         &self.words
     }
@@ -35,7 +36,7 @@ impl Key {
         self.set_masked(field, value, field.all_bits());
     }
 
-    /// Sets those bits of a field that `mask` has.
+    /// Sets the bits of a field that are set in `mask`.
     pub fn set_masked(&mut self, field: Field, value: u128, mask: u128) {
         let (word, shift) = field.place();
         let mask = mask & field.all_bits();
@@ -48,28 +49,28 @@ impl Key {
         }
     }
 
-    /// Takes these words of another key.
+    /// Copies these words from another key.
     ///
     /// # Panics
-    /// If the range is beyond [`Key::WORDS`].
+    /// Panics if the range is beyond [`Key::WORDS`].
     pub fn copy_words(&mut self, from: &Key, range: Range<usize>) {
         self.words[range.clone()].copy_from_slice(&from.words[range]);
     }
 
-    /// This key with all bits of a field set, as a mask needs them.
+    /// This key with all bits of a field set; used to build a mask.
     pub fn with_all(mut self, field: Field) -> Self {
         self.set(field, u128::MAX);
         self
     }
 
-    /// The bits that both have.
+    /// The bits that are set in both.
     pub fn and(&self, mask: &Key) -> Key {
         let mut words = self.words;
         words.iter_mut().zip(&mask.words).for_each(|(word, mask)| *word &= mask);
         Key { words }
     }
 
-    /// Whether the bits of `mask` are the same in both.
+    /// Whether the bits of `mask` have the same values in both keys.
     pub fn same_under(&self, other: &Key, mask: &Key) -> bool {
         (0..Key::WORDS).all(|word| (self.words[word] ^ other.words[word]) & mask.words[word] == 0)
     }

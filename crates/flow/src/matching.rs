@@ -1,4 +1,4 @@
-//! Wanted values under a mask.
+//! Matches: wanted values, with a mask of the bits that are compared.
 use crate::{Field, Key, Needs};
 
 /// Numbers of protocols.
@@ -25,7 +25,8 @@ pub mod protocol {
     }
 }
 
-/// What a frame must have: the values of `value` in the bits of `mask`. A value has no bit outside of its mask.
+/// The condition on a frame: the bits that are set in `mask` must have the values in `value`. A value has no bit
+/// outside of its mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Match {
     value: Key,
@@ -41,7 +42,7 @@ impl Match {
         &self.value
     }
 
-    /// The bits that count.
+    /// The bits that are compared.
     pub fn mask(&self) -> &Key {
         &self.mask
     }
@@ -51,35 +52,35 @@ impl Match {
         key.same_under(&self.value, &self.mask)
     }
 
-    /// Whether some frame matches both.
+    /// Whether a frame exists that matches both.
     pub fn overlaps(&self, other: &Match) -> bool {
         let both = self.mask.and(&other.mask);
         self.value.same_under(&other.value, &both)
     }
 
-    /// Whether all frames that match `other` match this.
+    /// Whether every frame that matches `other` matches this match too.
     pub fn covers(&self, other: &Match) -> bool {
         self.mask.and(&other.mask) == self.mask && self.value.same_under(&other.value, &self.mask)
     }
 
-    /// Wants exactly this value of a field.
+    /// Requires exactly this value of a field.
     pub fn set(&mut self, field: Field, value: u128) {
         self.set_masked(field, value, u128::MAX);
     }
 
-    /// Wants this value in the bits of `mask`; other bits of the field do not count.
+    /// Requires this value in the bits of `mask`; other bits of the field are not compared.
     pub fn set_masked(&mut self, field: Field, value: u128, mask: u128) {
         self.mask.set(field, mask);
         self.value.set(field, value & mask);
     }
 
-    /// Wants this value in the bits of `mask`, and what it wanted before in the others.
+    /// Requires this value in the bits of `mask`, and keeps the earlier requirement for the other bits.
     pub fn add_masked(&mut self, field: Field, value: u128, mask: u128) {
         self.mask.set_masked(field, u128::MAX, mask);
         self.value.set_masked(field, value, mask);
     }
 
-    /// The value of a field, if all its bits count.
+    /// The value of a field, if all its bits are compared.
     pub fn exactly(&self, field: Field) -> Option<u128> {
         (self.mask.get(field) == field.all_bits()).then(|| self.value.get(field))
     }
@@ -100,7 +101,7 @@ impl Match {
             && self.exactly(Field::IcmpCode).is_none_or(|code| code == 0)
     }
 
-    /// Whether all frames that match have the fields that need this.
+    /// Whether every frame that matches has the protocol `needs`.
     pub fn meets(&self, needs: Needs) -> bool {
         const IP: [u16; 2] = [protocol::IPV4, protocol::IPV6];
         let kind = self.kind();

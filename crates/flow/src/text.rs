@@ -10,15 +10,15 @@ mod value;
 
 use thiserror::Error;
 
-/// A word of a flow that is not understood.
+/// The error for a word of a flow that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{word:?}: {why}; accepted: {accepted}")]
 pub struct ParseError {
     /// The word.
     pub word: String,
-    /// What is wrong with it.
+    /// What is wrong with the word.
     pub why: String,
-    /// What can stand there.
+    /// The texts that are accepted in its place.
     pub accepted: String,
 }
 

@@ -1,4 +1,4 @@
-//! What passed a queue, and what did not, by reason.
+//! Counters of a queue: frames passed, and frames dropped by reason.
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ macro_rules! reasons {
             /// All reasons.
             pub const ALL: &[DropReason] = &[$(DropReason::$name),*];
 
-            /// In plain words.
+            /// The reason in plain words.
             pub const fn text(self) -> &'static str {
                 match self { $(DropReason::$name => $text),* }
             }
@@ -21,27 +21,27 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The receiver has no buffer free.
+    /// The receiver has no free buffer.
     ReceiverFull = "receiver full",
     /// The receiver's buffers are smaller than the frame.
     NoBufferLargeEnough = "no buffer large enough",
-    /// The frame was cut for the receiver, whose buffers did not suffice for all pieces.
+    /// The frame was cut into pieces for the receiver, whose buffers were too few for all pieces.
     CutShort = "too few buffers for a cut frame",
     /// The receiver's ring is malformed and stopped.
     MalformedRing = "malformed ring",
-    /// The source address is not the port's.
+    /// The source address is not allowed at the port.
     Spoofed = "spoofed source address",
-    /// Its VLAN is none of the port's.
+    /// The port is not in the frame's VLAN.
     WrongVlan = "VLAN not of the port",
-    /// Longer than the port's limit.
+    /// The frame is longer than the port's limit.
     TooLong = "too long",
-    /// Shorter than the headers in front of it.
+    /// The frame is shorter than its headers.
     TooShort = "too short",
     /// The net header contradicts the frame.
     MalformedHeader = "malformed net header",
-    /// Cannot be segmented or summed for a receiver that needs it so.
+    /// The frame cannot be segmented or completed for a receiver that needs it.
     OffloadImpossible = "offload impossible",
-    /// The receiver's filter does not want it.
+    /// The receiver's filter does not accept the frame.
     Filtered = "filtered by the receiver",
     /// The queue is disabled by its driver.
     Disabled = "queue disabled",
@@ -51,21 +51,22 @@ reasons! {
     NowhereToGo = "nowhere to go",
     /// The port has sent more flooded frames (broadcast, multicast, unknown receivers) than its limit.
     FloodLimit = "flood limit",
-    /// More came from its port than may.
+    /// The port exceeds its rate limit.
     Policed = "policed",
-    /// Its source address goes to and fro between ports: a loop, or two stations with one address.
+    /// The frame's source address moves too often between ports, because of a loop or two stations with one
+    /// address.
     MovesTooOften = "address moves too often",
-    /// Its flows send it nowhere, or none matches it.
+    /// The frame matches no flow, or its flows output it to no port.
     ByFlow = "dropped by flows",
-    /// Its flows lead through more tables or to more copies than a frame may have.
+    /// The frame's flows lead through more tables, or to more copies, than the limits allow.
     FlowLimit = "limit of flows",
     /// A process before this one had delivered it when it crashed.
     AlreadyDelivered = "already delivered before a crash",
-    /// The system refused it (TAP, packet socket, file).
+    /// The system refused the frame (TAP, packet socket, file).
     System = "refused by the system",
 }
 
-/// Counters of one queue. One thread writes them, any may read.
+/// Counters of one queue. One thread writes the counters, and any thread may read them.
 #[derive(Debug, Default)]
 pub struct QueueCounters {
     frames: AtomicU64,
@@ -74,7 +75,7 @@ pub struct QueueCounters {
     suppressed: AtomicU64,
     kicks: AtomicU64,
     drops: [AtomicU64; DropReason::ALL.len()],
-    /// The latest of [`DropReason::CutShort`]: buffers in the upper half, pieces in the lower.
+    /// The latest frame of [`DropReason::CutShort`]: its buffers in the upper half, its pieces in the lower.
     cut_short: AtomicU64,
 }
 
@@ -87,27 +88,27 @@ pub struct CutShort {
     pub pieces: u32,
 }
 
-/// What the counters said at one moment; each is exact, together they may be a burst apart.
+/// The counters at one moment. Each is exact; different ones may be a burst apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Frames passed on.
     pub frames: u64,
-    /// Their bytes, without net headers.
+    /// Bytes of these frames, without net headers.
     pub bytes: u64,
     /// Kicks or calls sent to the peer.
     pub notifications: u64,
-    /// Calls that the peer did not want: what it is shown, it finds by itself. Of the device half alone.
+    /// Calls that the peer had suppressed: it finds the buffers by polling. Counted by the device half only.
     pub suppressed: u64,
-    /// Kicks that have come.
+    /// Kicks received.
     pub kicks: u64,
-    /// Dropped frames by reason, those above 0, largest first.
+    /// Dropped frames by reason, without zeros, the most frequent first.
     pub drops: Vec<(DropReason, u64)>,
     /// The latest frame of [`DropReason::CutShort`].
     pub cut_short: Option<CutShort>,
 }
 
 impl Counts {
-    /// All dropped frames.
+    /// The number of all dropped frames.
     pub fn dropped(&self) -> u64 {
         self.drops.iter().map(|(_, count)| count).sum()
     }
@@ -127,14 +128,14 @@ impl QueueCounters {
         add(&self.bytes, bytes);
     }
 
-    /// Counts frames that were not.
+    /// Counts frames that were dropped for this reason.
     #[inline(always)]
     pub fn dropped(&self, reason: DropReason, frames: u64) {
         add(&self.drops[reason as usize], frames);
     }
 
-    /// Counts the pieces of one frame from this one on, of so many. A receiver that ran full behind the first had too
-    /// few buffers for the frame.
+    /// Counts as dropped the pieces of one frame from index `piece` on, out of `pieces`. If the receiver ran full
+    /// after the first piece, it had too few buffers for the frame.
     #[cold]
     pub fn dropped_from(&self, reason: DropReason, piece: usize, pieces: usize) {
         let is_cut_short = reason == DropReason::ReceiverFull && piece > 0;
@@ -145,7 +146,7 @@ impl QueueCounters {
         self.dropped(reason, pieces.saturating_sub(piece) as u64);
     }
 
-    /// Counts a kick or call.
+    /// Counts a kick or call that was sent.
     #[inline(always)]
     pub fn notified(&self) {
         add(&self.notifications, 1);
@@ -157,7 +158,7 @@ impl QueueCounters {
         add(&self.suppressed, 1);
     }
 
-    /// Counts kicks that have come: so many as the peer's eventfd says, which may be anything.
+    /// Counts received kicks. The number comes from the peer's eventfd and may be any.
     #[inline]
     pub fn kicked(&self, kicks: u64) {
         self.kicks.store(self.kicks.load(Ordering::Relaxed).saturating_add(kicks), Ordering::Relaxed);
@@ -173,7 +174,7 @@ impl QueueCounters {
         self.drops[reason as usize].load(Ordering::Relaxed)
     }
 
-    /// All of it.
+    /// A copy of all counters.
     pub fn counts(&self) -> Counts {
         let count = |reason: &DropReason| (*reason, self.drops(*reason));
         let mut drops: Vec<_> = DropReason::ALL.iter().map(count).filter(|(_, n)| *n > 0).collect();

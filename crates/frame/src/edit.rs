@@ -1,14 +1,14 @@
-//! A change of a frame's first bytes on its way to a receiver.
+//! Edits of a frame's first bytes on the path to a receiver.
 
-/// A change of a frame's first bytes: `removed` bytes from `at` on give way to the bytes `inserted`. Tags and tunnel
-/// headers that are pushed or popped, and fields that are set, are such changes.
+/// A change of a frame's first bytes: `removed` bytes from `at` on are replaced by `inserted`. Pushing and popping
+/// tags or tunnel headers and setting fields are such changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeadEdit<'a> {
-    /// In bytes from the frame's start.
+    /// The position in bytes from the frame's start.
     pub at: usize,
-    /// Bytes that go.
+    /// The number of bytes to remove.
     pub removed: usize,
-    /// Bytes that come, at most [`HeadEdit::MAX_INSERTED_BYTES`].
+    /// The bytes to insert, at most [`HeadEdit::MAX_INSERTED_BYTES`].
     pub inserted: &'a [u8],
 }
 
@@ -16,7 +16,7 @@ impl HeadEdit<'_> {
     /// No change.
     pub const NONE: HeadEdit<'static> = HeadEdit { at: 0, removed: 0, inserted: &[] };
 
-    /// As many as a window has, so that an edit can replace all that was read.
+    /// The size of a window, so that an edit can replace everything that was read.
     pub const MAX_INSERTED_BYTES: usize = crate::WINDOW_BYTES;
 
     /// Length of a frame after the edit, in bytes.

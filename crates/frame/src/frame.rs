@@ -1,17 +1,17 @@
-//! One frame of a burst, where its sender put it.
+//! One frame of a burst, in its sender's memory.
 use memory::{SgArena, SgList, SharedSlice};
 use virtio::net::{MacAddress, Offload};
 
-/// Bytes at a frame's start that are copied when it is received: what decisions are made on.
+/// Bytes at a frame's start that are copied when it is received. Decisions are made on this copy.
 pub const SNAPSHOT_BYTES: usize = 64;
 
 /// The shortest Ethernet frame, without its check sequence (IEEE 802.3 §3.2.7). Guests may send shorter ones.
 pub const SHORTEST_FRAME_BYTES: usize = 60;
 
-/// The longest frame that takes the shortest way: jumbo frames do. What is copied of longer ones is counted.
+/// The longest frame that takes the fast path. Jumbo frames do. The cost of copying longer frames is counted.
 pub(crate) const FAST_FRAME_BYTES: usize = 10 << 10;
 
-/// Destination, source and type (IEEE 802.3 §3.1.1): less is no frame.
+/// Destination, source and type (IEEE 802.3 §3.1.1). A frame cannot be shorter.
 pub const ETHERNET_HEADER_BYTES: usize = 14;
 
 /// A VLAN tag (IEEE 802.1Q §9.3).
@@ -20,27 +20,27 @@ pub(crate) const VLAN_TAG_BYTES: usize = 4;
 /// The longest IP packet: its total length has 16 bits (RFC 791 §3.1).
 const LARGEST_PACKET_BYTES: usize = 65_535;
 
-/// The longest frame that there is: such a packet behind an Ethernet header with two VLAN tags (802.1ad). Nothing
-/// longer is taken from any port. No offload makes longer ones: VIRTIO 1.3 §5.1.6.3.1 wants receive buffers of
-/// 65 562 bytes for them, a net header of 12 and 65 550 of frame.
+/// The longest possible frame: the largest packet behind an Ethernet header with two VLAN tags (802.1ad). No port
+/// accepts longer frames. No offload needs longer frames: VIRTIO 1.3 §5.1.6.3.1 asks for receive buffers of 65 562
+/// bytes, for a net header of 12 bytes and a frame of 65 550.
 pub const LARGEST_FRAME_BYTES: usize = ETHERNET_HEADER_BYTES + 2 * VLAN_TAG_BYTES + LARGEST_PACKET_BYTES;
 
 /// The copied start of a frame. Bytes beyond the frame's end are unspecified.
 pub type HeaderSnapshot = [u8; SNAPSHOT_BYTES];
 
-/// What a batch remembers of one frame.
+/// The data that a batch keeps about one frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameMeta {
     pub snapshot: HeaderSnapshot,
     pub offload: Offload,
-    /// Its slices in the arena.
+    /// The index of its first slice in the arena.
     pub first: u32,
     pub end: u32,
-    /// Bytes in the slices before the frame: the net header.
+    /// Bytes in the slices before the frame, which are the net header.
     pub skip: u32,
     /// Length of the frame.
     pub len: u32,
-    /// No offload is left to be done, as of nearly all frames.
+    /// Whether no offload is left to be done, as for nearly all frames.
     pub simple: bool,
 }
 
@@ -56,7 +56,7 @@ impl FrameMeta {
     };
 }
 
-/// A borrowed frame: a copy of its first bytes, and where the rest lies.
+/// A borrowed frame: a copy of its first bytes, and slices of the rest.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     pub(crate) meta: &'a FrameMeta,
@@ -83,41 +83,41 @@ impl<'a> Frame<'a> {
         &self.meta.snapshot
     }
 
-    /// Where it goes.
+    /// The destination address.
     #[inline(always)]
     pub fn destination(&self) -> MacAddress {
         let h = &self.meta.snapshot;
         MacAddress([h[0], h[1], h[2], h[3], h[4], h[5]])
     }
 
-    /// Where it says that it comes from.
+    /// The source address.
     #[inline(always)]
     pub fn source(&self) -> MacAddress {
         let h = &self.meta.snapshot;
         MacAddress([h[6], h[7], h[8], h[9], h[10], h[11]])
     }
 
-    /// What its sender left to be done.
+    /// The offloads that the sender left to be done.
     #[inline(always)]
     pub fn offload(&self) -> &'a Offload {
         &self.meta.offload
     }
 
-    /// Whether its sender left nothing to be done.
+    /// Whether the sender left no offload to be done.
     #[inline(always)]
     pub fn is_simple(&self) -> bool {
         self.meta.simple
     }
 
-    /// The sender's memory, and how many bytes of it come before the frame. Read nothing of the first
-    /// [`SNAPSHOT_BYTES`] of the frame from here: they were read already, and may have changed.
+    /// The slices in the sender's memory, and how many bytes of them precede the frame. The first
+    /// [`SNAPSHOT_BYTES`] of the frame must not be read from here: they were read already, and may have changed.
     #[inline(always)]
     pub fn slices(&self) -> (&'a [SharedSlice<'a>], usize) {
         (self.arena.slices(self.meta.first..self.meta.end), self.meta.skip as usize)
     }
 
-    /// Reads bytes from `at` on, as far as the frame has them, and returns how many: what the snapshot holds from there,
-    /// the rest from the sender's memory, which may change before the frame is delivered.
+    /// Reads bytes from `at` on, as far as the frame has them, and returns how many. Bytes of the snapshot come
+    /// from the snapshot. All others come from the sender's memory and may change before the frame is delivered.
     pub fn read(&self, at: usize, into: &mut [u8]) -> usize {
         let len = into.len().min(self.len_bytes().saturating_sub(at));
         let known = self.snapshot().get(at..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A batch of frames, borrowed where their sender put them.
+//! A batch of frames, borrowed in their sender's memory.
 mod edited;
 mod images;
 mod log;
@@ -23,12 +23,13 @@ pub use {edited::EditedFrames, images::ImagesId};
 enum Storage {
     /// Chains of a device queue.
     Queue(Burst),
-    /// Memory of this process, or shared with a device half elsewhere.
+    /// Memory of this process, which a device half in another process may share.
     Own(SgArena),
 }
 
 /// Frames that are borrowed until they are released, in the order in which their sender sent them.
-/// Allocates while it grows to the size of the bursts and not afterwards.
+/// The first `len` belong to this burst. Entries behind them are left from earlier bursts, so that each is written
+/// in place and not moved.
 #[derive(Debug)]
 pub struct FrameBatch {
     storage: Storage,
@@ -36,29 +37,29 @@ pub struct FrameBatch {
     /// stays instead of being moved there.
     metas: Vec<FrameMeta>,
     len: usize,
-    /// What these frames cost: [`FrameBatch::work`].
+    /// The cost of these frames: see [`FrameBatch::work`].
     work: u32,
     images: Option<ImagesId>,
-    /// Where deliveries of these frames are noted.
+    /// The log in which deliveries of these frames are noted.
     log: Option<SenderLog>,
 }
 
-/// What [`FrameBatch::push_chains`] has done.
+/// The result of [`FrameBatch::push_chains`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PushedChains {
-    /// Chains of the burst that were looked at; behind them the burst was full.
+    /// The number of chains that were read. The chains behind them did not fit into the burst.
     pub end: usize,
     /// Bytes of the frames made.
     pub bytes: u64,
 }
 
 impl FrameBatch {
-    /// For the chains of a device queue, at most `max` at a time.
+    /// A batch for at most `max` chains of a device queue.
     pub fn of_queue(max: usize) -> Self {
         Self::of(Storage::Queue(Burst::new(max)), max)
     }
 
-    /// For frames elsewhere.
+    /// A batch for frames in other memory.
     pub fn of_memory(max: usize) -> Self {
         Self::of(Storage::Own(SgArena::with_capacity(2 * max)), max)
     }
@@ -73,30 +74,31 @@ impl FrameBatch {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no frames.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What these frames cost, in bytes copied.
+    /// The cost of these frames, in bytes copied.
     #[inline(always)]
     pub fn work(&self) -> u32 {
         self.work
     }
 
-    /// Whether these frames are enough work for one burst, however few they are.
+    /// Whether these frames cost enough to end the burst, however few they are.
     #[inline(always)]
     pub fn is_full(&self) -> bool {
         self.work >= MAX_WORK
     }
 
-    /// How many chains are about enough for a full batch, by what these frames of `chains` cost.
+    /// How many chains roughly fill a batch, given that these frames from `chains` chains cost what they do.
     pub fn enough(&self, chains: usize) -> usize {
         enough(chains, self.work)
     }
 
-    /// Counts what was popped for these frames, chains included that hold no frame or are left for the next burst.
+    /// Counts the cost of popping the chains for these frames, including chains that hold no frame or are left for
+    /// the next burst.
     pub fn count_popped(&mut self, descriptors_and_pieces: u32) {
         self.work += of_popped(descriptors_and_pieces);
     }
@@ -132,8 +134,9 @@ impl FrameBatch {
         }
     }
 
-    /// Makes frames of the chains in the burst from `from` on, each with a net header in front, until it is
-    /// [full](FrameBatch::is_full); at least of one. `refused` is told of each chain that holds none.
+    /// Makes frames of the chains in the burst from `from` on, each with a net header in front, until the batch is
+    /// [full](FrameBatch::is_full). Takes at least one chain. `refused` is called for each chain that holds no
+    /// valid frame.
     #[inline]
     pub fn push_chains(
         &mut self,
@@ -177,7 +180,7 @@ impl FrameBatch {
         PushedChains { end: from + made + refusals, bytes: made_bytes }
     }
 
-    /// Forgets the frames, and the slices unless they are chains (which their queue completes).
+    /// Forgets the frames, and their slices unless these are chains, which their queue completes.
     #[inline(always)]
     pub fn clear(&mut self) {
         (self.len, self.work) = (0, 0);

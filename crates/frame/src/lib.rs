@@ -1,7 +1,7 @@
-//! The contract between ports, which have frames, and workers, which pass them on: frames, batches, sources, sinks.
+//! The contract between ports and workers: frames, batches, sources and sinks.
 //!
-//! The peer at the other end of a port is called the *guest*, also where it is a kernel or a file: a [`Source`] has
-//! frames *from the guest*, a [`Sink`] takes frames *to the guest*.
+//! The peer of a port is called the *guest*, even if it is a kernel or a file: a [`Source`] has frames *from the
+//! guest*, a [`Sink`] takes frames *to the guest*.
 //!
 //! # Packet path
 //!
@@ -18,20 +18,20 @@
 //!   Source::release     the sender has its buffers back, the whole batch at once
 //! ```
 //!
-//! A program that asks for more of a frame gets a longer window ([`Windows`]), and a frame that changes on its way has
-//! another head for a receiver ([`EditedFrames`], by a [`HeadEdit`]): sinks take both as they take any frame.
+//! A program that needs more of a frame gets a longer window ([`Windows`]). A frame that is changed has another
+//! head for its receiver ([`EditedFrames`], by a [`HeadEdit`]). Sinks accept both like any frame.
 //!
-//! What was checked is what is delivered, whatever the sender writes meanwhile. A sink knows what its receiver can
-//! take, so the sink finishes a checksum or segments a frame, in the course of its copy; the switch knows nothing of
-//! offloads. A sink drops and counts the frames that it has no room for ([`DropReason`]): no port waits for a slow
-//! receiver.
+//! The bytes that were checked are the bytes that are delivered, whatever the sender writes in the meantime. A
+//! sink knows what its receiver accepts. It therefore completes checksums and segments frames itself, during its
+//! copy; the switch does not handle offloads. A sink drops and counts the frames that it has no room for
+//! ([`DropReason`]): no port waits for a slow receiver.
 //!
 //! [`Source`] and [`Sink`] belong to one worker at a time, so neither holds a lock.
 //!
 //! # Sleeping
 //!
-//! A worker that polls sources and finds nothing for long asks each source to wake it ([`Source::sleep`], which checks
-//! once more), waits for their [`Source::wake_fd`], and goes on polling after [`Source::wake`].
+//! A worker that finds no frames for long asks each source to wake it ([`Source::sleep`], which checks once more)
+//! and waits for their [`Source::wake_fd`]. After [`Source::wake`] it polls again.
 //!
 //! # Where to change what
 //!

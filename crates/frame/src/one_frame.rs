@@ -1,4 +1,4 @@
-//! A frame of our own, to be sent like any other.
+//! A frame that this process makes, to be sent like any other.
 use std::io;
 
 use virtio::net::{HeaderLayout, NetHeader};

@@ -1,4 +1,4 @@
-//! Memory of our own, in which frames lie until they are sent.
+//! Memory of this process that holds frames until they are sent.
 use std::ffi::CStr;
 use std::io;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ pub struct OwnMemory {
     mapping: Arc<Mapping>,
 }
 
-/// Builds frames of parts of an [`OwnMemory`]: one per thread that does.
+/// Builds frames from parts of an [`OwnMemory`]. Each thread that builds frames has its own.
 #[derive(Debug)]
 pub struct OwnSgBuilder(Translator);
 
 impl OwnMemory {
-    /// `bytes` bytes of zeros. `name` appears in `/proc/PID/maps`.
+    /// Makes a memory of `bytes` zeros. `name` appears in `/proc/PID/maps`.
     ///
     /// # Errors
     /// `bytes` is 0, or the memory file cannot be made ([`sealed_memfd`]) or mapped ([`Mapping::shared`]).
@@ -31,20 +31,20 @@ impl OwnMemory {
         Ok(OwnMemory { space: Arc::new(space), mapping })
     }
 
-    /// The part from `offset` on, cut to what there is.
+    /// The part from `offset` on, cut off at the memory's end.
     #[inline(always)]
     pub fn slice(&self, offset: usize, bytes: usize) -> SharedSlice<'_> {
         SharedSlice::of_mapping(&self.mapping).slice(offset, bytes)
     }
 
-    /// For building frames of its parts.
+    /// A builder of frames from parts of this memory.
     pub fn sg_builder(&self) -> OwnSgBuilder {
         OwnSgBuilder(Translator::new(Arc::clone(&self.space)))
     }
 }
 
 impl OwnSgBuilder {
-    /// Appends the part from `offset` on; nothing if it reaches beyond the end.
+    /// Appends the part from `offset` on. Appends nothing if the part reaches beyond the end.
     #[inline(always)]
     pub fn push(&mut self, arena: &mut SgArena, offset: u64, bytes: u32) {
         let pushed = self.0.builder(arena).push(offset, bytes, Access::Read);

@@ -6,9 +6,9 @@ use crate::{QueueCounters, Side};
 /// The counters of a queue pair's two queues.
 #[derive(Clone, Debug, Default)]
 pub struct PairCounters {
-    /// What the guest sends.
+    /// The queue of frames from the guest.
     pub from_guest: Arc<QueueCounters>,
-    /// What the guest receives.
+    /// The queue of frames to the guest.
     pub to_guest: Arc<QueueCounters>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{FrameBatch, QueueCounters, RingState};
 
-/// Why a queue stopped by itself. Its port hears of it and tells the peer if there is a way to.
+/// Why a queue stopped by itself. The port is informed, and tells the peer if the protocol allows it.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     /// The peer's ring breaks a rule.
@@ -16,7 +16,7 @@ pub enum QueueError {
     System {
         /// What was tried.
         action: &'static str,
-        /// What the system said.
+        /// What the system answered.
         source: std::io::Error,
     },
     /// The thread that held the queue is stuck or has panicked, and the queue cannot be recovered. Its ring can be
@@ -27,23 +27,23 @@ pub enum QueueError {
 
 /// A queue from which frames come.
 pub trait Source: Any + Send {
-    /// Takes up to `max` frames that are there, borrowed where their sender put them. Malformed frames are counted
-    /// and left out.
+    /// Takes up to `max` available frames, borrowed in their sender's memory. Malformed frames are counted and
+    /// left out.
     ///
     /// The batch that an earlier call returned must have been released.
     ///
     /// # Errors
     /// The peer's ring is malformed, the system refuses a call that worked before, or the queue is lost with its
-    /// worker. The source yields nothing more.
+    /// worker. The source returns no more frames.
     fn rx_burst(&mut self, max: usize) -> Result<&FrameBatch, QueueError>;
 
-    /// Whether the last call of [`Source::rx_burst`] found anything, malformed frames included: an empty
-    /// batch is to be released too then.
+    /// Whether the last call of [`Source::rx_burst`] found anything, including malformed frames. If so, the batch
+    /// must be released even if it is empty.
     fn needs_release(&self) -> bool;
 
-    /// The batch of the last call of [`Source::rx_burst`], for callers that change snapshots before they pass
-    /// frames on. The snapshots are delivered; the sender's memory stays unchanged. `None` if the source does not
-    /// allow it.
+    /// The batch of the last call of [`Source::rx_burst`], for callers that change snapshots before they send the
+    /// frames. The changed snapshots are delivered; the sender's memory stays unchanged. `None` if the source does
+    /// not allow it.
     fn batch_mut(&mut self) -> Option<&mut FrameBatch> {
         None
     }
@@ -51,12 +51,12 @@ pub trait Source: Any + Send {
     /// Gives all buffers of the batch back to the sender at once.
     fn release(&mut self);
 
-    /// Asks for [`Source::wake_fd`] to become readable when something comes. Returns true if something is there
-    /// already; the caller must not sleep then.
+    /// Asks for [`Source::wake_fd`] to become readable when something comes. Returns true if something has come
+    /// already. The caller must not sleep then.
     #[must_use]
     fn sleep(&mut self) -> bool;
 
-    /// Polling goes on: no wake-up is needed, and one that came is forgotten.
+    /// Resumes polling: no wake-up is needed, and one that came is discarded.
     fn wake(&mut self);
 
     /// Becomes readable after [`Source::sleep`], when something comes. `None` if this source never wakes its worker.
@@ -65,7 +65,7 @@ pub trait Source: Any + Send {
     /// What passed.
     fn counters(&self) -> &Arc<QueueCounters>;
 
-    /// How its ring stands, if it is the device half of one.
+    /// The state of the queue's ring, if it is the device half of one.
     fn ring(&self) -> Option<RingState> {
         None
     }
@@ -78,19 +78,19 @@ pub trait Sink: Any + Send {
     ///
     /// # Errors
     /// The peer's ring is malformed, the system refuses a call that worked before, or the queue is lost with its
-    /// worker. The sink takes nothing more.
+    /// worker. The sink takes no more frames.
     fn accept(&mut self, batch: &FrameBatch, which: &[u16]) -> Result<(), QueueError>;
 
-    /// The least number of frames of the usual length for which there is room, for senders that wait rather than lose
+    /// How many frames of the usual length the sink has room for, at least. For senders that wait rather than lose
     /// frames. Sinks that cannot tell return `usize::MAX`.
     fn room(&mut self) -> usize {
         usize::MAX
     }
 
-    /// What passed and what did not.
+    /// The counters of the queue.
     fn counters(&self) -> &Arc<QueueCounters>;
 
-    /// How its ring stands, if it is the device half of one.
+    /// The state of the queue's ring, if it is the device half of one.
     fn ring(&self) -> Option<RingState> {
         None
     }

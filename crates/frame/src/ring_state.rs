@@ -2,22 +2,22 @@
 use virtio::RingLayout;
 use virtqueue::{DeviceQueue, Position};
 
-/// A ring at one moment, read while its worker is kept from it.
+/// The state of a ring at one moment, read while its worker cannot use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingState {
     /// Descriptors.
     pub size: u16,
-    /// Chains that its driver has made available and that are not taken: as its driver says, so a figure to show,
-    /// not to rely on.
+    /// Chains that the driver has made available and the device has not taken. The driver states the number, so it
+    /// may be shown but not relied on.
     pub available: u16,
-    /// Whether its driver lets data pass.
+    /// Whether the driver has enabled the ring.
     pub enabled: bool,
-    /// Where it is served.
+    /// The device's position in the ring.
     pub position: Position,
 }
 
 impl RingState {
-    /// How the ring of a device half stands.
+    /// The state of a device half's ring.
     pub fn of(queue: &dyn DeviceQueue, enabled: bool) -> Self {
         RingState {
             size: queue.size().get(),
@@ -27,13 +27,14 @@ impl RingState {
         }
     }
 
-    /// A split ring, enabled.
+    /// The state of an enabled split ring.
     pub fn split(size: u16, available: u16, next_available: u16, next_used: u16) -> Self {
         let position = Position::Split { next_available, next_used };
         RingState { size, available, enabled: true, position }
     }
 
-    /// Its layout, and where the device takes and gives back next: an index of a split ring, a slot of a packed one.
+    /// The layout, and the positions at which the device takes and gives back next: indices of a split ring, slots
+    /// of a packed one.
     pub fn place(&self) -> (&'static str, u16, u16) {
         match self.position {
             Position::Split { next_available, next_used } => {

@@ -3,8 +3,8 @@
 /// A direction, seen from the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Side {
-    /// What the guest sends: a [`Source`](crate::Source).
+    /// Frames that the guest sends: a [`Source`](crate::Source).
     FromGuest,
-    /// What the guest receives: a [`Sink`](crate::Sink).
+    /// Frames that the guest receives: a [`Sink`](crate::Sink).
     ToGuest,
 }

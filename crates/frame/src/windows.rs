@@ -3,24 +3,25 @@ use memory::SgList;
 
 use crate::Frame;
 
-/// The longest window, in bytes. Ethernet, two tags, IPv6, UDP and VXLAN or Geneve without options, and the same again
-/// inside but for the tunnel, are less than 200.
+/// The longest window, in bytes. Ethernet, two tags, IPv6, UDP and VXLAN or Geneve without options, followed by an
+/// inner Ethernet, IPv6 and UDP header, take less than 200 bytes.
 pub const WINDOW_BYTES: usize = 256;
 
-/// The header windows of the burst at hand. A window begins as the frame's snapshot; what lies behind it is read once
-/// from the sender's memory, when it is asked for. A frame whose window was extended must be delivered by way of
-/// [`EditedFrames`](crate::EditedFrames): then the window's bytes are delivered, and not what its sender has put there since.
+/// The header windows of the present burst. A window begins with the frame's snapshot. The bytes behind it are
+/// read once from the sender's memory, when a program asks for them. A frame whose window was extended must be
+/// delivered through [`EditedFrames`](crate::EditedFrames), so that the window's bytes are delivered and not later
+/// ones of the sender.
 #[derive(Debug)]
 pub struct Windows {
     /// By frame.
     bytes: Box<[[u8; WINDOW_BYTES]]>,
-    /// By frame: bytes that were read; 0 if no more than the snapshot is known.
+    /// For each frame, the number of bytes that were read; 0 if only the snapshot is known.
     known: Box<[u16]>,
     any: bool,
 }
 
 impl Windows {
-    /// For bursts of this many frames.
+    /// Windows for bursts of this many frames.
     pub fn new(frames: usize) -> Self {
         Windows { bytes: vec![[0; WINDOW_BYTES]; frames].into(), known: vec![0; frames].into(), any: false }
     }
@@ -37,8 +38,8 @@ impl Windows {
         self.any && self.known.get(index).is_some_and(|known| *known > 0)
     }
 
-    /// At least the first `bytes` of a frame, as far as it has them, up to [`WINDOW_BYTES`]; `index` is its place in the
-    /// burst.
+    /// The first bytes of the frame at `index` of the burst: at least `bytes`, but not more than the frame has or
+    /// [`WINDOW_BYTES`].
     pub fn extend<'a>(&'a mut self, index: usize, frame: Frame<'a>, bytes: usize) -> &'a [u8] {
         let wanted = bytes.min(WINDOW_BYTES).min(frame.len_bytes());
         let (Some(window), Some(known)) = (self.bytes.get_mut(index), self.known.get_mut(index)) else {
@@ -58,7 +59,7 @@ impl Windows {
         self.window(index, frame)
     }
 
-    /// What is known of a frame's start.
+    /// The known start of a frame.
     #[inline(always)]
     pub fn window<'a>(&'a self, index: usize, frame: Frame<'a>) -> &'a [u8] {
         match (self.bytes.get(index), self.known.get(index)) {
@@ -67,7 +68,7 @@ impl Windows {
         }
     }
 
-    /// The burst is done with.
+    /// Forgets the windows at the end of the burst.
     #[inline(always)]
     pub fn clear(&mut self) {
         if self.any {

@@ -1,4 +1,4 @@
-//! Child processes that end with the value that stands for them, and with the thread that started them.
+//! Child processes that end when their [`Child`] value is dropped, or when the thread that started them ends.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -13,15 +13,15 @@ use rustix::process::{
     set_parent_process_death_signal,
 };
 
-/// In the environment of children: the process id of the run they belong to, for people and tests that look for what
-/// belongs together.
+/// An environment variable of children: the process id of the run they belong to, for users and tests that look for
+/// related processes.
 pub const RUN: &str = "TAUTLINE_RUN";
 
 /// How long a killed process may take to end. A process that is stuck in a driver does not end at all, so every
 /// wait has a limit.
 const DEATH_LIMIT: Duration = Duration::from_secs(10);
 
-/// A child process. Killed and waited for when this is dropped.
+/// A child process. When this is dropped, the process is killed and waited for.
 #[derive(Debug)]
 pub struct Child {
     process: process::Child,
@@ -48,8 +48,8 @@ impl Child {
         Self::start(command, Scope::Process)
     }
 
-    /// Starts a process in a process group of its own. Ctrl-C at the terminal does not reach the group. The rest of
-    /// the group is killed as soon as this value has found the end of the process.
+    /// Starts a process in a process group of its own. Ctrl-C at the terminal does not reach the group. When this
+    /// value finds that the process has ended, it kills the rest of the group.
     ///
     /// # Errors
     /// The causes of [`Child::spawn`].
@@ -70,22 +70,22 @@ impl Child {
         }
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Its standard input, where that is a pipe; once.
+    /// The process's standard input, if that is a pipe; only once.
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.process.stdin.take()
     }
 
-    /// Its standard output, where that is a pipe; once.
+    /// The process's standard output, if that is a pipe; only once.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.process.stdout.take()
     }
 
-    /// Its standard error, where that is a pipe; once.
+    /// The process's standard error, if that is a pipe; only once.
     pub fn take_stderr(&mut self) -> Option<ChildStderr> {
         self.process.stderr.take()
     }
@@ -98,7 +98,7 @@ impl Child {
         Ok(pidfd_send_signal(&self.end, signal)?)
     }
 
-    /// The exit status, or none while the process runs.
+    /// The exit status, or `None` while the process runs.
     ///
     /// # Errors
     /// `poll` or `waitpid` is refused.
@@ -106,7 +106,7 @@ impl Child {
         self.wait_within(Duration::ZERO)
     }
 
-    /// Waits for the end of the process. Returns none if the process still runs after the limit. The calling thread
+    /// Waits for the end of the process. Returns `None` if the process still runs after the limit. The calling thread
     /// sleeps meanwhile: polling would disturb measurements.
     ///
     /// # Errors
@@ -120,8 +120,8 @@ impl Child {
         Ok(self.status)
     }
 
-    /// Kills the process, with its group where it has one of its own, and waits up to 10 s for its end. Returns none
-    /// if it has not ended by then.
+    /// Kills the process, with its group if it has one, and waits up to 10 s for its end. Returns `None` if it has
+    /// not ended by then.
     ///
     /// # Errors
     /// This process may no longer send the child signals (`EPERM`), or `poll` or `waitpid` is refused.
@@ -181,15 +181,15 @@ pub fn end_with_parent(command: &mut Command) {
 /// again after every change of credentials, which clears the request.
 ///
 /// # Errors
-/// `SRCH` where the parent has ended already; otherwise the kernel's answer to `prctl`.
+/// `SRCH` if the parent has ended already; otherwise the kernel's answer to `prctl`.
 pub fn end_with(parent: Pid, signal: Signal) -> Result<(), Errno> {
     set_parent_process_death_signal(Some(signal))?;
     // It may have ended before the request.
     if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH) }
 }
 
-/// Lets the command's process inherit these descriptors under their own numbers. The caller keeps them open until
-/// it is started.
+/// Lets the command's process inherit these descriptors under their own numbers. The caller must keep them open until
+/// the process is started.
 pub fn inherit(command: &mut Command, fds: &[BorrowedFd<'_>]) {
     let fds: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
     // SAFETY: the closure runs between fork and exec, makes only the async-signal-safe call fcntl on descriptors

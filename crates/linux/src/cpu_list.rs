@@ -1,29 +1,29 @@
-//! Lists of CPUs as the kernel reads them (`bitmap_parselist`): on its command line, in `/proc/irq` and in cpusets.
+//! Lists of CPUs in the kernel's syntax (`bitmap_parselist`), as on its command line, in `/proc/irq` and in cpusets.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// No kernel has more CPUs: x86 allows 8192.
+/// The highest number of CPUs of any kernel: x86 allows 8192.
 pub const MOST: usize = 8192;
 
 /// A text that is no list of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadCpuList {
-    /// It does not follow the kernel's grammar, or has a range of no CPU.
+    /// The text does not follow the kernel's grammar, or has a range without CPUs.
     #[error("{0:?} is no list of CPUs; write for example 0,2-5 or 2-N")]
     Form(String),
-    /// It does not follow the grammar of an option that takes numbers and ranges alone.
+    /// The text does not follow the grammar of an option that accepts only numbers and ranges.
     #[error("{0:?} is no list of CPUs; write for example 0,2-5")]
     Numbers(String),
-    /// It names a CPU that the machine cannot have.
+    /// The text names a CPU that the machine cannot have.
     #[error("{list:?} is no list of CPUs of this machine, whose last CPU is {last}")]
     Beyond {
         /// The list.
         list: String,
-        /// The machine's last CPU.
+        /// The number of the machine's last CPU.
         last: usize,
     },
-    /// It names a last CPU, and no machine is given.
+    /// The text refers to the last CPU, but no machine is given.
     #[error("{0:?}: N and all stand for CPUs of one machine; write their numbers here, for example 2-5")]
     NoMachine(String),
 }
@@ -73,7 +73,7 @@ impl WrittenCpus {
     /// The CPUs, in order, each once, on a machine whose last possible CPU is `last`.
     ///
     /// # Errors
-    /// Where the kernel of that machine would refuse the list.
+    /// The kernel of that machine would reject the list.
     pub fn on(&self, last: usize) -> Result<Vec<usize>, BadCpuList> {
         let last = last.min(MOST - 1);
         let mut has = vec![false; last + 1];
@@ -100,7 +100,7 @@ impl WrittenCpus {
     /// The CPUs of a list that names all of them by number.
     ///
     /// # Errors
-    /// Where no kernel would take the list, or where it names the last CPU of a machine.
+    /// No kernel would accept the list, or it refers to the last CPU of a machine.
     pub fn numbered(&self) -> Result<Vec<usize>, BadCpuList> {
         let open = |region: &Region| {
             let (used, group) = region.pattern.unwrap_or((Number::Is(0), Number::Is(0)));
@@ -189,7 +189,7 @@ fn is_separator(c: char) -> bool {
     c == ',' || is_blank(c)
 }
 
-/// White space of the kernel's `isspace`.
+/// Whether a character is white space for the kernel's `isspace`.
 pub fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }
@@ -197,12 +197,12 @@ pub fn is_blank(c: char) -> bool {
 /// The CPUs of a list that names all of them by number, in order, each once.
 ///
 /// # Errors
-/// Where no kernel would take the list, or where it names the last CPU of a machine.
+/// No kernel would accept the list, or it refers to the last CPU of a machine.
 pub fn parse(list: &str) -> Result<Vec<usize>, BadCpuList> {
     list.parse::<WrittenCpus>().map_err(BadCpuList::without_machine)?.numbered()
 }
 
-/// The list of these CPUs, which are in order, as the kernel writes it: `0-3,7`.
+/// The list of these CPUs, which must be in order, as the kernel writes it: `0-3,7`.
 pub fn list(cpus: &[usize]) -> String {
     let ranges = cpus.chunk_by(|before, after| before + 1 == *after).map(|range| match range {
         [first, .., last] => format!("{first}-{last}"),

@@ -1,5 +1,5 @@
-//! What CPUs and threads were busy with, as the kernel counts it for everybody: `/proc/stat` and
-//! `/proc/PID/task` (proc_stat(5), proc_pid_stat(5); `schedstat` in the kernel's sched-stats.rst).
+//! How CPUs and threads spent their time, as the kernel counts it for all users: `/proc/stat` and `/proc/PID/task`
+//! (proc_stat(5), proc_pid_stat(5); `schedstat` in the kernel's sched-stats.rst).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,25 +10,25 @@ use serde::{Deserialize, Serialize};
 /// USER_HZ is 100 on every architecture that is supported.
 const TICK_NS: u64 = 10_000_000;
 
-/// Time of one or more CPUs since boot, by what it went to, ns.
+/// Time of one or more CPUs since boot, by use, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuTime {
-    /// User space, without guests.
+    /// Time in user space, without guests.
     pub user_ns: u64,
     /// The kernel.
     pub system_ns: u64,
     /// Hardware interrupts.
     pub irq_ns: u64,
-    /// Software interrupts: most of the network's receiving side.
+    /// Time in software interrupts, which do most of the network's receiving.
     pub softirq_ns: u64,
-    /// Guests of this kernel.
+    /// Time in guests of this kernel.
     pub guest_ns: u64,
-    /// What the hypervisor below gave to others.
+    /// Time that a hypervisor of this machine gave to other machines.
     pub steal_ns: u64,
 }
 
 impl CpuTime {
-    /// Of these CPUs together. None where the kernel does not say.
+    /// The time of these CPUs together. `None` if the kernel does not report it.
     pub fn of(cpus: &[usize]) -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?, cpus)
     }
@@ -63,7 +63,7 @@ impl CpuTime {
         (found == cpus.len()).then_some(sum)
     }
 
-    /// What was added since an earlier reading.
+    /// The time since an earlier reading.
     pub fn since(self, before: Self) -> Self {
         CpuTime {
             user_ns: self.user_ns.saturating_sub(before.user_ns),
@@ -76,7 +76,7 @@ impl CpuTime {
     }
 }
 
-/// Hardware and software interrupts of the machine since boot. 0 where the kernel does not say.
+/// Hardware and software interrupts of the machine since boot. 0 if the kernel does not report it.
 pub fn interrupts() -> (u64, u64) {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let first = |name: &str| {
@@ -86,25 +86,25 @@ pub fn interrupts() -> (u64, u64) {
     (first("intr "), first("softirq "))
 }
 
-/// What a thread used since its start.
+/// The CPU time and switches of a thread since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTime {
     /// Its name.
     pub name: String,
-    /// On a CPU, ns.
+    /// Time on a CPU, ns.
     pub cpu_ns: u64,
     /// The part of it that the kernel counts as user space, ns, in ticks.
     pub user_ns: u64,
     /// The part of it that the kernel counts as kernel, ns, in ticks.
     pub system_ns: u64,
-    /// Times that it went to sleep.
+    /// How often the thread went to sleep.
     pub voluntary_switches: u64,
-    /// Times that it was preempted.
+    /// How often the thread was preempted.
     pub involuntary_switches: u64,
 }
 
 impl ThreadTime {
-    /// What was added since an earlier reading.
+    /// The difference from an earlier reading.
     pub fn since(&self, before: &Self) -> Self {
         ThreadTime {
             name: self.name.clone(),
@@ -117,7 +117,7 @@ impl ThreadTime {
     }
 }
 
-/// All threads of a process, by thread id. One that ends meanwhile is left out.
+/// All threads of a process, by thread id. A thread that ends during the call is left out.
 pub fn threads(process: u32) -> BTreeMap<u32, ThreadTime> {
     let folder = fs::read_dir(format!("/proc/{process}/task"));
     let tasks = folder.into_iter().flatten().flatten();
@@ -154,7 +154,7 @@ fn thread(task: &Path) -> Option<ThreadTime> {
     })
 }
 
-/// Processes whose name begins so: kernel threads such as `vhost-` and `ksoftirqd/`.
+/// Processes whose name begins with `beginning`, for kernel threads such as `vhost-` and `ksoftirqd/`.
 pub fn processes_named(beginning: &str) -> Vec<u32> {
     let folder = fs::read_dir("/proc");
     let numbers =

@@ -1,4 +1,4 @@
-//! CPUs: which of them a thread may use, and binding it.
+//! CPUs: which of them a thread may use, and binding threads to them.
 
 use std::io;
 
@@ -8,24 +8,24 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::cpu_list::BadCpuList;
 pub use crate::cpu_list::{list, parse};
 
-/// Why a list names no CPUs to run on.
+/// Why a list contains no usable CPUs.
 #[derive(Debug, thiserror::Error)]
 pub enum ChooseError {
-    /// It is no list.
+    /// The text is no list.
     #[error(transparent)]
     Bad(#[from] BadCpuList),
-    /// It is empty.
+    /// The list is empty.
     #[error("it names no CPU; write for example 0,2-5")]
     Empty,
-    /// This process may not use one of them.
+    /// This process may not use one of the CPUs.
     #[error("this process may not use CPU {cpu}; it may use {allowed}")]
     NotAllowed {
         /// The CPU.
         cpu: usize,
-        /// A list of those that it may use.
+        /// A list of the CPUs that it may use.
         allowed: String,
     },
-    /// The system does not say which may be used.
+    /// The system does not report which CPUs may be used.
     #[error("asking for the CPUs this process may use: {0}")]
     System(#[from] io::Error),
 }
@@ -84,7 +84,7 @@ fn set(cpus: &[usize]) -> io::Result<CpuSet> {
     Ok(set)
 }
 
-/// The calling thread stays on some CPUs until this is dropped.
+/// Keeps the calling thread on some CPUs until this is dropped.
 #[derive(Debug)]
 pub struct Bound {
     before: CpuSet,

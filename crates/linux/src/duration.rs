@@ -1,4 +1,4 @@
-//! Durations as people write them: a number and its unit, as in `60us`, `1.5s` or `10min`.
+//! Durations in the syntax of the command line: a number and its unit, as in `60us`, `1.5s` or `10min`.
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// For clap: a duration within these bounds.
+/// A parser for clap that accepts durations within these bounds.
 pub fn between(
     bounds: RangeInclusive<Duration>,
 ) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
@@ -28,7 +28,7 @@ pub fn between(
     }
 }
 
-/// A number with its unit; a bare 0 needs none.
+/// Parses a number with its unit; a 0 needs none.
 pub fn parse(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
@@ -46,7 +46,7 @@ pub fn parse(text: &str) -> Option<Duration> {
     Some(Duration::from_nanos(nanoseconds))
 }
 
-/// As it may be written, in the largest unit that needs no fraction.
+/// The duration in that syntax, in the largest unit that needs no fraction.
 pub fn show(duration: Duration) -> impl Display {
     let nanoseconds = duration.as_nanos();
     let fits = |(_, unit): &&(&str, u64)| nanoseconds.is_multiple_of(u128::from(*unit));

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 /// The kernel's interface for the limit (Linux, "PM Quality Of Service Interface").
 pub const PATH: &str = "/dev/cpu_dma_latency";
 
-/// While this lives, no CPU enters an idle state with a wake-up latency above 0 µs, as under cyclictest.
+/// While this exists, no CPU enters an idle state with a wake-up latency above 0 µs, as under cyclictest.
 #[derive(Debug)]
 #[must_use]
 pub struct HeldOff {

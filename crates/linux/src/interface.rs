@@ -1,4 +1,4 @@
-//! A network interface's settings, by the calls of netdevice(7): what else `ip` would be needed for.
+//! A network interface's settings, through the calls of netdevice(7), so that the program `ip` is not needed.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -10,12 +10,12 @@ use rustix::ioctl::{Opcode, Setter, Updater, ioctl};
 #[derive(Debug)]
 pub struct Interface {
     name: [libc::c_char; libc::IFNAMSIZ],
-    /// To ask through: any socket of the namespace will do.
+    /// The socket for the calls; any socket of the namespace can be used.
     socket: UdpSocket,
 }
 
 impl Interface {
-    /// The interface of this name. Whether it exists is not checked yet.
+    /// The interface of this name. The function does not check that the interface exists.
     ///
     /// # Errors
     /// The name is empty, has 16 bytes or more, or holds a zero byte; or the system refuses a UDP socket.
@@ -129,11 +129,11 @@ impl Interface {
         unsafe { self.ask::<{ libc::SIOCETHTOOL as Opcode }>(&mut request) }
     }
 
-    /// Its driver's name, and the name of the device on a bus that it drives, which is empty for an interface made
-    /// of software (`ETHTOOL_GDRVINFO`).
+    /// The name of the interface's driver, and the name of its device on a bus, which is empty for a software
+    /// interface (`ETHTOOL_GDRVINFO`).
     ///
     /// # Errors
-    /// The kernel's answer, where there is no such interface or it has no driver to ask.
+    /// The kernel's error: the interface does not exist, or has no driver that reports this.
     pub fn driver(&self) -> io::Result<(String, String)> {
         const ETHTOOL_GDRVINFO: u32 = 3;
         /// `struct ethtool_drvinfo`: command; texts of 32 bytes: driver, version, firmware, bus, ROM; six words more,
@@ -146,11 +146,11 @@ impl Interface {
         Ok((text(&words[1..9]), text(&words[25..33])))
     }
 
-    /// Switches these features off or on, by the names that `ethtool -k` has them under in the kernel
-    /// (`rx-vlan-hw-parse`); returns which of them changed. Names that the kernel does not know are left out.
+    /// Switches these features off or on. Their names are those of `ethtool -k` in the kernel (`rx-vlan-hw-parse`).
+    /// Returns which of them changed. Names that the kernel does not know are left out.
     ///
     /// # Errors
-    /// The kernel's answer: no such interface, or no right to change it.
+    /// The kernel's error: the interface does not exist, or this process may not change it.
     pub fn switch_features(&self, names: &[&'static str], on: bool) -> io::Result<Vec<&'static str>> {
         const ETHTOOL_SFEATURES: u32 = 0x3b;
         let there = self.feature_names()?;
@@ -173,10 +173,10 @@ impl Interface {
         Ok(changed.map(|(name, _)| name).collect())
     }
 
-    /// Which of these features are on, by their names in the kernel.
+    /// Which of these features are on, by the kernel's names.
     ///
     /// # Errors
-    /// The kernel's answer, where there is no such interface.
+    /// The kernel's error if the interface does not exist.
     pub fn features_on(&self, names: &[&'static str]) -> io::Result<Vec<&'static str>> {
         let there = self.feature_names()?;
         let active = self.active_features(there.len())?;

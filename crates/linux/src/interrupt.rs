@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP, by which a user ends a run, set one flag of this process. Functions that wait check
+//! SIGINT, SIGTERM and SIGHUP, which end a run of the user, set one flag of this process. Functions that wait check
 //! it.
 
 use std::io;
@@ -45,7 +45,7 @@ pub fn check() -> Result<(), Interrupted> {
 /// Sleeps for `time`, or until one of the signals has come.
 ///
 /// # Errors
-/// One of the signals has come, before or meanwhile.
+/// One of the signals has come, before the call or during it.
 pub fn pause(time: Duration) -> Result<(), Interrupted> {
     let until = Instant::now() + time;
     loop {

@@ -29,7 +29,7 @@ pub fn find() -> io::Result<PathBuf> {
 /// The file of the device's memory (BAR 2), to be mapped. The device must be enabled: see [`open`].
 ///
 /// # Errors
-/// The file of the BAR cannot be opened, which takes root.
+/// The file of the BAR cannot be opened, which needs root.
 pub fn memory(at: &Path) -> io::Result<File> {
     let file = at.join(MEMORY);
     let opened = OpenOptions::new().read(true).write(true).open(&file);
@@ -39,7 +39,7 @@ pub fn memory(at: &Path) -> io::Result<File> {
 /// Enables the first ivshmem device, which has no driver, and opens its memory.
 ///
 /// # Errors
-/// The causes of [`find`] and [`memory`], or the device cannot be enabled, which takes root.
+/// The causes of [`find`] and [`memory`], or the device cannot be enabled, which needs root.
 pub fn open() -> io::Result<File> {
     let at = find()?;
     let enable = at.join("enable");

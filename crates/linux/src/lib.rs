@@ -1,5 +1,5 @@
-//! What several crates need of Linux and no kept library gives. One module each; none uses another crate of
-//! this workspace.
+//! Interfaces of Linux that several crates need and that no maintained library provides. Each interface is a module;
+//! none uses another crate of this workspace.
 
 pub mod child;
 pub mod cpu_list;

@@ -7,7 +7,7 @@ pub use rustix::thread::UnshareFlags;
 /// Moves the calling thread into new namespaces of these kinds: unshare(2).
 ///
 /// # Errors
-/// The kinds contain [`UnshareFlags::FILES`], or the kernel refuses: most kinds take `CAP_SYS_ADMIN`, and a limit of
+/// The kinds contain [`UnshareFlags::FILES`], or the kernel refuses: most kinds need `CAP_SYS_ADMIN`, and a limit of
 /// `/proc/sys/user/` may be reached.
 pub fn unshare(kinds: UnshareFlags) -> io::Result<()> {
     if kinds.contains(UnshareFlags::FILES) {

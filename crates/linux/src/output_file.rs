@@ -38,7 +38,7 @@ impl OutputFile {
     /// The last bytes of the output, at most `most_bytes`. Bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
-    /// The file cannot be read, or a writer shortened it meanwhile.
+    /// The file cannot be read, or another process shortened it during the call.
     pub fn tail(&self, most_bytes: u64) -> io::Result<String> {
         let length = self.0.metadata()?.len();
         let start = length.saturating_sub(most_bytes);
@@ -49,7 +49,7 @@ impl OutputFile {
     }
 }
 
-/// The last lines that are not empty, at most so many, without white space around them.
+/// The last non-empty lines, at most `most`, without surrounding white space.
 pub fn last_lines(text: &str, most: usize) -> Vec<&str> {
     let mut lines: Vec<&str> =
         text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(most).collect();

@@ -1,4 +1,4 @@
-//! What a process prints into a pipe, read by a thread as it comes.
+//! The output of a process through a pipe, which a thread reads as it arrives.
 
 use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -17,18 +17,18 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Printed {
     text: String,
-    /// The beginning of a character whose rest has not come yet.
+    /// The first bytes of a character that is not complete yet.
     pending: Vec<u8>,
     closed: bool,
 }
 
-/// Why what was waited for did not come.
+/// Why the expected text did not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotPrinted {
-    /// The pipe was closed, as at a process's end.
+    /// The pipe was closed, as at the end of a process.
     #[error("its output has ended")]
     Closed,
-    /// Nothing in time.
+    /// The text did not come in time.
     #[error("not within {0:?}")]
     TimedOut(Duration),
 }
@@ -56,22 +56,22 @@ impl OutputReader {
         reader
     }
 
-    /// All that has come so far.
+    /// The text that has come so far.
     pub fn text(&self) -> String {
         self.0.lock().text.clone()
     }
 
-    /// Length in bytes of the text that has come so far: the position of what comes next.
+    /// The length in bytes of the text so far, which is the position of the next text.
     pub fn len(&self) -> usize {
         self.0.lock().text.len()
     }
 
-    /// Whether nothing has come.
+    /// Whether no text has come.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the pipe is closed: no more comes.
+    /// Whether the pipe is closed, so that no more text comes.
     pub fn is_closed(&self) -> bool {
         self.0.lock().closed
     }
@@ -79,7 +79,7 @@ impl OutputReader {
     /// Waits until `find` returns a value for the text that has come so far.
     ///
     /// # Errors
-    /// `find` returned none for all text until the pipe was closed ([`NotPrinted::Closed`]) or `limit` passed
+    /// `find` returned `None` for all text until the pipe was closed ([`NotPrinted::Closed`]) or `limit` passed
     /// ([`NotPrinted::TimedOut`]).
     pub fn wait_for<T>(
         &self,
@@ -100,7 +100,7 @@ impl OutputReader {
         }
     }
 
-    /// Waits for the first whole line from byte `position` on, and sets `position` behind that line.
+    /// Waits for the first whole line from byte `position` on, and moves `position` past that line.
     ///
     /// # Errors
     /// The pipe was closed, or `limit` passed, before a whole line came.

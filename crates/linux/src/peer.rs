@@ -1,5 +1,5 @@
-//! The process at the other end of a UNIX socket (SO_PEERCRED, unix(7)). `rustix` takes the number of the process for
-//! one that is never 0, but a process of a PID namespace that this one does not see has none.
+//! The process at the other end of a UNIX socket (SO_PEERCRED, unix(7)). `rustix` assumes that the process id is
+//! never 0. It is 0 for a process of a PID namespace that this process cannot see.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -9,9 +9,9 @@ use rustix::process::{Pid, Uid};
 /// The process that connected, or that listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its user, as this process sees it.
+    /// The user of the process, as this process sees it.
     pub user: Uid,
-    /// Its process, if that can be seen from here.
+    /// The process id, if this process can see the other's PID namespace.
     pub process: Option<Pid>,
 }
 

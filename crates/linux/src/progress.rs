@@ -1,5 +1,5 @@
-//! What the user sees meanwhile. Everything vanishes, or is not drawn at all, where the error output is no
-//! terminal.
+//! The progress that the user sees. Progress is drawn only if the error output is a terminal, and is erased at the
+//! end.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub enum Detail {
     /// Nothing at all.
     Quiet,
-    /// A line that changes, where the error output is a terminal; and what stays.
+    /// A changing line if the error output is a terminal, and lines that stay.
     #[default]
     Normal,
-    /// As `Normal`, and a line for each step where the error output is no terminal.
+    /// As `Normal`; and a line for each step if the error output is no terminal.
     Steps,
 }
 
@@ -23,12 +23,12 @@ pub enum Detail {
 pub struct Progress {
     bar: ProgressBar,
     detail: Detail,
-    /// Stands behind what is done, until it is replaced.
+    /// A remark that is shown after the present step, until it is replaced.
     remark: RefCell<String>,
 }
 
 impl Progress {
-    /// A line that says what is done; no steps are counted yet.
+    /// A progress line that counts no steps yet.
     pub fn start(detail: Detail) -> Self {
         let bar = match detail {
             Detail::Quiet => ProgressBar::hidden(),
@@ -38,7 +38,7 @@ impl Progress {
         Progress { bar, detail, remark: RefCell::default() }
     }
 
-    /// What is being done.
+    /// Sets the text of the present step.
     pub fn doing(&self, what: impl Into<String>) {
         let what = what.into();
         if self.detail == Detail::Steps && self.bar.is_hidden() {
@@ -47,12 +47,12 @@ impl Progress {
         self.bar.set_message(what + &*self.remark.borrow());
     }
 
-    /// What is known so far: it stands behind what is done, where the error output is a terminal.
+    /// Sets the remark that is shown after the present step if the error output is a terminal.
     pub fn remark(&self, words: &str) {
         *self.remark.borrow_mut() = format!("  | {words}");
     }
 
-    /// From now on `steps` steps are counted, with an estimate of the time left.
+    /// Begins to count `steps` steps, with an estimate of the time left.
     pub fn count(&self, steps: u64) {
         let style = "{bar:30} {percent:>3} %  {eta} left  {wide_msg}";
         self.bar.set_style(ProgressStyle::with_template(style).expect("a constant template"));
@@ -60,12 +60,12 @@ impl Progress {
         self.bar.reset_eta();
     }
 
-    /// One step is done.
+    /// Notes that one step is done.
     pub fn step(&self) {
         self.bar.inc(1);
     }
 
-    /// A line that stays, such as an environment that was lost.
+    /// Prints a line that stays, for example about an environment that was lost.
     pub fn note(&self, line: &str) {
         if self.detail == Detail::Quiet {
             return;
@@ -77,7 +77,7 @@ impl Progress {
         }
     }
 
-    /// Takes the line away.
+    /// Erases the progress line.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

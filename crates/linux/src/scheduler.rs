@@ -1,15 +1,15 @@
-//! How the kernel schedules threads: sched(7). `rustix` has no call for it, and musl only stubs.
+//! Scheduling policies of threads: sched(7). `rustix` has no call for them, and musl has only stubs.
 
 use std::io;
 
 /// A scheduling policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// SCHED_OTHER, the ordinary one.
+    /// SCHED_OTHER, the ordinary policy.
     Normal,
     /// SCHED_FIFO, at a priority from 1 to 99.
     Fifo(i32),
-    /// Another, by the kernel's number and its priority.
+    /// Another policy, by the kernel's number and its priority.
     Other(i32, i32),
 }
 
@@ -32,9 +32,8 @@ pub fn current() -> io::Result<Policy> {
 /// Sets a thread's policy. 0 is the calling thread.
 ///
 /// # Errors
-/// No such thread (`ESRCH`), a priority outside the policy's range (`EINVAL`), or no right to it (`EPERM`):
-/// SCHED_FIFO takes `CAP_SYS_NICE` or `RLIMIT_RTPRIO`, and with `CONFIG_RT_GROUP_SCHED` a real-time budget of the
-/// cgroup.
+/// No such thread (`ESRCH`), a priority outside the policy's range (`EINVAL`), or no permission (`EPERM`): SCHED_FIFO
+/// needs `CAP_SYS_NICE` or `RLIMIT_RTPRIO`, and with `CONFIG_RT_GROUP_SCHED` a real-time budget of the cgroup.
 pub fn set_of(thread: i32, policy: Policy) -> io::Result<()> {
     let (policy, priority) = match policy {
         Policy::Normal => (libc::SCHED_OTHER, 0),

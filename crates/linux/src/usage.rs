@@ -1,16 +1,16 @@
-//! What threads and processes have used: getrusage(2). `rustix` has no call for it.
+//! Resource usage of threads and processes: getrusage(2). `rustix` has no call for it.
 
 use std::io;
 use std::time::Duration;
 
-/// Whose use is counted.
+/// Whose usage is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// The calling thread.
     Thread,
     /// All threads of this process.
     Process,
-    /// The child processes that were waited for, and theirs.
+    /// The child processes that were waited for, and their own such children.
     Children,
 }
 
@@ -19,9 +19,9 @@ pub enum Of {
 pub struct Usage {
     /// CPU time in user space and in the kernel.
     pub cpu_time: Duration,
-    /// How often it went to sleep.
+    /// How often the thread or process went to sleep.
     pub voluntary_switches: u64,
-    /// How often it was preempted.
+    /// How often the thread or process was preempted.
     pub involuntary_switches: u64,
 }
 

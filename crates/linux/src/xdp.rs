@@ -1,7 +1,8 @@
-//! What AF_XDP sockets need beside themselves: a program that redirects an interface's frames to them, and an
-//! interface that takes frames for every address. The kernel's description: Documentation/networking/af_xdp.rst.
+//! The requirements of AF_XDP sockets besides the socket itself: a program that redirects an interface's frames to
+//! them, and an interface that accepts frames for every address. The kernel's documentation is
+//! Documentation/networking/af_xdp.rst.
 //!
-//! All of it is held by descriptors, so it goes with the process, however that ends.
+//! Descriptors hold the program and its maps, so they are removed when the process ends, even if it is killed.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int, c_long};
@@ -13,34 +14,35 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 mod btf;
 
-/// Where an interface runs the program.
+/// Where the program of an interface runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpMode {
-    /// In its driver, before a socket buffer is made.
+    /// In the interface's driver, before a socket buffer is made.
     Native,
-    /// In the network stack: every interface can.
+    /// In the network stack, which every interface supports.
     Generic,
 }
 
-/// A program that gives the frames of an interface's queues to sockets, where there is one for a queue; the network
-/// stack has the others.
+/// A program that passes the frames of an interface's queues to the queues' sockets. Frames of a queue without a
+/// socket go to the network stack.
 #[derive(Debug)]
 pub struct Redirect {
     map: OwnedFd,
     program: OwnedFd,
 }
 
-/// Such a program attached to an interface, until this is dropped.
+/// A program attached to an interface, until this is dropped.
 #[derive(Debug)]
 pub struct Attached {
     _link: OwnedFd,
 }
 
 impl Redirect {
-    /// Loads the program, for queues below this number.
+    /// Loads the program, for queues below `queues`.
     ///
     /// # Errors
-    /// No right to load programs (`CAP_BPF` and `CAP_NET_ADMIN`), no memory, or a kernel without AF_XDP.
+    /// The process may not load programs (`CAP_BPF` and `CAP_NET_ADMIN`), there is no memory, or the kernel has no
+    /// AF_XDP.
     pub fn load(queues: u32) -> Result<Self> {
         let map = socket_map(queues)?;
         // return bpf_redirect_map(&map, context->rx_queue_index, XDP_PASS);
@@ -55,12 +57,12 @@ impl Redirect {
         Ok(Redirect { program: program(&text, c"Apache-2.0", 0, 0)?, map })
     }
 
-    /// Loads a program that first puts a VLAN tag back into its frame, where this interface's driver keeps it beside
-    /// the frame. It can be attached to this interface only, in native mode only.
+    /// Loads a program that first restores a VLAN tag that this interface's driver keeps outside of the frame. It can
+    /// be attached to this interface only, in native mode only.
     ///
     /// # Errors
-    /// The causes of [`Redirect::load`], no such interface, or a driver without this metadata. `NOSYS` where the
-    /// kernel does not know the function: it takes Linux 6.8 and BTF.
+    /// The causes of [`Redirect::load`], no such interface, or a driver without this metadata. `NOSYS` if the kernel
+    /// does not know the function, which needs Linux 6.8 and BTF.
     pub fn load_keeping_tags(queues: u32, interface: u32) -> Result<Self> {
         const DEV_BOUND_ONLY: u64 = 1 << 6;
         let vlan_tag = vlan_tag_function().ok_or(Errno::NOSYS)?;
@@ -121,7 +123,7 @@ impl Redirect {
         Ok(Redirect { program, map })
     }
 
-    /// Redirects frames of this queue to this socket, which is bound to it.
+    /// Redirects frames of this queue to this socket, which must be bound to the queue.
     ///
     /// # Errors
     /// The queue is not below the number given at loading (`E2BIG`), or the socket is no AF_XDP socket
@@ -138,7 +140,7 @@ impl Redirect {
     ///
     /// # Errors
     /// No such interface, a program attached to it already (`EBUSY`), a driver without XDP in native mode
-    /// (`EOPNOTSUPP`), or no right to it (`EPERM`). Links take Linux 5.9 or later.
+    /// (`EOPNOTSUPP`), or no permission (`EPERM`). Links need Linux 5.9 or later.
     pub fn attach(&self, interface: u32, mode: XdpMode) -> Result<Attached> {
         const LINK_CREATE: c_int = 28;
         const ATTACH_XDP: u64 = 37;
@@ -152,10 +154,10 @@ impl Redirect {
     }
 }
 
-/// Lets an interface take frames for every address (`PACKET_MR_PROMISC`, packet(7)), until the socket is closed.
+/// Makes an interface accept frames for every address (`PACKET_MR_PROMISC`, packet(7)), until the socket is closed.
 ///
 /// # Errors
-/// No such interface, or no right to packet sockets (`CAP_NET_RAW`).
+/// No such interface, or no permission for packet sockets (`CAP_NET_RAW`).
 pub fn promiscuous(interface: u32) -> Result<OwnedFd> {
     // Without a protocol: it receives nothing itself.
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
@@ -169,11 +171,11 @@ pub fn promiscuous(interface: u32) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Lets the thread that asks this socket for frames poll the interface's queue, at most `budget_frames` at a time.
-/// The queue raises no interrupts meanwhile (`SO_PREFER_BUSY_POLL`, `SO_BUSY_POLL_BUDGET`, socket(7)).
+/// Makes the thread that reads this socket poll the interface's queue, at most `budget_frames` at a time. The queue
+/// raises no interrupts then (`SO_PREFER_BUSY_POLL`, `SO_BUSY_POLL_BUDGET`, socket(7)).
 ///
 /// # Errors
-/// No right to it (`CAP_NET_ADMIN`), or a kernel before Linux 5.11 (`ENOPROTOOPT`).
+/// No permission (`CAP_NET_ADMIN`), or a kernel before Linux 5.11 (`ENOPROTOOPT`).
 pub fn prefer_busy_poll(socket: BorrowedFd<'_>, budget_frames: u16) -> Result<()> {
     /// Microseconds that a blocking call would poll. Ours do not block: it only has to be more than none.
     const BUSY_POLL_US: c_int = 20;

@@ -1,9 +1,9 @@
-//! What is to be done with an address, and why it cannot be.
+//! Kinds of access to an address, and why an access fails.
 
-/// What the device is about to do.
+/// What the device is about to do with the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Read what the driver wrote.
+    /// Read what the driver has written.
     Read,
     /// Write what the driver will read.
     Write,
@@ -12,23 +12,23 @@ pub enum Access {
 /// An address that does not lead to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Not in any region.
+    /// The address is not in any region.
     #[error("{len:#x} bytes at {address:#x} are outside every memory region")]
     Outside {
-        /// First address that is not there.
+        /// The first address that is not in a region.
         address: u64,
-        /// Bytes still wanted from there on.
+        /// Bytes still needed from that address on.
         len: u64,
     },
-    /// In more pieces than the caller takes.
+    /// The range consists of more pieces than the caller accepts.
     #[error("{len:#x} bytes at {address:#x} are left and lie in more regions than a buffer may")]
     Scattered {
-        /// First address of the piece that is one too many.
+        /// The first address of the piece that exceeds the limit.
         address: u64,
-        /// Bytes still wanted from there on.
+        /// Bytes still needed from that address on.
         len: u64,
     },
-    /// Not in the IOTLB: ask the front-end, then try again.
+    /// The IOTLB has no entry. The caller must ask the front-end for it, and then try again.
     #[error("no IOTLB entry permits {access:?} at {iova:#x}")]
     Miss {
         /// The address to ask for.

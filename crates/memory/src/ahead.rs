@@ -1,4 +1,4 @@
-//! A slice's first lines, ahead of their use.
+//! Prefetching of a slice's first lines.
 
 use crate::lines::{LINE_BYTES, prefetch, prefetch_write};
 use crate::{Access, SharedSlice};
@@ -7,11 +7,11 @@ use crate::{Access, SharedSlice};
 const HEADER_BYTES: usize = 12;
 
 impl SharedSlice<'_> {
-    /// Fetches the first lines ahead of their use: to be read they may stay with the peer's core too, to be
-    /// written they must leave it.
+    /// Prefetches the first lines. For reading, lines may stay in the peer's cache too. For writing, they must leave
+    /// it.
     ///
-    /// The very first is fetched to be read in any case. It may hold nothing but a header in front of aligned
-    /// data (DPDK's buffers lie so), and headers mostly stay as they are: such a line need not travel at all.
+    /// The very first line is fetched for reading in both cases. It may hold only a header in front of aligned data,
+    /// as DPDK's buffers do. Headers rarely change, and then the line need not be transferred at all.
     #[inline(always)]
     pub fn prefetch(&self, access: Access) {
         let first = self.as_ptr().cast_const();

@@ -25,28 +25,28 @@ unsafe impl AtomicData for AtomicU32 {}
 // SAFETY: as above.
 unsafe impl AtomicData for AtomicU64 {}
 
-/// Why a table of cells cannot lie where it was said to.
+/// Why a table of atomics cannot be at the given address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BindError {
     /// The address is not in any region, or the table reaches out of the region.
     #[error("{bytes} bytes at {address:#x} are not inside one mapped region; share the memory first")]
     Outside {
-        /// The address as it was given.
+        /// The given address.
         address: u64,
         /// Size of the table.
         bytes: u64,
     },
-    /// The address is not aligned as VIRTIO 1.3 §2.7 and §2.8 demand.
+    /// The address is not aligned as VIRTIO 1.3 §2.7 and §2.8 require.
     #[error("address {address:#x} is not a multiple of {align} as its contents require")]
     Misaligned {
-        /// The address as it was given.
+        /// The given address.
         address: u64,
-        /// What it must be a multiple of, in bytes.
+        /// The required alignment in bytes.
         align: u64,
     },
 }
 
-/// An array of cells in a mapping, which it keeps alive.
+/// An array of atomics in a mapping, which it keeps alive.
 #[derive(Debug)]
 pub struct AtomicSlice<T> {
     start: NonNull<T>,
@@ -71,11 +71,10 @@ impl<T: AtomicData> AtomicSlice<T> {
         &self.mapping
     }
 
-    /// The `count` cells that begin `offset` bytes into the mapping. The error names `address`, which is not used
-    /// otherwise.
+    /// The `count` atomics that begin `offset` bytes into the mapping. `address` is used only in errors.
     ///
     /// # Errors
-    /// `offset` and the `count` cells do not lie inside the mapping, or the first cell is not aligned to `T`.
+    /// `offset` and the `count` atomics do not lie inside the mapping, or the first one is not aligned to `T`.
     pub fn new(mapping: &Arc<Mapping>, offset: u64, count: usize, address: u64) -> Result<Self, BindError> {
         let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
         let start = mapping.at(offset, bytes).ok_or(BindError::Outside { address, bytes })?.cast::<T>();

@@ -4,9 +4,9 @@
 use crate::wide;
 use crate::word::{Chunk, Word};
 
-/// Copies `len` bytes, reading each source byte once and writing each target byte once, without telling
-/// the compiler that no other thread touches them: the accesses of [`Word`] can neither be repeated, dropped,
-/// nor turned into a `memcpy` that assumes so.
+/// Copies `len` bytes, reading each source byte once and writing each target byte once. Other threads may access the
+/// bytes meanwhile: the compiler can neither repeat nor drop the accesses of [`Word`], nor turn them into a `memcpy`,
+/// which assumes that no other thread does.
 ///
 /// # Safety
 /// Both pointers must be valid for `len` bytes, for reading and writing respectively.

@@ -1,20 +1,20 @@
-//! The copy between two guests that sums the bytes in passing, for checksums that a sender left undone.
+//! The copy between two guests that also sums the bytes, for checksums that a sender left undone.
 #![allow(unsafe_code)]
 
 use crate::SharedSlice;
 use crate::word::Word;
 
-/// What a summing copy did.
+/// The result of a summing copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summed {
-    /// Bytes that went over.
+    /// The number of bytes copied.
     pub bytes: usize,
-    /// Their one's complement sum as 16-bit words, the first byte high (RFC 1071 §1): folded, not
-    /// complemented; an odd last byte counts as if a zero followed it.
+    /// The one's complement sum of the bytes as 16-bit words, the first byte high (RFC 1071 §1): folded, not
+    /// complemented. An odd last byte counts as if a zero followed it.
     pub sum: u16,
 }
 
-/// The sum of a copy in the making.
+/// The sum of a copy in progress.
 #[derive(Default)]
 pub(crate) struct Summing {
     bytes: usize,
@@ -30,13 +30,14 @@ impl Summing {
         self.bytes += bytes;
     }
 
-    /// Summed as little-endian words, which is the same sum with its bytes swapped (RFC 1071 §2(B)).
+    /// The result. Words are summed as little-endian, which gives the same sum with its bytes swapped (RFC 1071
+    /// §2(B)).
     pub fn finish(self) -> Summed {
         Summed { bytes: self.bytes, sum: fold(u128::from(self.total)).swap_bytes() }
     }
 }
 
-/// Copies as much as both hold, and adds it to the sum.
+/// Copies as much as both slices hold, and adds the bytes to the sum.
 pub(crate) fn copy_summed(from: SharedSlice<'_>, to: SharedSlice<'_>, summing: &mut Summing) {
     let bytes = from.len_bytes().min(to.len_bytes());
     // SAFETY: both slices hold that many bytes.

@@ -1,4 +1,4 @@
-//! Cache lines, demoted after their use.
+//! Demotion of cache lines after their use.
 #![allow(unsafe_code)]
 
 use crate::SharedSlice;
@@ -26,7 +26,7 @@ impl Demotion {
         able(1 << 23).then_some(Demotion(Kind::Evict))
     }
 
-    /// Whether no cache keeps them.
+    /// Whether no cache keeps the lines.
     #[inline(always)]
     pub fn evicts(self) -> bool {
         self.0 == Kind::Evict
@@ -39,7 +39,8 @@ impl Demotion {
         unsafe { self.line(std::ptr::from_ref(value).cast()) }
     }
 
-    /// As [`Demotion::value`], for the line of the byte `offset` bytes into a slice; nothing where there is none.
+    /// As [`Demotion::value`], for the line of the byte `offset` bytes into a slice. Does nothing if there is no such
+    /// byte.
     #[inline(always)]
     pub fn slice(self, slice: SharedSlice<'_>, offset: usize) {
         if offset < slice.len_bytes() {

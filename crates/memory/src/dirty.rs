@@ -9,8 +9,8 @@ use crate::{AtomicSlice, MapError, Mapping, PeerMemory};
 /// One bit stands for this many bytes of guest-physical memory, whatever the host's page size.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// A write that the log has no bit for. The write itself was legal, but migration would lose it, so the
-/// front-end must be told.
+/// A write that the log has no bit for. The write itself was valid, but migration would lose it, so the front-end
+/// must be informed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("guest page {page:#x} was written but the dirty log holds {pages:#x} pages; share a larger log")]
 pub struct LogTooSmall {
@@ -30,8 +30,8 @@ impl DirtyLog {
     /// Maps `len` bytes of a file of this process as the log, from byte `offset` of the file on.
     ///
     /// # Errors
-    /// As [`Mapping::shared`]: the range is empty or passes the end of the file, the descriptor is no regular file
-    /// open for reading and writing, or `fstat`, `fcntl`, `fstatfs` or `mmap` is refused.
+    /// The causes of [`Mapping::shared`]: the range is empty or passes the end of the file, the descriptor is no
+    /// regular file open for reading and writing, or `fstat`, `fcntl`, `fstatfs` or `mmap` is refused.
     pub fn map(fd: impl AsFd, offset: u64, len: u64) -> Result<Self, MapError> {
         Ok(Self::over(Mapping::shared(fd, offset, len)?, offset))
     }
@@ -39,8 +39,8 @@ impl DirtyLog {
     /// Maps `len` bytes of a peer's file as the log, from byte `offset` of the file on.
     ///
     /// # Errors
-    /// As [`PeerMemory::map`]: the file is not one that the peer may share, the peer's limits are reached, or a
-    /// system call is refused.
+    /// The causes of [`PeerMemory::map`]: the file is not one that the peer may share, the peer's limits are reached,
+    /// or a system call is refused.
     pub fn of_peer(peer: &Arc<PeerMemory>, fd: impl AsFd, offset: u64, len: u64) -> Result<Self, MapError> {
         Ok(Self::over(peer.map(fd, offset, len)?, offset))
     }
@@ -52,7 +52,7 @@ impl DirtyLog {
         DirtyLog { bits }
     }
 
-    /// The mapping behind it.
+    /// The mapping of the log.
     pub fn mapping(&self) -> &Mapping {
         self.bits.mapping()
     }
@@ -69,12 +69,12 @@ impl DirtyLog {
 
     /// Marks the pages of the guest-physical range `guest .. guest + len` (bytes) as written.
     ///
-    /// Call it after the write: the front-end clears a bit and then copies the page, and its copy must contain the
-    /// write. A write that another write announces (a buffer, by its used entry) is marked before the announcement,
-    /// so that no page counts as clean whose new content can be seen.
+    /// Must be called after the write: the front-end clears a bit and then copies the page, and its copy must contain
+    /// the write. If another write announces the write (a used entry announces a buffer), the page is marked before
+    /// the announcement. No page with visible new content then counts as clean.
     ///
     /// # Errors
-    /// The range reaches past the pages that the log covers. The pages that it does cover are marked.
+    /// The range reaches past the pages that the log covers. The pages that the log covers are marked.
     pub fn mark(&self, guest: u64, len: u64) -> Result<(), LogTooSmall> {
         if len == 0 {
             return Ok(());
@@ -96,7 +96,7 @@ impl DirtyLog {
         if last >= pages { Err(LogTooSmall { page: first.max(pages), pages }) } else { Ok(()) }
     }
 
-    /// Takes the set bits and clears them, as the front-end does on its side; returns page numbers.
+    /// Takes the set bits and clears them, as the front-end does. Returns page numbers.
     pub fn take(&self) -> Vec<u64> {
         let mut pages = Vec::new();
         for (i, byte) in self.bits.iter().enumerate() {

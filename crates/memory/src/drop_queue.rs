@@ -1,4 +1,4 @@
-//! Values that threads of their own drop: that may take long, or wait for a peer.
+//! Values that separate threads drop, because dropping may take long or wait for a peer.
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Drops values elsewhere, by a limited number of threads. The threads end with the queue once nothing waits; one that
-/// hangs in a drop stays.
+/// Drops values on a limited number of separate threads. The threads end with the queue once no value waits. A thread
+/// that hangs in a drop stays.
 pub struct DropQueue {
     name: &'static str,
     most_threads: usize,
@@ -52,12 +52,12 @@ impl Shared {
 }
 
 impl DropQueue {
-    /// A queue whose threads have this name. None is started yet.
+    /// A queue whose threads have this name. No thread is started yet.
     pub fn new(name: &'static str, most_threads: usize) -> Self {
         DropQueue { name, most_threads, shared: Arc::default() }
     }
 
-    /// Starts the first thread, if none runs. Threads that may start no others (confined workers) can use the queue
+    /// Starts the first thread, if none runs. Threads that may not start others (confined workers) can use the queue
     /// then.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl DropQueue {
         Ok(())
     }
 
-    /// The value, which a thread of this queue drops when its holder does.
+    /// Wraps a value. When the holder drops the wrapper, a thread of this queue drops the value.
     pub fn defer<T: Send + 'static>(self: &Arc<Self>, value: T) -> Deferred<T> {
         // Without a thread the value waits for the next attempt to make one.
         let _ = self.start();
@@ -93,12 +93,12 @@ impl DropQueue {
         self.shared.changed.notify_one();
     }
 
-    /// For how long the oldest value has waited for a thread.
+    /// How long the oldest value has waited for a thread.
     pub fn longest_wait(&self) -> Option<Duration> {
         self.shared.lock().waiting.front().map(|(since, _)| since.elapsed())
     }
 
-    /// Whether all values that came have been dropped.
+    /// Whether all values have been dropped.
     pub fn is_idle(&self) -> bool {
         let state = self.shared.lock();
         state.waiting.is_empty() && state.idle == state.threads
@@ -120,10 +120,10 @@ impl fmt::Debug for DropQueue {
     }
 }
 
-/// A value that the thread of its holder never drops.
+/// A value that a thread of a [`DropQueue`] drops, never the thread of its holder.
 #[derive(Debug)]
 pub struct Deferred<T: Send + 'static> {
-    /// Taken when this is dropped, and not before.
+    /// The value, which is taken out only when this is dropped.
     value: Option<T>,
     queue: Arc<DropQueue>,
 }
@@ -149,7 +149,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Waits until all that was put is dropped.
+    /// Waits until all values in the queue are dropped.
     pub(crate) fn settle(queue: &DropQueue) {
         let limit = Instant::now() + Duration::from_secs(60);
         while !queue.is_idle() {

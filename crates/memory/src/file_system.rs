@@ -1,4 +1,4 @@
-//! The file system of a file: whether an access to a mapped page can be made to wait, and how large its pages are.
+//! The file system of a file: whether an access to a mapped page can be delayed, and the size of its pages.
 
 use std::fmt;
 use std::os::fd::AsFd;
@@ -50,17 +50,17 @@ impl FileSystem {
         Ok((FileSystem(magic), page))
     }
 
-    /// Whether a page is charged to the control group of the process that touches it first.
+    /// Whether a page is charged to the control group of the process that first touches it.
     pub(crate) fn is_charged(self) -> bool {
         [TMPFS_MAGIC, RAMFS_MAGIC].contains(&self.0)
     }
 
-    /// Whether its files tell how many pages they have (`st_blocks`).
+    /// Whether its files report how many pages they have (`st_blocks`).
     pub(crate) fn counts_pages(self) -> bool {
         self.0 != RAMFS_MAGIC
     }
 
-    /// Whether its pages are memory and nothing else, so that a fault waits for no disk, server or program.
+    /// Whether its pages are always in memory, so that a page fault waits for no disk, server or program.
     pub fn is_memory(self) -> bool {
         [TMPFS_MAGIC, HUGETLBFS_MAGIC, RAMFS_MAGIC].contains(&self.0)
     }

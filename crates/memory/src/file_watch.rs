@@ -1,4 +1,5 @@
-//! Whether a file that this process no longer has open is gone: the kernel says so when nothing refers to it any more.
+//! Whether a file that this process has closed is gone. The kernel reports that when nothing refers to the file any
+//! more.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +15,7 @@ static WATCHES: Mutex<Option<Watches>> = Mutex::new(None);
 
 struct Watches {
     inotify: OwnedFd,
-    /// By the kernel's number. A file has one, however many watch it.
+    /// The flags by the kernel's watch number. Each file has one number, whatever the number of its watches.
     gone: BTreeMap<i32, Arc<AtomicBool>>,
 }
 
@@ -22,10 +23,10 @@ fn lock() -> MutexGuard<'static, Option<Watches>> {
     WATCHES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes what all watches need, unless it is there.
+/// Makes what all watches need, unless it exists.
 ///
 /// # Errors
-/// This user has too many of the kind.
+/// This user has reached the limit of inotify instances.
 pub(crate) fn prepare() -> io::Result<()> {
     let mut watches = lock();
     if watches.is_none() {
@@ -35,7 +36,7 @@ pub(crate) fn prepare() -> io::Result<()> {
     Ok(())
 }
 
-/// Looks which files are gone.
+/// Reads from the kernel which files are gone.
 pub(crate) fn look() {
     if let Some(watches) = lock().as_mut() {
         watches.take_events();
@@ -82,7 +83,7 @@ impl Watches {
     }
 }
 
-/// A file in view.
+/// A watched file.
 #[derive(Debug)]
 pub(crate) struct FileWatch {
     number: i32,
@@ -90,10 +91,10 @@ pub(crate) struct FileWatch {
 }
 
 impl FileWatch {
-    /// Of an open file, which the watch does not keep.
+    /// Watches an open file, without keeping it open.
     ///
     /// # Errors
-    /// This user may not read the file, or watches too many.
+    /// This user may not read the file, or has too many watches.
     pub fn new(file: impl AsFd) -> io::Result<Self> {
         let mut watches = lock();
         let watches = watches.as_mut().ok_or(io::ErrorKind::Unsupported)?;

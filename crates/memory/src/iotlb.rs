@@ -38,7 +38,7 @@ pub enum IotlbError {
         /// Bytes.
         size: u64,
     },
-    /// The table is full. Its size is limited so that a hostile front-end cannot use up the host's memory.
+    /// The table has reached its limit. The limit keeps a hostile front-end from using up the host's memory.
     #[error("the IOTLB holds {0} entries already; invalidate some first")]
     Full(usize),
 }
@@ -50,7 +50,7 @@ pub struct Iotlb {
 }
 
 impl Iotlb {
-    /// Most entries that are kept.
+    /// The most entries of a table.
     pub const MAX_ENTRIES: usize = 65536;
 
     /// An empty table: every access misses.
@@ -88,7 +88,7 @@ impl Iotlb {
         Ok(())
     }
 
-    /// Drops translations in `iova .. iova + size`; entries that reach out of the range keep the rest.
+    /// Removes translations in `iova .. iova + size`. Entries that reach out of the range keep the part outside.
     pub fn invalidate(&mut self, iova: u64, size: u64) {
         if size == 0 {
             return;

@@ -1,9 +1,9 @@
-//! Files in memory that a peer has shared, and may keep when they are no longer mapped here.
+//! Memory files that a peer has shared, and may keep open after they were unmapped here.
 //!
-//! The kernel charges a page to the control group of the process that touches it first, for as long as the file has the
-//! page. A peer can make this process the first, by descriptors that point to fresh memory, and then go and keep the file.
-//! Who has touched a page cannot be told: all pages count that the file has when it is unmapped here, as many as were
-//! mapped at the most. They count until the file is gone.
+//! The kernel charges a page to the control group of the process that first touches it, as long as the file has the
+//! page. A peer can make this process the first: its descriptors point to fresh memory, and later it keeps the file
+//! open. It is unknown which process has touched a page. All pages that the file has when it is unmapped are
+//! therefore counted, up to as many as were mapped. They are counted until the file is gone.
 
 use std::collections::{BTreeMap, btree_map};
 use std::os::fd::AsFd;
@@ -24,7 +24,7 @@ type Identity = (u64, u64);
 struct Status {
     identity: Identity,
     bytes: u64,
-    /// Bytes of its pages.
+    /// Bytes in pages that the file has.
     held_bytes: u64,
 }
 
@@ -46,12 +46,12 @@ impl Status {
 /// A file that is mapped here, or was.
 #[derive(Debug, Default)]
 struct Entry {
-    /// When it was mapped last.
+    /// Size of the file when it was last mapped.
     file_bytes: u64,
     mapped_bytes: u64,
-    /// What former mappings of it may have been charged for.
+    /// Bytes that this process may have been charged for by former mappings of the file.
     kept_bytes: u64,
-    /// None where the file cannot be watched: it counts for good.
+    /// `None` if the file cannot be watched; it is then counted permanently.
     watch: Option<FileWatch>,
 }
 
@@ -67,14 +67,14 @@ impl Entry {
     }
 }
 
-/// Of one peer, over all its connections.
+/// The files of one peer, over all its connections.
 #[derive(Debug, Default)]
 pub(crate) struct KeptFiles(Mutex<Ledger>);
 
 #[derive(Debug, Default)]
 struct Ledger {
     files: BTreeMap<Identity, Entry>,
-    /// In more files than are kept apart.
+    /// Bytes in files beyond the number that is tracked individually.
     more_bytes: u64,
 }
 
@@ -84,7 +84,7 @@ impl KeptFiles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// So many bytes of a file are mapped.
+    /// Notes that `bytes` bytes of a file were mapped.
     pub fn mapped(&self, file: impl AsFd, bytes: u64) {
         let Some(status) = Status::of(file) else { return };
         let mut ledger = self.lock();
@@ -97,7 +97,7 @@ impl KeptFiles {
         entry.mapped_bytes = entry.mapped_bytes.saturating_add(bytes);
     }
 
-    /// They no longer are; the file is still open.
+    /// Notes that `bytes` bytes of a file were unmapped. The file must still be open.
     pub fn unmapped(&self, file: impl AsFd, bytes: u64) {
         let Some(status) = Status::of(&file) else { return };
         let mut ledger = self.lock();
@@ -113,7 +113,7 @@ impl KeptFiles {
         }
     }
 
-    /// Bytes that files may keep beside what is mapped.
+    /// Bytes that files may keep, in addition to what is mapped.
     pub fn bytes(&self) -> u64 {
         let mut ledger = self.lock();
         ledger.files.retain(|_, entry| !entry.is_gone());

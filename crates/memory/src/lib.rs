@@ -7,12 +7,12 @@
 //!   [`SharedSlice`], whose copies read each source byte exactly once. Ring words are atomics
 //!   ([`AtomicSlice`]), which may be referenced because they may change at any time.
 //! - An address from a peer becomes a pointer only through an [`AddressSpace`], which knows the mapped
-//!   regions; what lies outside is a [`Fault`] that says which address and why.
-//! - Whatever holds a pointer holds the mapping alive, so a region that is removed while frames are in
-//!   flight is unmapped when the last of them is done.
+//!   regions. An address outside of them is a [`Fault`], which has the address and the reason.
+//! - Every holder of a pointer keeps the mapping alive. A region that is removed while frames are in flight is
+//!   therefore unmapped when the last of them is done.
 //!
-//! The way of a buffer: a queue's [`Translator`] appends it to a [`SgArena`] arena as one or more
-//! [`SharedSlice`]s; the worker copies from there to another guest's buffers ([`SgList::copy_to`]).
+//! The path of a buffer: a queue's [`Translator`] appends it to an [`SgArena`] as one or more [`SharedSlice`]s. The
+//! worker copies from there to another guest's buffers ([`SgList::copy_to`]).
 #![deny(unsafe_code)]
 
 #[cfg(target_endian = "big")]

@@ -1,10 +1,10 @@
-//! Cache lines, prefetched ahead of their use.
+//! Prefetching of cache lines.
 #![allow(unsafe_code)]
 
-/// Bytes of a cache line on the processors that matter here.
+/// Bytes of a cache line on the supported processors.
 pub const LINE_BYTES: usize = 64;
 
-/// Asks for the cache line at `at`; never faults, whatever the address.
+/// Prefetches the cache line at `at`. It never faults, whatever the address.
 #[inline(always)]
 pub fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -23,7 +23,7 @@ pub fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
-/// As [`prefetch`], for a line `AT` bytes behind `at` that is to be written.
+/// As [`prefetch`], for writing, and for the line `AT` bytes behind `at`.
 #[inline(always)]
 pub(crate) fn prefetch_write<const AT: usize>(at: *const u8) {
     #[cfg(target_arch = "x86_64")]

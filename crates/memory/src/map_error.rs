@@ -9,21 +9,21 @@ use crate::size::Size;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
-    /// A region of no bytes.
+    /// The region has no bytes.
     #[error("asked to map 0 bytes at file offset {offset:#x}; a region needs at least one byte")]
     Empty {
-        /// Where in the file.
+        /// The offset in the file.
         offset: u64,
     },
-    /// Offset and size go beyond what an address can name.
+    /// Offset and size exceed the address space.
     #[error("file offset {offset:#x} plus {size:#x} bytes overflows; send offset and size that fit 63 bits")]
     Overflow {
-        /// Where in the file.
+        /// The offset in the file.
         offset: u64,
-        /// Bytes asked for.
+        /// The requested size in bytes.
         size: u64,
     },
-    /// The file ends before the region does; touching the rest would raise SIGBUS.
+    /// The file ends before the region does. Accessing the rest would raise SIGBUS.
     #[error(
         "the file holds {file_size:#x} bytes but the region ends at {end:#x}; grow the file before sharing it"
     )]
@@ -33,43 +33,43 @@ pub enum MapError {
         /// First byte after the region, as an offset in the file.
         end: u64,
     },
-    /// A socket, a device, a folder.
+    /// The descriptor is a socket, a device or a folder.
     #[error("the descriptor is no regular file; share a memory file (memfd_create, /dev/shm, hugetlbfs)")]
     NotAFile,
-    /// A file system that can make a page fault wait.
+    /// The file is on a file system that can delay a page fault.
     #[error(
         "the file is on {file_system}, where an access can be made to wait; share a memory file (a memfd, one in \
          /dev/shm or on hugetlbfs), or allow other files for this port"
     )]
     Backing {
-        /// Its name, or its magic number.
+        /// The file system's name, or its magic number.
         file_system: FileSystem,
     },
-    /// A file that this end may not write.
+    /// This process may not write the file.
     #[error("the file {why}, and rings and buffers are written here; share it for reading and writing")]
     ReadOnly {
-        /// In what way.
+        /// The reason.
         why: &'static str,
     },
-    /// More than one peer may have mapped.
+    /// The peer has reached its limit of mapped memory.
     #[error(
         "{size} more than the {held} that are mapped are beyond twice this peer's limit of {limit}; share less, or \
          raise the limit"
     )]
     OverLimit {
-        /// The mapping, in whole pages.
+        /// The size of the mapping, in whole pages.
         size: Size,
-        /// What is mapped, a table that is being replaced included.
+        /// The mapped memory so far, including a table that is being replaced.
         held: Size,
-        /// What may be in use at a time.
+        /// The limit of what may be in use at a time.
         limit: Size,
     },
-    /// All that can be guarded are there.
+    /// The limit of guarded mappings is reached.
     #[error("{limit} mappings {whose} are there already; share memory in fewer and larger regions")]
     TooMany {
-        /// As many as there may be.
+        /// The limit.
         limit: usize,
-        /// Of one peer, or of all peers.
+        /// Whether the limit is of one peer, or of all peers.
         whose: &'static str,
     },
     /// A system call failed.
@@ -77,13 +77,13 @@ pub enum MapError {
     System {
         /// The call.
         call: &'static str,
-        /// Where in the file.
+        /// The offset in the file.
         offset: u64,
-        /// Bytes asked for.
+        /// The requested size in bytes.
         size: u64,
-        /// The system's answer.
+        /// What the system answered.
         errno: Errno,
-        /// What to do.
+        /// What the user can do.
         hint: &'static str,
     },
 }

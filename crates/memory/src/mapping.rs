@@ -1,4 +1,4 @@
-//! One shared mapping of a file: memfd, hugetlbfs or plain file, any page size.
+//! One shared mapping of a file: memfd, hugetlbfs or plain file, with any page size.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -21,23 +21,23 @@ use crate::map_error::MapError;
 use crate::peer::{Backing, PeerMemory, Reserved};
 use crate::truncate::{SLOTS, Slot, register};
 
-/// Whether the peer can still take memory away under the mapping (`ftruncate`), and so cause SIGBUS.
+/// Whether the peer can still shorten the file under the mapping (`ftruncate`), and so cause SIGBUS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shrinkable {
     /// `F_SEAL_SHRINK` is set: the file can never become shorter.
     Sealed,
-    /// A memfd without the seal, or a file that cannot be sealed. [`crate::TruncationGuard`] covers it.
+    /// A memfd without the seal, or a file that cannot be sealed. [`crate::TruncationGuard`] handles the SIGBUS.
     Possible,
 }
 
-/// A shared, readable and writable mapping, unmapped when the last holder lets go: of a peer's memory by a thread of its
-/// own.
+/// A shared, readable and writable mapping. It is unmapped when the last holder drops it; a peer's memory is unmapped
+/// by a separate thread.
 #[derive(Debug)]
 pub struct Mapping {
-    /// Page-aligned start and length of what was mapped.
+    /// The page-aligned start of the mapped memory, and its length.
     base: NonNull<u8>,
     mapped: usize,
-    /// The asked-for bytes lie at `base + skip .. + len`.
+    /// The offset of the requested bytes: they are `base + skip .. + len`.
     skip: usize,
     len: usize,
     shrinkable: Shrinkable,
@@ -48,9 +48,10 @@ pub struct Mapping {
 #[derive(Debug)]
 struct Guard {
     slot: &'static Slot,
-    /// Counted for what it may keep when it is unmapped.
+    /// The file, which is counted for what it may keep when it is unmapped.
     file: OnceLock<CountedFile>,
-    /// Given back after the memory is unmapped; keeps the peer that the slot names.
+    /// The reservation. It is given back after the memory is unmapped, and keeps the peer alive that the slot refers
+    /// to.
     counted: Reserved,
 }
 
@@ -102,8 +103,8 @@ impl Mapping {
     /// Maps `len` bytes of a file of this process, shared, from byte `offset` of the file on.
     ///
     /// The file must already be long enough: an access past its end raises SIGBUS. Offset and length need no
-    /// alignment: the mapping is widened to whole pages of the file (2 MiB or 1 GiB on hugetlbfs), because the
-    /// kernel demands that there.
+    /// alignment: the mapping is widened to whole pages of the file (2 MiB or 1 GiB on hugetlbfs), as the kernel
+    /// requires.
     ///
     /// # Errors
     /// The range is empty or overflows, or passes the end of the file; the descriptor is no regular file, is not
@@ -115,8 +116,8 @@ impl Mapping {
     }
 
     /// Maps `len` bytes that the kernel offers at `page_offset` of a socket: a ring of AF_XDP
-    /// (Documentation/networking/af_xdp.rst). `page_offset` selects the ring and is no place in a file. The memory
-    /// stays for as long as it is mapped.
+    /// (Documentation/networking/af_xdp.rst). `page_offset` selects the ring; it is not an offset in a file. The
+    /// memory exists as long as it is mapped.
     ///
     /// # Errors
     /// `len` is 0 or exceeds the address space, or `mmap` is refused: the socket has no ring at `page_offset`, or a
@@ -149,8 +150,8 @@ impl Mapping {
         })
     }
 
-    /// Maps a part of a peer's file: only on a file system that the peer may use, counted for the peer, and guarded
-    /// against truncation for as long as it is mapped.
+    /// Maps a part of a peer's file. The file must be on a file system that the peer may use. The mapping is counted
+    /// for the peer, and guarded against truncation.
     pub(crate) fn of_peer(
         peer: &Arc<PeerMemory>,
         fd: impl AsFd,
@@ -176,8 +177,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Counts the file of a peer's memory, beyond this mapping of it too ([`PeerMemory::kept_bytes`]). What holds the file
-    /// is dropped when the memory is unmapped.
+    /// Counts the file of a peer's memory also after this mapping has ended ([`PeerMemory::kept_bytes`]). `file` is
+    /// dropped when the memory is unmapped.
     pub fn count_file(&self, file: impl AsFd + Send + Sync + 'static) {
         let Some(guard) = &self.guard else { return };
         let (peer, bytes) = (Arc::clone(&guard.counted.peer), self.mapped as u64);
@@ -186,7 +187,7 @@ impl Mapping {
         let _ = guard.file.set(CountedFile { peer, file: Box::new(file), bytes });
     }
 
-    /// Gives the mapped pages of a memory file back to the system, also for other holders of the file. They read as
+    /// Returns the mapped pages of a memory file to the system, also for other holders of the file. The pages read as
     /// zeros afterwards.
     ///
     /// # Errors
@@ -201,13 +202,13 @@ impl Mapping {
         self.guard.as_ref().is_some_and(|guard| guard.slot.is_lost())
     }
 
-    /// First byte that was asked for.
+    /// The first requested byte.
     pub(crate) fn start(&self) -> NonNull<u8> {
         // SAFETY: `skip < mapped`, so the sum stays inside the mapping.
         unsafe { self.base.add(self.skip) }
     }
 
-    /// Bytes that were asked for.
+    /// The number of requested bytes.
     pub fn len_bytes(&self) -> u64 {
         self.len as u64
     }
@@ -217,7 +218,7 @@ impl Mapping {
         self.shrinkable
     }
 
-    /// Where `offset .. offset + len` lies, if it is inside.
+    /// The address of `offset .. offset + len`, if that range is inside the mapping.
     pub(crate) fn at(&self, offset: u64, len: u64) -> Option<NonNull<u8>> {
         let fits = offset <= self.len as u64 && len <= self.len as u64 - offset;
         // SAFETY: `offset + len <= self.len`, all of it inside the mapping.
@@ -272,7 +273,7 @@ struct Extent {
     seals: SealFlags,
     /// Bytes of a page of the file.
     page: u64,
-    /// Page-aligned offset in the file, and bytes from there.
+    /// The page-aligned offset in the file, and the number of bytes from there.
     start: u64,
     mapped: NonZeroUsize,
     offset: u64,

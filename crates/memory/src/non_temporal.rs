@@ -1,9 +1,9 @@
-//! Copies that go past the caches, straight to memory.
+//! Copies that go past the caches directly to memory.
 //!
-//! A store first fetches the line it goes to, from the cache or memory that holds it. For a buffer that is written
-//! from end to end the old bytes are of no use, and if a core far away holds them, fetching costs more than all the
-//! rest. Non-temporal stores fill whole lines without it (AMD64 Architecture Programmer's Manual 1, 3.9.6; Intel
-//! SDM 1, 10.4.6.2). They are weakly ordered: no other thread may be told of the bytes before
+//! An ordinary store first fetches its line from the cache or memory that holds it. For a buffer that is overwritten
+//! completely, the old bytes are not needed, and fetching them from a distant core costs more than everything else.
+//! Non-temporal stores write whole lines without fetching them (AMD64 Architecture Programmer's Manual 1, 3.9.6;
+//! Intel SDM 1, 10.4.6.2). They are weakly ordered: other threads must not be notified of the bytes before
 //! [`NonTemporal::finish`].
 #![allow(unsafe_code)]
 
@@ -11,17 +11,17 @@ use crate::SharedSlice;
 use crate::copy::copy_volatile;
 use crate::lines::LINE_BYTES;
 
-/// Proof that this processor has stores which go past the caches.
+/// Proof that this processor has non-temporal stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NonTemporal(());
 
 impl NonTemporal {
-    /// `None` where there are none: those of aarch64 (`STNP`) are a hint that keeps to the caches.
+    /// `None` if there are none. Those of aarch64 (`STNP`) are only a hint, and go through the caches.
     pub fn detect() -> Option<NonTemporal> {
         cfg!(target_arch = "x86_64").then_some(NonTemporal(()))
     }
 
-    /// As [`SharedSlice::copy_to`]; whole lines go past the caches.
+    /// Copies as [`SharedSlice::copy_to`] does; whole lines go past the caches.
     #[inline]
     pub fn copy(self, from: SharedSlice<'_>, to: SharedSlice<'_>) -> usize {
         let len = from.len_bytes().min(to.len_bytes());
@@ -30,7 +30,7 @@ impl NonTemporal {
         len
     }
 
-    /// As [`SharedSlice::write`]; whole lines go past the caches.
+    /// Writes as [`SharedSlice::write`] does; whole lines go past the caches.
     #[inline]
     pub fn write(self, from: &[u8], to: SharedSlice<'_>) -> usize {
         let len = from.len().min(to.len_bytes());
@@ -39,7 +39,7 @@ impl NonTemporal {
         len
     }
 
-    /// Orders what was streamed before all stores that follow, as ordinary stores are by themselves.
+    /// Orders the non-temporal stores before all later stores, as ordinary stores are ordered.
     #[inline]
     pub fn finish(self) {
         #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,5 @@
-//! What one peer may have mapped here, how much of it is, and whether some of it was lost.
+//! The memory that one peer has mapped here: which files it may share, how much is mapped, and whether some of it was
+//! lost.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -37,19 +38,19 @@ fn shared_mappings() -> usize {
 /// Which files a peer may share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backing {
-    /// Memory files only: tmpfs (memfd and `/dev/shm` among it), hugetlbfs, ramfs. A page fault on them waits for
-    /// no disk, server or program.
+    /// Memory files only: tmpfs (including memfd and `/dev/shm`), hugetlbfs, ramfs. A page fault on them waits for no
+    /// disk, server or program.
     #[default]
     Ram,
-    /// Any regular file. The server of its file system decides how long a page fault takes: a disk, a remote host,
-    /// or, with FUSE, the peer itself.
+    /// Any regular file. Its file system decides how long a page fault takes: a disk, a remote host, or, with FUSE,
+    /// the peer itself.
     Any,
 }
 
-/// Why memory of a peer is no longer what it was.
+/// Why memory of a peer was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossCause {
-    /// The file ended before the mapping does, or its file system had no page left.
+    /// The file was shorter than the mapping, or its file system had no page left.
     Shortened,
     /// The machine reported an error of its memory that it could not correct.
     HardwareError,
@@ -58,31 +59,31 @@ pub enum LossCause {
 /// A mapping whose memory now reads as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Bytes of the mapping.
+    /// Size of the mapping in bytes.
     pub bytes: u64,
     /// What happened.
     pub cause: LossCause,
 }
 
-/// The memory that one peer shares. Every mapping of it counts for as long as it has a holder. The descriptor of this
-/// value becomes readable when a mapping is lost.
+/// The memory that one peer shares. Every mapping is counted as long as it has a holder. The descriptor of this value
+/// becomes readable when a mapping is lost.
 ///
-/// The limit holds for what is in use at a time. While one table of regions takes the place of another, both are
-/// mapped: twice the limit is refused here. The caller that makes a table refuses one that is larger than the limit.
+/// The limit is for what is in use at a time. While one table of regions replaces another, both are mapped. The limit
+/// that is enforced here is therefore twice as high. The caller that makes a table must reject one above the limit.
 #[derive(Debug)]
 pub struct PeerMemory {
     limit_bytes: u64,
     backing: Backing,
-    /// Unmaps: the pages of a guest that has gone are freed with the last mapping of them, in a time that grows with
+    /// Unmaps on a separate thread: the last mapping of a guest's pages frees them, which takes time in proportion to
     /// their number.
     unmapper: Arc<DropQueue>,
     held_bytes: AtomicU64,
     mappings: AtomicUsize,
-    /// Once files count.
+    /// The files, once they are counted.
     kept_files: OnceLock<KeptFiles>,
     lost: OwnedFd,
-    /// The first loss since the last [`PeerMemory::take_loss`]: its bytes, a multiple of a page, and in the lowest
-    /// bits the cause.
+    /// The first loss since the last [`PeerMemory::take_loss`]: its bytes, which are a multiple of a page, with the
+    /// cause in the lowest bits.
     loss: AtomicU64,
 }
 
@@ -122,7 +123,7 @@ impl PeerMemory {
         }))
     }
 
-    /// Most bytes that may be in use at a time.
+    /// The most bytes that may be in use at a time.
     pub fn limit_bytes(&self) -> u64 {
         self.limit_bytes
     }
@@ -132,8 +133,8 @@ impl PeerMemory {
         self.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// From now on, files that were mapped ([`Mapping::count_file`](crate::Mapping::count_file)) count until the
-    /// last holder closes them.
+    /// Begins to count files that were mapped ([`Mapping::count_file`](crate::Mapping::count_file)) until the last
+    /// holder closes them.
     ///
     /// # Errors
     /// `inotify_init` is refused: this user's limit of inotify instances or of open files is reached.
@@ -143,7 +144,7 @@ impl PeerMemory {
         Ok(())
     }
 
-    /// Bytes that files may keep beside what is mapped.
+    /// Bytes that files may keep, in addition to what is mapped.
     pub fn kept_bytes(&self) -> u64 {
         self.kept_files.get().map_or(0, KeptFiles::bytes)
     }
@@ -152,7 +153,7 @@ impl PeerMemory {
         self.kept_files.get()
     }
 
-    /// Unmaps on a thread of its own.
+    /// The queue whose threads unmap.
     pub(crate) fn unmapper(&self) -> &DropQueue {
         &self.unmapper
     }
@@ -184,7 +185,7 @@ impl PeerMemory {
         Ok(reserved)
     }
 
-    /// Called by the signal handler: nothing here locks, allocates or waits.
+    /// Records a loss. The signal handler calls this, so it must not lock, allocate or wait.
     pub(crate) fn report(&self, bytes: u64, cause: LossCause) {
         let cause = match cause {
             LossCause::Shortened => SHORTENED,
@@ -195,7 +196,7 @@ impl PeerMemory {
         let _ = rustix::io::write(&self.lost, &1u64.to_ne_bytes());
     }
 
-    /// The loss that was reported since this was last asked, the first of several.
+    /// Takes the loss that was reported since the last call. Of several losses it is the first.
     pub fn take_loss(&self) -> Option<Loss> {
         let _ = rustix::io::read(&self.lost, &mut [0; 8]);
         let loss = self.loss.swap(0, Ordering::Acquire);
@@ -214,7 +215,7 @@ impl AsFd for PeerMemory {
     }
 }
 
-/// What one mapping counts for.
+/// The bytes that one mapping is counted for.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     pub(crate) peer: Arc<PeerMemory>,

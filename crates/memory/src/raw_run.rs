@@ -1,22 +1,22 @@
-//! Slices in the making, at the end of an arena.
+//! Slices that are being appended at the end of an arena.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
 
 use crate::SharedSlice;
 
-/// Slices that are being appended: they are the arena's when this is dropped, and until then no more than a
-/// pointer moves.
+/// Slices that are being appended. They become part of the arena when this is dropped; until then only a pointer
+/// moves.
 #[derive(Debug)]
 pub(crate) struct RawRun<'a> {
-    /// Between the arena's length and `end`; everything before it is written.
+    /// The position of the next slice, between the arena's length and `end`. Everything before it is written.
     next: *mut SharedSlice<'static>,
     end: *mut SharedSlice<'static>,
     slices: &'a mut Vec<SharedSlice<'static>>,
 }
 
 impl<'a> RawRun<'a> {
-    /// Room for `max` slices behind those that are there.
+    /// Room for `max` slices behind the existing ones.
     #[inline(always)]
     pub fn new(slices: &'a mut Vec<SharedSlice<'static>>, max: usize) -> Self {
         slices.reserve(max);
@@ -25,7 +25,7 @@ impl<'a> RawRun<'a> {
         RawRun { next: start.cast(), end: end.cast(), slices }
     }
 
-    /// Appends a slice and shows it, if there is room.
+    /// Appends a slice and returns it, if there is room.
     ///
     /// # Safety
     /// `start .. start + len` must lie in one mapping of the snapshot that was last given to [`SgArena::keep`].
@@ -44,7 +44,7 @@ impl<'a> RawRun<'a> {
         }
     }
 
-    /// Takes back the last `count` slices of this run.
+    /// Removes the last `count` slices of this run.
     pub fn take_back(&mut self, count: usize) {
         let back = count.min(self.len());
         // SAFETY: no further than to the beginning of the run.

@@ -8,7 +8,7 @@ use crate::{MapError, Mapping, PeerMemory};
 /// What addresses and sizes of a peer's regions are multiples of: a page of every guest.
 const GRANULE_BYTES: u64 = 4096;
 
-/// Why a region was refused.
+/// Why a region was rejected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
@@ -24,14 +24,14 @@ pub enum RegionError {
         /// Bytes.
         size: u64,
     },
-    /// Smaller than a page, or between two.
+    /// A value is not a multiple of the page size.
     #[error(
         "{what} {value:#x} of a region is no multiple of {GRANULE_BYTES}; share whole pages, from a page's beginning"
     )]
     Unaligned {
         /// Which number.
         what: &'static str,
-        /// As it came.
+        /// The given value.
         value: u64,
     },
     /// The file could not be mapped.
@@ -39,8 +39,8 @@ pub enum RegionError {
     Map(#[from] MapError),
 }
 
-/// A mapped range with both names that peers use for it: guest-physical (descriptors) and front-end
-/// virtual (ring addresses in vhost-user messages).
+/// A mapped range with both addresses that peers use for it: guest-physical (descriptors) and front-end virtual (ring
+/// addresses in vhost-user messages).
 #[derive(Clone, Debug)]
 pub struct Region {
     guest_base: u64,
@@ -48,10 +48,10 @@ pub struct Region {
     mapping: Arc<Mapping>,
 }
 
-/// Which part of a file a region is, and the addresses that peers use for it.
+/// The part of a file that a region consists of, and its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionRange {
-    /// Where in the file it begins.
+    /// The offset in the file at which the region begins.
     pub offset: u64,
     /// Bytes.
     pub size: u64,
@@ -62,7 +62,7 @@ pub struct RegionRange {
 }
 
 impl RegionRange {
-    /// The first bytes of a file, by one address for both uses.
+    /// The first `size` bytes of a file, with one address for both uses.
     pub fn at(base: u64, size: u64) -> Self {
         RegionRange { offset: 0, size, guest_base: base, user_base: base }
     }
@@ -80,8 +80,8 @@ impl Region {
         Ok(Region { guest_base, user_base, mapping })
     }
 
-    /// Maps a range of a peer's file, in whole pages. A buffer is split wherever it crosses a region, so regions of
-    /// single bytes would make thousands of pieces out of one descriptor.
+    /// Maps a range of a peer's file, in whole pages. A buffer is split wherever it crosses a region. Regions of
+    /// single bytes would therefore turn one descriptor into thousands of pieces.
     ///
     /// # Errors
     /// The range passes the end of either address space; the guest address, the size or the offset in the file is
@@ -113,7 +113,7 @@ impl Region {
         self.mapping.len_bytes()
     }
 
-    /// The mapping behind it.
+    /// The mapping of the region.
     pub fn mapping(&self) -> &Arc<Mapping> {
         &self.mapping
     }

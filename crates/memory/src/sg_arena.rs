@@ -1,4 +1,4 @@
-//! A reusable arena of slices: what a burst of buffers consists of.
+//! A reusable arena of slices, of which a burst of buffers consists.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use crate::{AddressSpace, SharedSlice};
 
 /// Slices of peer memory in the order in which they were appended, kept mapped until they are cleared.
 ///
-/// The arena allocates when it grows and never again for bursts of the same size. It does not shrink: the caller that
-/// fills it for a peer must bound the slices of one burst.
+/// The arena allocates only when it grows; bursts of the same size allocate nothing. It does not shrink. The caller
+/// that fills it for a peer must limit the slices of one burst.
 #[derive(Debug, Default)]
 pub struct SgArena {
-    /// `'static` in the arena's own books only: they are handed out for no longer than the arena is
-    /// borrowed, and `spaces` keeps their mappings.
+    /// `'static` only inside the arena: slices are handed out for no longer than the arena is borrowed, and `spaces`
+    /// keeps their mappings.
     slices: Vec<SharedSlice<'static>>,
-    /// Every snapshot that a slice came from; one, unless memory changed in the middle.
+    /// Every snapshot that a slice came from. There is one, unless memory changed in the middle of a burst.
     spaces: Vec<Arc<AddressSpace>>,
 }
 
@@ -36,7 +36,7 @@ impl SgArena {
         self.slices.len() as u32
     }
 
-    /// Whether there is none.
+    /// Whether there are no slices.
     pub fn is_empty(&self) -> bool {
         self.slices.is_empty()
     }
@@ -53,8 +53,8 @@ impl SgArena {
         self.slices.get(index as usize).copied()
     }
 
-    /// Appends at most `len` bytes, from `skip` on, of some of another arena's slices. They stay mapped while they are
-    /// here.
+    /// Appends at most `len` bytes of another arena's slices `range`, from byte `skip` on. They stay mapped as long
+    /// as they are in this arena.
     #[inline]
     pub fn append(&mut self, other: &SgArena, range: Range<u32>, skip: usize, len: usize) {
         self.keep_all(other);
@@ -69,7 +69,7 @@ impl SgArena {
         }
     }
 
-    /// As [`SgArena::append`], of one slice.
+    /// As [`SgArena::append`], for one slice.
     #[inline(always)]
     pub fn append_one(&mut self, other: &SgArena, index: u32, skip: usize, len: usize) {
         self.keep_all(other);
@@ -79,7 +79,7 @@ impl SgArena {
         }
     }
 
-    /// Gives back all slices.
+    /// Removes all slices.
     #[inline]
     pub fn clear(&mut self) {
         self.slices.clear();
@@ -95,19 +95,19 @@ impl SgArena {
         self.spaces.drain(..self.spaces.len() - 1);
     }
 
-    /// Gives back everything after the first `len` slices.
+    /// Removes everything after the first `len` slices.
     pub fn truncate(&mut self, len: u32) {
         self.slices.truncate(len as usize);
     }
 
-    /// Lets go of the snapshot that an empty arena still holds, so that removed memory is unmapped now.
+    /// Releases the snapshot that an empty arena still holds, so that removed memory is unmapped now.
     pub fn release(&mut self) {
         if self.slices.is_empty() {
             self.spaces.clear();
         }
     }
 
-    /// Makes sure that what is appended from `space` stays mapped.
+    /// Keeps the memory of `space` mapped for slices that are appended from it.
     #[inline]
     pub(crate) fn keep(&mut self, space: &Arc<AddressSpace>) {
         if !self.spaces.last().is_some_and(|kept| Arc::ptr_eq(kept, space)) {
@@ -132,7 +132,7 @@ impl SgArena {
         self.spaces.push(Arc::clone(space));
     }
 
-    /// Room for `max` slices more, to be appended one after the other.
+    /// Room for `max` more slices, to be appended one after the other.
     #[inline(always)]
     pub(crate) fn run(&mut self, max: usize) -> RawRun<'_> {
         RawRun::new(&mut self.slices, max)

@@ -1,9 +1,9 @@
-//! Scatter-gather lists: bytes that lie in several slices, and the copies from one list to another.
+//! Scatter-gather lists: bytes in several slices, and copies from one list to another.
 
 use crate::SharedSlice;
 use crate::copy_sum::{Summed, Summing, copy_summed};
 
-/// Bytes in several slices, one behind the other, from an offset on: a buffer of a peer's, or what is left of it.
+/// Bytes in several consecutive slices, from an offset on: a buffer of a peer, or the rest of one.
 #[derive(Clone, Copy, Debug)]
 pub struct SgList<'a> {
     slices: &'a [SharedSlice<'a>],
@@ -17,7 +17,7 @@ impl<'a> SgList<'a> {
         SgList { slices, skipped: 0 }
     }
 
-    /// What lies behind the next `bytes`; nothing if there are no more.
+    /// The list without its first `bytes` bytes; empty if there are no more.
     #[inline(always)]
     pub fn skip(self, bytes: usize) -> Self {
         SgList { skipped: self.skipped.saturating_add(bytes), ..self }
@@ -34,7 +34,7 @@ impl<'a> SgList<'a> {
         })
     }
 
-    /// Copies to local bytes as much as both hold, and returns how many bytes; each source byte is read once.
+    /// Copies to local bytes as much as both hold. Returns how many bytes; each source byte is read once.
     #[inline]
     pub fn read(self, into: &mut [u8]) -> usize {
         let mut done = 0;
@@ -47,7 +47,7 @@ impl<'a> SgList<'a> {
         done
     }
 
-    /// Copies local bytes here as far as both go, and returns how many bytes.
+    /// Copies local bytes to the list, as much as both hold. Returns how many bytes.
     #[inline]
     pub fn write(self, from: &[u8]) -> usize {
         let mut done = 0;
@@ -60,15 +60,15 @@ impl<'a> SgList<'a> {
         done
     }
 
-    /// Copies to another list at most `len` bytes, and returns how many: the one copy between two guests.
+    /// Copies at most `len` bytes to another list. Returns how many. This is the only copy between two guests.
     #[inline]
     pub fn copy_to(self, to: SgList<'_>, len: usize) -> usize {
         self.copy_by(to, len, |from, to| _ = from.copy_to(to))
     }
 
-    /// Like [`SgList::copy_to`], and sums exactly the bytes that it copied, as one stream.
+    /// Copies as [`SgList::copy_to`] does, and sums exactly the bytes that it copied, as one stream.
     ///
-    /// Each source byte is read once: what was summed is what was delivered, whatever the peer does meanwhile.
+    /// Each source byte is read once, so the summed bytes are the delivered ones, whatever the peer does meanwhile.
     pub fn copy_summed_to(self, to: SgList<'_>, len: usize) -> Summed {
         let mut summing = Summing::default();
         self.copy_by(to, len, |from, to| copy_summed(from, to, &mut summing));

@@ -1,4 +1,4 @@
-//! The usual way of a buffer into an arena: it lies where the last one did.
+//! The fast path of a buffer into an arena: the buffer is in the same window as the last one.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use crate::SharedSlice;
 use crate::raw_run::RawRun;
 
-/// A run of addresses that is contiguous here: `start + i` is `host + i`.
+/// A contiguous range of addresses: `start + i` is `host + i` in this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub start: u64,
@@ -22,8 +22,9 @@ impl Window {
     }
 }
 
-/// A run of slices in the making, all in one window, which it copied: a slice is a few comparisons and two
-/// stores, and none of them goes through the translator. What was pushed is appended when this is dropped.
+/// Slices that are being appended, all in one window, of which it has a copy. Appending a slice takes a few
+/// comparisons and two stores, without the translator. The appended slices become part of the arena when this is
+/// dropped.
 #[derive(Debug)]
 pub struct SgRun<'a> {
     pub(crate) window: Window,
@@ -31,8 +32,8 @@ pub struct SgRun<'a> {
 }
 
 impl SgRun<'_> {
-    /// Appends one slice and shows it; `None`, and nothing is appended, if the bytes lie elsewhere, `len` is 0
-    /// or the run is full.
+    /// Appends one slice and returns it. Returns `None` if the bytes are in another window, `len` is 0 or the run is
+    /// full.
     #[inline(always)]
     pub fn push(&mut self, address: u64, len: u32) -> Option<SharedSlice<'_>> {
         let Window { start, size, host } = self.window;
@@ -45,7 +46,7 @@ impl SgRun<'_> {
         unsafe { self.run.push(host.add(offset as usize), len as usize) }
     }
 
-    /// Takes back the last `count` slices.
+    /// Removes the last `count` slices.
     pub fn take_back(&mut self, count: usize) {
         self.run.take_back(count);
     }

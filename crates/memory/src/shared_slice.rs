@@ -8,9 +8,9 @@ use crate::Mapping;
 use crate::compare::equal_volatile;
 use crate::copy::copy_volatile;
 
-/// A run of peer-written bytes in one mapping: a pointer and a length, never a Rust reference.
+/// Bytes in one mapping that a peer writes: a pointer and a length, never a Rust reference.
 ///
-/// What is read can change between two reads, so parse from a copy and never look twice.
+/// Bytes can change between two reads. The caller must parse a copy and never read them twice.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedSlice<'a> {
     start: NonNull<u8>,
@@ -31,7 +31,7 @@ impl<'a> SharedSlice<'a> {
         SharedSlice { start, len, alive: PhantomData }
     }
 
-    /// The whole of a mapping.
+    /// All bytes of a mapping.
     pub fn of_mapping(mapping: &'a Mapping) -> Self {
         // SAFETY: exactly the mapping's bytes, and the borrow keeps it mapped.
         unsafe { Self::new(mapping.start(), mapping.len_bytes() as usize) }
@@ -49,13 +49,13 @@ impl<'a> SharedSlice<'a> {
         self.len == 0
     }
 
-    /// The host address, for handing to the kernel (`readv`, `writev`) or to a device.
+    /// The host address, for the kernel (`readv`, `writev`) or for a device.
     #[inline(always)]
     pub fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    /// The part `offset .. offset + len`, cut to what there is.
+    /// The part `offset .. offset + len`, cut to the length of this slice.
     #[inline(always)]
     pub fn slice(&self, offset: usize, len: usize) -> SharedSlice<'a> {
         let offset = offset.min(self.len);
@@ -63,7 +63,7 @@ impl<'a> SharedSlice<'a> {
         unsafe { SharedSlice::new(self.start.add(offset), len.min(self.len - offset)) }
     }
 
-    /// Copies to `into` as much as both hold and returns how many bytes; each source byte is read once.
+    /// Copies to `into` as much as both hold. Returns how many bytes; each source byte is read once.
     #[inline]
     pub fn read(&self, into: &mut [u8]) -> usize {
         let len = self.len.min(into.len());
@@ -72,7 +72,7 @@ impl<'a> SharedSlice<'a> {
         len
     }
 
-    /// Copies `from` here as far as both go and returns how many bytes; each target byte is written once.
+    /// Copies `from` to this slice, as much as both hold. Returns how many bytes; each target byte is written once.
     #[inline]
     pub fn write(&self, from: &[u8]) -> usize {
         let len = self.len.min(from.len());
@@ -81,8 +81,8 @@ impl<'a> SharedSlice<'a> {
         len
     }
 
-    /// Fills `into` from `offset` on, each source byte read once; false, and nothing is read, if there are
-    /// fewer bytes. The length is known to the compiler, so that a header costs a few instructions.
+    /// Fills `into` from `offset` on, reading each source byte once. Returns false and reads nothing if there are
+    /// fewer bytes. The length is a constant, so a header takes a few instructions.
     #[inline(always)]
     pub fn read_array<const N: usize>(&self, offset: usize, into: &mut [u8; N]) -> bool {
         if self.len < N || self.len - N < offset {
@@ -93,16 +93,15 @@ impl<'a> SharedSlice<'a> {
         true
     }
 
-    /// Whether these bytes stand at the beginning, each read once. In registers, where an array would lie on the
-    /// stack.
+    /// Whether the slice begins with these bytes; reads each once. The bytes are compared in registers, while an
+    /// array would lie on the stack.
     #[inline(always)]
     pub fn begins_with<const N: usize>(&self, bytes: &[u8; N]) -> bool {
         // SAFETY: `N` bytes are here.
         self.len >= N && unsafe { equal_volatile(self.start.as_ptr(), bytes) }
     }
 
-    /// Writes all of `from` at `offset`, each target byte written once; false, and nothing is written, if
-    /// there is less room.
+    /// Writes all of `from` at `offset`, each target byte once. Returns false and writes nothing if it does not fit.
     #[inline(always)]
     pub fn write_array<const N: usize>(&self, offset: usize, from: &[u8; N]) -> bool {
         if self.len < N || self.len - N < offset {
@@ -113,10 +112,10 @@ impl<'a> SharedSlice<'a> {
         true
     }
 
-    /// Copies to another shared slice as much as both hold and returns how many bytes.
+    /// Copies to another shared slice as much as both hold. Returns how many bytes.
     ///
-    /// The two may overlap (a guest can post the same buffer twice); then which bytes arrive is the
-    /// guest's own puzzle, and nothing else is touched.
+    /// The two slices may overlap, because a guest can post the same buffer twice. It is then undefined which bytes
+    /// arrive, but nothing else is written.
     #[inline]
     pub fn copy_to(&self, to: SharedSlice<'_>) -> usize {
         let len = self.len.min(to.len);

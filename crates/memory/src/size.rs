@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// Most regions of one guest: what QEMU offers when memory is hot-plugged slot by slot.
+/// The most regions of one guest: QEMU uses as many when memory is hot-plugged slot by slot.
 pub const MAX_REGIONS: usize = 509;
 
-/// Bytes, for people: in the largest unit that loses nothing.
+/// A number of bytes, printed in the largest unit that is exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 

@@ -1,4 +1,4 @@
-//! A guest's memory as a whole: the sorted table of regions, and the IOTLB if there is one.
+//! A guest's memory: the sorted table of regions, and the IOTLB if there is one.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use crate::access::{Access, FaultKind};
 use crate::sg_run::Window;
 use crate::{AtomicData, AtomicSlice, BindError, Fault, Iotlb, MAX_REGIONS, Region};
 
-/// An address, said with the space that it belongs to.
+/// An address, together with its address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
     /// Guest-physical.
     Guest(u64),
-    /// Virtual in the front-end.
+    /// A virtual address of the front-end.
     User(u64),
-    /// I/O virtual: translated by the IOTLB.
+    /// An I/O virtual address, which the IOTLB translates.
     Iova(u64),
 }
 
 impl Address {
-    /// The bare number, for messages.
+    /// The number alone, for messages.
     pub fn value(self) -> u64 {
         match self {
             Address::Guest(address) | Address::User(address) | Address::Iova(address) => address,
@@ -26,7 +26,7 @@ impl Address {
     }
 }
 
-/// Why the table of regions cannot be what was asked.
+/// Why the table of regions cannot be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpaceError {
     /// Two regions share an address.
@@ -36,30 +36,30 @@ pub enum SpaceError {
     Overlap {
         /// `guest` or `user`.
         kind: &'static str,
-        /// First address of the refused region.
+        /// The first address of the rejected region.
         base: u64,
-        /// Its size in bytes.
+        /// The region's size in bytes.
         size: u64,
     },
-    /// More than [`MAX_REGIONS`].
+    /// There are more than [`MAX_REGIONS`] regions.
     #[error("{MAX_REGIONS} regions are there already; remove one first")]
     Full,
-    /// No such region to remove.
+    /// There is no such region to remove.
     #[error("no region at guest address {guest:#x} with user address {user:#x} and {size:#x} bytes")]
     NotFound {
-        /// Guest-physical address asked for.
+        /// The given guest-physical address.
         guest: u64,
-        /// Front-end virtual address asked for.
+        /// The given front-end virtual address.
         user: u64,
-        /// Size asked for, in bytes.
+        /// The given size in bytes.
         size: u64,
     },
 }
 
 /// An immutable snapshot of a guest's memory.
 ///
-/// Changes make a new snapshot; queues are handed the new one between bursts, so the data path takes no
-/// lock, and what still uses the old one keeps its mappings alive.
+/// Every change makes a new snapshot. Queues get the new one between bursts, so the data path takes no lock. Users of
+/// the old one keep its mappings alive.
 #[derive(Clone, Debug, Default)]
 pub struct AddressSpace {
     /// Sorted by guest-physical address.
@@ -71,12 +71,12 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// No memory at all.
+    /// A space without memory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// All regions at once (`SET_MEM_TABLE`).
+    /// A space with these regions (`SET_MEM_TABLE`).
     ///
     /// # Errors
     /// Two regions overlap in guest-physical or front-end virtual addresses, or there are more than
@@ -88,8 +88,8 @@ impl AddressSpace {
     /// The snapshot with one more region (`ADD_MEM_REG`).
     ///
     /// # Errors
-    /// The region overlaps one that is there, in guest-physical or front-end virtual addresses, or [`MAX_REGIONS`]
-    /// are there already.
+    /// The region overlaps an existing one in guest-physical or front-end virtual addresses, or [`MAX_REGIONS`]
+    /// regions exist already.
     pub fn with_region(&self, region: Region) -> Result<Self, SpaceError> {
         let size = region.size_bytes();
         let overlaps = |a: u64, b: u64, b_size: u64| a < b + b_size && b < a + size;
@@ -110,7 +110,7 @@ impl AddressSpace {
         Ok(self.rebuilt(regions))
     }
 
-    /// The snapshot without one region (`REM_MEM_REG`); it is unmapped when its last user is done.
+    /// The snapshot without one region (`REM_MEM_REG`). The region is unmapped when its last user has released it.
     ///
     /// # Errors
     /// No region has exactly these two addresses and this size.
@@ -124,7 +124,7 @@ impl AddressSpace {
         Ok(self.rebuilt(regions))
     }
 
-    /// The snapshot with descriptors translated by an IOTLB (`VIRTIO_F_ACCESS_PLATFORM`), or without.
+    /// The snapshot in which an IOTLB translates descriptors (`VIRTIO_F_ACCESS_PLATFORM`), or none does.
     #[must_use]
     pub fn with_iotlb(&self, iotlb: Option<Arc<Iotlb>>) -> Self {
         AddressSpace { iotlb, ..self.clone() }
@@ -157,11 +157,11 @@ impl AddressSpace {
         Some(region(&self.by_user[at])).filter(|r| address - r.user_base() < r.size_bytes())
     }
 
-    /// `count` cells at an address, for example those of a ring. The address is resolved once, when the ring
+    /// `count` atomics at an address, for example those of a ring. The address is resolved once, when the ring
     /// starts.
     ///
     /// # Errors
-    /// The address is in no region (or has no IOTLB entry), the cells pass the end of its region, or the first cell
+    /// The address is in no region (or has no IOTLB entry), the atomics pass the end of its region, or the first one
     /// is not aligned to `T`.
     pub fn atomic_slice<T: AtomicData>(
         &self,
@@ -199,8 +199,8 @@ impl AddressSpace {
         })
     }
 
-    /// The largest run of addresses around `address`, as descriptors name it, that is contiguous in this
-    /// process and permits the access.
+    /// The largest range around `address`, as descriptors give it, that is contiguous in this process and permits the
+    /// access.
     pub(crate) fn window(&self, address: u64, access: Access) -> Result<Window, FaultKind> {
         let Some(iotlb) = &self.iotlb else {
             let region = self.region_of_guest(address).ok_or(FaultKind::Outside)?;

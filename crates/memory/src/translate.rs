@@ -1,4 +1,4 @@
-//! From an address in a descriptor to bytes in this process.
+//! Translation from an address in a descriptor to bytes in this process.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -7,16 +7,18 @@ use crate::lines::prefetch;
 use crate::sg_run::{SgRun, Window};
 use crate::{Access, AddressSpace, DirtyLog, Fault, LogTooSmall, SgArena, SharedSlice};
 
-/// Translates for one queue: a snapshot of the memory and the last window hit, per kind of access.
+/// Translates addresses for one queue. It has a snapshot of the memory, and the last window used for each kind of
+/// access.
 ///
-/// A guest's buffers nearly always lie in one region, so the common case is one comparison; everything
-/// else goes through the table.
+/// A guest's buffers nearly always lie in one region, so the common case is one comparison. All other cases use the
+/// table.
 #[derive(Debug)]
 pub struct Translator {
     space: Arc<AddressSpace>,
     read: Window,
     write: Window,
-    /// Of [`SgBuilder::read`]: tables seldom lie where buffers do, and would push them out of `read`.
+    /// The window of [`SgBuilder::read`]. Tables seldom lie near buffers, and would otherwise replace the window
+    /// `read`.
     table: Window,
 }
 
@@ -29,7 +31,7 @@ impl Translator {
         Translator { space, read: Window::EMPTY, write: Window::EMPTY, table: Window::EMPTY }
     }
 
-    /// Goes over to another snapshot; what was handed out stays valid.
+    /// Changes to another snapshot. Slices that were handed out stay valid.
     pub fn set_space(&mut self, space: Arc<AddressSpace>) {
         *self = Self::new(space);
     }
@@ -46,10 +48,10 @@ impl Translator {
         SgBuilder { translator: self, arena }
     }
 
-    /// Marks in the log what was written at the start of `slices`, `written` bytes in all.
+    /// Marks the first `written` bytes of `slices` in the log.
     ///
     /// # Errors
-    /// A page that was written lies past the end of the log. The pages before it are marked.
+    /// A written page lies past the end of the log. The pages before it are marked.
     pub fn mark_dirty(
         &self,
         log: &DirtyLog,
@@ -72,7 +74,7 @@ impl Translator {
     }
 }
 
-/// A burst in the making.
+/// A burst that is being built.
 #[derive(Debug)]
 pub struct SgBuilder<'a> {
     translator: &'a mut Translator,
@@ -97,13 +99,13 @@ impl SgBuilder<'_> {
         self.arena.slice(self.len().checked_sub(1)?)
     }
 
-    /// Gives back everything after the first `len` slices.
+    /// Removes everything after the first `len` slices.
     pub fn truncate(&mut self, len: u32) {
         self.arena.truncate(len);
     }
 
-    /// Copies `N` bytes at `address` out of the peer's memory now. A table of descriptors must be read once before
-    /// it is checked and used.
+    /// Copies `N` bytes at `address` out of the peer's memory. A table of descriptors must be read once before it is
+    /// checked and used, so the copy is made now.
     ///
     /// # Errors
     /// A byte of the range is in no region, or the IOTLB has no entry that permits reading it.
@@ -119,7 +121,8 @@ impl SgBuilder<'_> {
         self.read_through_table(address, into)
     }
 
-    /// Asks for the line at an address that is to be [read](SgBuilder::read) soon, if it lies where the last one did.
+    /// Prefetches the line at an address that is to be [read](SgBuilder::read) soon, if the address is in the same
+    /// window as the last one.
     #[inline(always)]
     pub fn prefetch(&self, address: u64) {
         let Window { start, size, host } = self.translator.table;
@@ -148,7 +151,7 @@ impl SgBuilder<'_> {
         pushed
     }
 
-    /// Appends `address .. address + len`: one slice, or more where regions meet; none if `len` is 0.
+    /// Appends `address .. address + len` as one slice, or as more where regions meet. Appends nothing if `len` is 0.
     ///
     /// # Errors
     /// A byte of the range is in no region, or the IOTLB has no entry that permits the access. Slices before that
@@ -158,11 +161,12 @@ impl SgBuilder<'_> {
         self.push_up_to(u32::MAX, address, len, access)
     }
 
-    /// As [`SgBuilder::push`], for buffers that a peer may spread over many regions: the range is split no further
+    /// As [`SgBuilder::push`], for buffers that a peer may spread over many regions. The range is not split further
     /// once the arena holds `most` slices.
     ///
     /// # Errors
-    /// As [`SgBuilder::push`], or the range has to be split further when the arena holds `most` slices already.
+    /// The causes of [`SgBuilder::push`], or the range has to be split further when the arena holds `most` slices
+    /// already.
     #[inline(always)]
     pub fn push_up_to(&mut self, most: u32, address: u64, len: u32, access: Access) -> Result<(), Fault> {
         if self.run(access, 1).push(address, len).is_some() {
@@ -171,7 +175,7 @@ impl SgBuilder<'_> {
         self.push_through_table(most, address, len, access)
     }
 
-    /// Begins a run of at most `max` slices that all lie where the last ones of this access did.
+    /// Begins a run of at most `max` slices that all lie in the last window of this access.
     #[inline(always)]
     pub fn run(&mut self, access: Access, max: usize) -> SgRun<'_> {
         let window = match access {

@@ -1,22 +1,21 @@
-//! What happens when a peer's memory goes away under our mapping.
+//! Handling of a peer's memory that disappears while it is mapped.
 //!
-//! Touching a page past the end of a shared file raises SIGBUS, which by default ends the process: one
-//! hostile guest could take the switch and all other guests with it. Sealed memfds (`F_SEAL_SHRINK`)
-//! cannot do that; plain files, hugetlbfs and unsealed memfds can. While a [`TruncationGuard`] is
-//! installed, the first such fault in a peer's mapping replaces the *whole* mapping by anonymous memory that
-//! reads as zeros, and the access continues. Page by page would not do: each page replaced in the middle is a
-//! mapping more, and the system has 65 530 of them for all peers together. The handler then tells the
-//! [`PeerMemory`] that the mapping belongs to, for what is written to such memory is ours until the peer is
-//! disconnected.
+//! Accessing a page past the end of a shared file raises SIGBUS, which by default ends the process. One hostile guest
+//! could thus end the switch and disconnect all other guests. Sealed memfds (`F_SEAL_SHRINK`) cannot be shortened;
+//! plain files, hugetlbfs and unsealed memfds can. While a [`TruncationGuard`] is installed, the first such fault in
+//! a peer's mapping replaces the *whole* mapping by anonymous memory that reads as zeros, and the access continues.
+//! Replacing single pages would not suffice: each replaced page in the middle adds a mapping, and the system allows
+//! 65 530 of them for all peers together. The handler then notifies the mapping's [`PeerMemory`], because writes to
+//! such memory are lost to the peer until it is disconnected.
 //!
-//! Which SIGBUS counts, by `si_code`:
+//! How a SIGBUS is handled, by `si_code`:
 //!
 //! | code | in a peer's mapping | elsewhere |
 //! |---|---|---|
 //! | `BUS_ADRERR`: no page in the file | replaced: the file was shortened, or its file system is full | previous action |
-//! | `BUS_MCEERR_AR`: the page is poisoned | replaced: that memory is lost for this peer alone | previous action |
-//! | `BUS_MCEERR_AO`: poison that no thread touched | nothing: a touch raises the one above | previous action |
-//! | sent (`kill -BUS`), and all others | previous action | previous action |
+//! | `BUS_MCEERR_AR`: the page is poisoned | replaced: that memory is lost for this peer only | previous action |
+//! | `BUS_MCEERR_AO`: poison that no thread touched | nothing: an access raises the signal above | previous action |
+//! | sent by a process (`kill -BUS`), and all others | previous action | previous action |
 //!
 //! A signal that another process sent is passed to the previous action. By default that ends the process.
 #![allow(unsafe_code)]
@@ -28,18 +27,18 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering}
 
 use crate::peer::{LossCause, PeerMemory};
 
-/// Mappings that the handler knows; more are refused. The system's own limit (`vm.max_map_count`) is about as
-/// high, and what is never used of this table takes no memory.
+/// The most mappings that the handler knows; further ones are refused. The system's own limit (`vm.max_map_count`) is
+/// about as high. Unused parts of this table take no memory.
 pub(crate) const SLOTS: usize = 1 << 16;
 
-/// A registered mapping: all else is written before `start`, and 0 in `start` marks a free slot.
+/// A registered mapping. All other fields are written before `start`; 0 in `start` marks a free slot.
 #[derive(Debug)]
 pub(crate) struct Slot {
     start: AtomicUsize,
     len: AtomicUsize,
-    /// Bytes of a page of its file. A huge page cannot be replaced in part.
+    /// Bytes of a page of the mapped file. A huge page cannot be replaced in part.
     page: AtomicUsize,
-    /// Each holder of the mapping holds this too.
+    /// The peer. Each holder of the mapping keeps the peer alive too.
     peer: AtomicPtr<PeerMemory>,
     lost: AtomicBool,
 }
@@ -91,14 +90,14 @@ pub(crate) fn register(
 }
 
 impl Slot {
-    /// The mapping goes.
+    /// Unregisters the mapping.
     pub fn release(&'static self) {
         self.start.store(0, Ordering::Release);
         let offset = std::ptr::from_ref(self).addr() - MAPPINGS.as_ptr().addr();
         FREE_HINT.fetch_min(offset / size_of::<Slot>(), Ordering::Relaxed);
     }
 
-    /// Whether its memory was replaced by zeros.
+    /// Whether the mapping's memory was replaced by zeros.
     pub fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
@@ -139,7 +138,7 @@ impl Slot {
     }
 }
 
-/// How many mappings have been replaced by zeros since the process started: not 0 means that some peer
+/// How many mappings have been replaced by zeros since the process started. A value above 0 means that a peer
 /// shortened a file that it shares, or that memory has failed.
 pub fn lost_mappings() -> u64 {
     LOST.load(Ordering::Relaxed)
@@ -149,7 +148,7 @@ pub fn lost_mappings() -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
     Replace(LossCause),
-    /// Nothing was touched yet.
+    /// No page was accessed yet.
     Ignore,
     PassOn,
 }
@@ -163,8 +162,8 @@ fn decide(code: i32, in_peer_memory: bool) -> Decision {
     }
 }
 
-/// Proof that the SIGBUS handler is installed. The program installs it, not the library: signal handlers belong to
-/// the process.
+/// Proof that the SIGBUS handler is installed. The program installs it and not the library, because signal handlers
+/// belong to the process.
 #[derive(Debug)]
 pub struct TruncationGuard(());
 

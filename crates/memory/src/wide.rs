@@ -1,8 +1,8 @@
-//! Copies of several cache lines by wider words than every processor has.
+//! Copies of several cache lines with wider words than every processor has.
 //!
-//! A copy between two cores waits for lines, and the processor asks for as many of them at once as its queues of
-//! loads and stores hold. With words of twice the length they hold twice as many lines. Words of 64 bytes give
-//! hardly more, and slow some processors down.
+//! A copy between two cores waits for cache lines. The processor requests as many of them at once as its load and
+//! store queues hold. Words of twice the length cover twice as many lines in the same queues. Words of 64 bytes are
+//! hardly faster, and slow some processors down.
 #![allow(unsafe_code)]
 
 use crate::lines::LINE_BYTES;
@@ -10,8 +10,8 @@ use crate::lines::LINE_BYTES;
 /// Shorter copies are over before it pays to begin.
 const LEAST_BYTES: usize = 2 * LINE_BYTES;
 
-/// Copies whole lines of the `len` bytes, under the promises of `copy_volatile`, and returns how many bytes: none
-/// where there are few, or no wider words.
+/// Copies the whole lines of `len` bytes, under the conditions of `copy_volatile`. Returns how many bytes: none if
+/// there are few, or if the processor has no wider words.
 ///
 /// # Safety
 /// Both pointers must be valid for `len` bytes, for reading and writing respectively.
@@ -34,10 +34,10 @@ mod x86 {
 
     use super::LINE_BYTES;
 
-    /// As the outer one; in assembly, for the reasons that [`Word`](crate::word::Word) gives.
+    /// As the outer function, in assembly for the reasons that [`Word`](crate::word::Word) gives.
     ///
     /// # Safety
-    /// As the outer one, on a processor that has AVX.
+    /// As the outer function, on a processor that has AVX.
     #[target_feature(enable = "avx")]
     pub unsafe fn copy_lines(from: *const u8, to: *mut u8, len: usize) -> usize {
         let mut at = 0;

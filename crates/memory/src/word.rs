@@ -1,12 +1,11 @@
 //! Loads and stores of words at any address, each of them exactly one instruction.
 //!
-//! A volatile read wants an aligned address, and one through a packed struct is compiled to a detour over
-//! the stack: a store and a load more for every word of the one copy between two guests. An `asm!` block
-//! that is not `pure` is likewise executed exactly as often as the program says, and is the instruction
-//! itself.
+//! A volatile read needs an aligned address, and one through a packed struct is compiled to a store and a load on the
+//! stack. That would cost two more instructions for every word of the copy between two guests. An `asm!` block that
+//! is not `pure` is likewise executed exactly as often as the program says, and is exactly one instruction.
 #![allow(unsafe_code)]
 
-/// Sixteen bytes that move as one load and one store.
+/// Sixteen bytes that one load and one store copy.
 #[cfg(target_arch = "x86_64")]
 pub(crate) type Chunk = std::arch::x86_64::__m128i;
 #[cfg(target_arch = "aarch64")]
@@ -14,18 +13,18 @@ pub(crate) type Chunk = std::arch::aarch64::uint8x16_t;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) type Chunk = [u64; 2];
 
-/// What is copied at once: has no invalid values.
+/// A word that is copied at once, and for which all bit patterns are valid.
 pub(crate) trait Word: Copy {
     /// Reads the word `AT` bytes behind `from`, once.
     ///
     /// # Safety
-    /// The word's bytes must be valid for reading. Others may write them meanwhile.
+    /// The word's bytes must be valid for reading. Other threads may write them meanwhile.
     unsafe fn load<const AT: usize>(from: *const u8) -> Self;
 
     /// Writes the word `AT` bytes behind `to`, once.
     ///
     /// # Safety
-    /// The word's bytes must be valid for writing. Others may access them meanwhile.
+    /// The word's bytes must be valid for writing. Other threads may access them meanwhile.
     unsafe fn store<const AT: usize>(self, to: *mut u8);
 }
 

@@ -1,4 +1,4 @@
-//! The path of a frame from a sender's buffers to a receiver's, without rings.
+//! For tests: the path of a frame from a sender's buffers to a receiver's, without rings.
 use std::io;
 
 use frame::{DropReason, FrameBatch, LARGEST_FRAME_BYTES, OwnMemory};
@@ -9,17 +9,17 @@ use crate::deliver::{GsoOutput, Scratch};
 /// Room for the largest frame, its pieces apart.
 const AREA: usize = 1 << 18;
 
-/// Memory of a sender and of a receiver.
+/// The memory of a sender and of a receiver.
 #[derive(Debug)]
 pub struct Bench {
     from: OwnMemory,
     to: OwnMemory,
 }
 
-/// What a receiver gets.
+/// The frame that a receiver gets.
 #[derive(Debug)]
 pub struct Delivered {
-    /// Its net header.
+    /// The net header of the frame.
     pub header: NetHeader,
     /// Its bytes.
     pub frame: Vec<u8>,
@@ -35,8 +35,8 @@ impl Bench {
         Ok(Bench { from: memory()?, to: memory()? })
     }
 
-    /// Delivers a frame that lies in pieces of the lengths `splits` (the last takes the rest), to buffers of the
-    /// receiver that are split at `split` bytes.
+    /// Delivers a frame from pieces of the lengths `splits` (the last takes the rest) to buffers of the receiver that
+    /// are divided at `split` bytes.
     ///
     /// # Errors
     /// The reason for which the frame is dropped: its length, its net header, or an offload that cannot be done.

@@ -30,12 +30,12 @@ const STEPS: [BundleStep; 8] = [
     BundleStep::DiscardReply,
 ];
 
-/// How a bundle takes effect.
+/// The way in which a bundle takes effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BundleFlags {
-    /// A packet sees all of it or nothing.
+    /// Whether a packet sees either all of the bundle or none of it.
     pub atomic: bool,
-    /// Its messages take effect in their order.
+    /// Whether the bundle's messages take effect in their order.
     pub ordered: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct BundleControl {
     pub id: u32,
     /// The step.
     pub step: BundleStep,
-    /// How it takes effect.
+    /// The way in which the bundle takes effect.
     pub flags: BundleFlags,
     /// Properties.
     pub properties: Vec<RawProperty>,
@@ -86,14 +86,14 @@ impl BundleControl {
 pub struct BundleAdd<M> {
     /// The bundle's number.
     pub id: u32,
-    /// How the bundle takes effect; the same as when it was opened.
+    /// The flags of the bundle, which must be the same as when it was opened.
     pub flags: BundleFlags,
-    /// The message. Its transaction is that of the outer message.
+    /// The message, with the same transaction as the outer message.
     pub message: Box<M>,
 }
 
 impl<M> BundleAdd<M> {
-    /// Reads the outer message's body. `transaction` is the outer one; `decode` reads the message.
+    /// Reads the outer message's body. `transaction` is the outer message's; `decode` reads the inner message.
     pub(crate) fn read(
         reader: &mut Reader<'_>,
         version: Version,
@@ -127,7 +127,7 @@ impl<M> BundleAdd<M> {
         Ok(Self { id, flags, message: Box::new(message) })
     }
 
-    /// Writes what stands before the message.
+    /// Writes the bytes before the inner message.
     pub(crate) fn write_head(&self, writer: &mut Writer) {
         writer.u32(self.id).zeros(2);
         self.flags.write(writer);

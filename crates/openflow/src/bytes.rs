@@ -2,7 +2,8 @@
 
 use crate::Failure;
 
-/// Reads a part of a message from front to back. What is too short is refused with the failure of the part.
+/// Reads a part of a message from front to back. If the part is too short, the reader returns the failure of the
+/// part.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -22,7 +23,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, failure }
     }
 
-    /// The same bytes, refused with another failure.
+    /// The same bytes, with another failure if they are too short.
     pub(crate) fn with(self, failure: Failure) -> Self {
         Self { failure, ..self }
     }
@@ -45,15 +46,15 @@ impl<'a> Reader<'a> {
         self.bytes(count).map(|bytes| Reader::new(bytes, self.failure))
     }
 
-    /// A part and the bytes that fill it up to eight.
+    /// Reads a part and its padding to eight bytes.
     pub(crate) fn padded(&mut self, count: usize) -> Result<Reader<'a>, Failure> {
         let part = self.part(count)?;
         self.skip(padding(count))?;
         Ok(part)
     }
 
-    /// Takes an entry that begins with its own length of 16 bits, at least `least` bytes, and what fills it up. What is
-    /// returned begins behind the length.
+    /// Reads an entry that begins with its own length of 16 bits, at least `least` bytes, and its padding. The
+    /// returned reader begins behind the length.
     pub(crate) fn entry(&mut self, least: usize) -> Result<Reader<'a>, Failure> {
         let mut ahead = *self;
         let length = usize::from(ahead.u16()?);
@@ -87,7 +88,7 @@ impl<'a> Reader<'a> {
         self.bytes(count).map(drop)
     }
 
-    /// Bytes that must be zero.
+    /// Reads bytes that must be zero.
     pub(crate) fn zeros(&mut self, count: usize, failure: Failure) -> Result<(), Failure> {
         if self.bytes(count)?.iter().any(|byte| *byte != 0) { Err(failure) } else { Ok(()) }
     }
@@ -96,17 +97,17 @@ impl<'a> Reader<'a> {
         std::mem::take(&mut self.rest)
     }
 
-    /// What is left, without taking it.
+    /// The remaining bytes, which stay unread.
     pub(crate) fn peek(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Refuses bytes that nothing has taken.
+    /// Returns the failure if bytes remain unread.
     pub(crate) fn end(&self) -> Result<(), Failure> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.failure) }
     }
 
-    /// All elements up to the end. Each takes at least one byte.
+    /// Reads all elements up to the end. Each element must take at least one byte.
     pub(crate) fn all<T>(
         &mut self,
         mut one: impl FnMut(&mut Reader<'a>) -> Result<T, Failure>,
@@ -123,7 +124,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Bytes that fill a length up to eight.
+/// The number of padding bytes that fill a length up to a multiple of eight.
 pub(crate) fn padding(length: usize) -> usize {
     length.wrapping_neg() % 8
 }
@@ -133,7 +134,7 @@ pub(crate) fn padding(length: usize) -> usize {
 pub(crate) struct Writer {
     bytes: Vec<u8>,
     refused: Option<&'static str>,
-    /// Bytes of the first tunnel options; 0 where they are not known.
+    /// The sizes of the first tunnel options in bytes; 0 if the size is unknown.
     pub option_bytes: [u8; 8],
 }
 
@@ -146,12 +147,12 @@ impl Writer {
         self.bytes.len()
     }
 
-    /// The bytes, or what has no form in the version.
+    /// The written bytes, or the name of the part that has no form in the version.
     pub(crate) fn finish(self) -> Result<Vec<u8>, &'static str> {
         self.refused.map_or(Ok(self.bytes), Err)
     }
 
-    /// Says what has no form in the version.
+    /// Records that a part has no form in the version.
     pub(crate) fn refuse(&mut self, what: &'static str) {
         self.refused.get_or_insert(what);
     }
@@ -182,24 +183,24 @@ impl Writer {
         self
     }
 
-    /// Writes over two bytes.
+    /// Overwrites two bytes.
     pub(crate) fn set_u16(&mut self, at: usize, value: u16) -> &mut Self {
         self.bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
         self
     }
 
-    /// The low bytes of a value.
+    /// Writes the low bytes of a value.
     pub(crate) fn value(&mut self, value: u128, bytes: usize) -> &mut Self {
         self.put(&value.to_be_bytes()[16 - bytes..])
     }
 
-    /// Fills what was written since `start` up to eight bytes.
+    /// Pads the bytes since `start` to a multiple of eight.
     pub(crate) fn pad(&mut self, start: usize) -> &mut Self {
         self.zeros(padding(self.len() - start))
     }
 
-    /// Writes the length of what was written since `start` to a place in it. A length beyond 64 KiB is refused later,
-    /// by the length of the whole message.
+    /// Writes the length of the bytes since `start` to a place among them. A length beyond 64 KiB is refused later,
+    /// by the check of the whole message's length.
     pub(crate) fn length(&mut self, start: usize, at: usize) -> &mut Self {
         self.set_u16(start + at, (self.len() - start) as u16) // checked for the whole message
     }

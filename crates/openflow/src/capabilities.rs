@@ -1,5 +1,5 @@
-//! What the tables of a switch can do: the properties of their features (OpenFlow 1.5 §7.3.5.18.2). They tell of what this
-//! crate reads and writes, in Open vSwitch's order.
+//! The capabilities of a switch's tables: the properties of table features (OpenFlow 1.5 §7.3.5.18.2). The properties
+//! contain what this crate can read and write, in Open vSwitch's order.
 
 use flow::Field;
 
@@ -8,7 +8,8 @@ use crate::oxm::{self, Prefer};
 use crate::property::RawProperty;
 use crate::{TableFeatures, Version};
 
-/// Properties: of all flows; the number after each is of the flow that matches everything.
+/// The numbers of properties that apply to all flows. The number after each is the same property for the flow that
+/// matches everything.
 mod kind {
     pub const INSTRUCTIONS: u16 = 0;
     pub const NEXT_TABLES: u16 = 2;
@@ -57,7 +58,7 @@ fn headers(version: Version, masked: bool, is: impl Fn(Field) -> bool) -> Vec<u8
 }
 
 impl TableFeatures {
-    /// What a table can do. `tables` is the number of all tables.
+    /// The capabilities of the table with number `table`. `tables` is the number of tables.
     pub fn of(table: u8, tables: u8, max_flows: u32, version: Version) -> Self {
         let is_last = table.saturating_add(1) >= tables;
         let goto = if is_last { None } else { Some(GOTO_TABLE) };

@@ -1,4 +1,4 @@
-//! Ends connections that are tracked (Nicira's CT_FLUSH).
+//! Ends tracked connections (Nicira's CT_FLUSH).
 
 use crate::Failure;
 use crate::bytes::{Reader, Writer};
@@ -25,7 +25,7 @@ mod of_tuple {
     pub const ICMP_CODE: u16 = 6;
 }
 
-/// One direction of connections. What is not there counts for none.
+/// The properties of one direction of connections. A property that is `None` is not compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tuple {
     /// The source address; an IPv4 address is mapped into IPv6.
@@ -36,11 +36,11 @@ pub struct Tuple {
     pub source_port: Option<u16>,
     /// The destination port.
     pub destination_port: Option<u16>,
-    /// The number of an echo.
+    /// The identifier of an ICMP echo.
     pub icmp_id: Option<u16>,
     /// The type of ICMP.
     pub icmp_type: Option<u8>,
-    /// The code of ICMP.
+    /// The connections to end: those that have all given properties.
     pub icmp_code: Option<u8>,
 }
 
@@ -105,11 +105,11 @@ pub struct CtFlush {
     pub reply: Option<Tuple>,
     /// The mark.
     pub mark: Option<u32>,
-    /// The bits of the mark that count; all if there is none.
+    /// The bits of the mark that are compared; `None` for all.
     pub mark_mask: Option<u32>,
     /// The label.
     pub label: Option<u128>,
-    /// The bits of the label that count; all if there is none.
+    /// The bits of the label that are compared; `None` for all.
     pub label_mask: Option<u128>,
 }
 

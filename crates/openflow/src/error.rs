@@ -1,4 +1,4 @@
-//! The message that a request is refused (OpenFlow 1.5 §7.5.4).
+//! The message for a refused request (OpenFlow 1.5 §7.5.4).
 
 use crate::bytes::{Reader, Writer};
 use crate::{ErrorCode, Failure, Version};
@@ -10,10 +10,10 @@ const NICIRA_10: (u16, u16) = (0xb0c2, 0);
 /// The most bytes of the request that go with an error: the error itself has a length of 16 bits.
 const REQUEST_BYTES: usize = u16::MAX as usize - 32;
 
-/// The news that a request is refused.
+/// The message for a refused request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ErrorMessage {
-    /// Why, in the numbers of the version.
+    /// The reason, with the numbers of the version.
     pub code: ErrorCode,
     /// The request, at least its beginning; for a failed hello a text.
     pub data: Vec<u8>,
@@ -26,7 +26,7 @@ impl ErrorMessage {
         Self { code: failure.code(version), data }
     }
 
-    /// What the code means, if it is known.
+    /// The failure that the code means, if it is known.
     pub fn failure(&self, version: Version) -> Option<Failure> {
         Failure::by_code(version, self.code)
     }

@@ -1,4 +1,4 @@
-//! Nicira's messages that are of no other family.
+//! Nicira's messages that belong to no other family.
 
 use crate::bytes::{Reader, Writer};
 use crate::ct_flush::CtFlush;
@@ -34,29 +34,29 @@ pub(crate) mod kind {
 /// One of Nicira's messages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Nicira {
-    /// OpenFlow 1.0: whether matches are OpenFlow's (0) or Nicira's (2).
+    /// OpenFlow 1.0: chooses whether matches have OpenFlow's form (0) or Nicira's (2).
     SetFlowFormat(u32),
-    /// Whether the upper half of a flow_mod's command is the table: see [`crate::Codec::table_ids`].
+    /// Chooses whether the upper half of a flow_mod's command is the table: see [`crate::Codec::table_ids`].
     FlowModTableId(bool),
-    /// How packets come: as OpenFlow's (0), as Nicira's (1) or as properties (2).
+    /// Chooses the form of packets to the controller: OpenFlow's (0), Nicira's (1) or properties (2).
     SetPacketInFormat(u32),
-    /// Flow statistics have ages.
+    /// Adds ages to flow statistics.
     FlowAge,
-    /// Which packets for controllers this one gets.
+    /// Chooses which packets for controllers this controller gets.
     SetControllerId(u16),
     /// Ends a flow monitor.
     FlowMonitorCancel(u32),
-    /// Flow monitors tell nothing until they resume.
+    /// Flow monitors send no updates until they resume.
     FlowMonitorPaused,
-    /// Flow monitors tell again.
+    /// Flow monitors send updates again.
     FlowMonitorResumed,
     /// A change of the table of tunnel options.
     TlvMod(TlvMod),
-    /// Asks for the table of tunnel options.
+    /// Requests the table of tunnel options.
     TlvRequest,
     /// The table of tunnel options.
     TlvReply(TlvTable),
-    /// A packet goes on.
+    /// Lets a packet continue.
     Resume(Box<PacketIn2>),
     /// A packet for a controller.
     PacketIn2(Box<PacketIn2>),

@@ -1,4 +1,4 @@
-//! Why a request is refused, with the numbers that each version has for it.
+//! The reasons for refusing a request, with each version's numbers for them.
 
 use crate::Version;
 
@@ -7,7 +7,7 @@ pub const NICIRA: u32 = 0x0000_2320;
 /// The Open Networking Foundation's experimenter number.
 pub const ONF: u32 = 0x4f4e_4600;
 
-/// How an error is told on the wire.
+/// The form of an error on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
     /// Type and code (OpenFlow 1.5 §7.5.4).
@@ -33,14 +33,14 @@ const UNENCODABLE: (ErrorCode, ErrorCode) = (Nicira(1, 521), nx(10));
 
 struct Row {
     failure: Failure,
-    /// In 1.0, 1.3, and 1.4 with 1.5.
+    /// The codes in 1.0, in 1.3, and in 1.4 and 1.5.
     codes: [Option<ErrorCode>; 3],
     words: &'static str,
 }
 
 macro_rules! failures {
     ($($name:ident $v10:expr, $v13:expr, $v14:expr, $words:literal;)*) => {
-        /// Why a request is refused. Names and numbers are those of OpenFlow 1.5 §7.5.4 and of Open vSwitch.
+        /// The reason for refusing a request. Names and numbers are those of OpenFlow 1.5 §7.5.4 and of Open vSwitch.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Failure { $(#[doc = $words] $name),* }
 
@@ -186,7 +186,8 @@ failures! {
 }
 
 impl Failure {
-    /// How a version tells it. An error that the version does not have is told as one that it cannot tell.
+    /// The code of this failure in a version. A failure that the version does not have gets the code of an unknown
+    /// error.
     pub fn code(self, version: Version) -> ErrorCode {
         let at = match version {
             Version::V10 => 0,
@@ -201,7 +202,7 @@ impl Failure {
         }
     }
 
-    /// What this code means. The first failure counts where a version has one code for several.
+    /// The failure with this code. If a version has one code for several failures, the first one is returned.
     pub fn by_code(version: Version, code: ErrorCode) -> Option<Failure> {
         ROWS.iter().map(|row| row.failure).find(|failure| failure.code(version) == code)
     }

@@ -1,4 +1,4 @@
-//! Changes of flows, and the news that a flow has ended (OpenFlow 1.5 §7.3.4.3, §7.4.2).
+//! Changes of flows, and the messages about ended flows (OpenFlow 1.5 §7.3.4.3, §7.4.2).
 
 use flow::{Action, Flow, Match, port};
 
@@ -7,7 +7,7 @@ use crate::oxm::{self, Cookie, MatchForm};
 use crate::statistics::{self, Counts};
 use crate::{Codec, Failure, Version, instruction, match10, number};
 
-/// What is done with flows.
+/// The kind of change of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "OpenFlow's names")]
 pub enum FlowCommand {
@@ -26,9 +26,9 @@ const COMMANDS: [FlowCommand; 5] = [
     FlowCommand::DeleteStrict,
 ];
 
-/// A table's number that means all tables, or any.
+/// The table number that means all tables, or any table.
 pub const ANY_TABLE: u8 = u8::MAX;
-/// A group's number that means any.
+/// The group number that means any group.
 pub const ANY_GROUP: u32 = u32::MAX;
 /// A buffer's number that means none.
 const NO_BUFFER: u32 = u32::MAX;
@@ -36,26 +36,27 @@ const NO_BUFFER: u32 = u32::MAX;
 /// A change of flows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FlowMod {
-    /// What is done.
+    /// The kind of change.
     pub command: FlowCommand,
-    /// The flow that is added, or that says which flows are changed. Its table is [`ANY_TABLE`] for all of them.
+    /// The flow to add, or the flow that selects the flows to change. Its table is [`ANY_TABLE`] for flows in all
+    /// tables.
     pub flow: Flow,
-    /// The bits of a flow's cookie that must be those of `cookie`, for other commands than to add.
+    /// The bits of a flow's cookie that must be equal to those of `cookie`; not used by the command that adds.
     pub cookie_mask: u64,
-    /// The cookie of flows to change. OpenFlow 1.3 and later have one number for this and the flow's own.
+    /// The cookie of the flows to change. OpenFlow 1.3 and later have one number for this cookie and the flow's own.
     pub cookie: u64,
-    /// Only flows that output to this port.
+    /// Selects only flows that output to this port.
     pub out_port: Option<u16>,
-    /// Only flows that use this group.
+    /// Selects only flows that use this group.
     pub out_group: Option<u32>,
-    /// The packet in this buffer goes through the flow.
+    /// The buffer whose packet passes through the flow.
     pub buffer: Option<u32>,
-    /// OpenFlow 1.0: in the form of Nicira's flow_mod, which has all fields.
+    /// OpenFlow 1.0: whether the message has the form of Nicira's flow_mod, which has all fields.
     pub nicira: bool,
 }
 
 impl FlowMod {
-    /// A command with a flow and nothing else.
+    /// A command with a flow and no other settings.
     pub fn new(command: FlowCommand, flow: Flow) -> Self {
         Self {
             command,
@@ -140,12 +141,12 @@ impl FlowMod {
         instruction::write(writer, &flow.actions, version);
     }
 
-    /// Whether OpenFlow 1.0's own form has a place for all.
+    /// Whether OpenFlow 1.0's own form can express the message.
     pub(crate) fn fits_10(&self) -> bool {
         !self.nicira && self.cookie_mask == 0 && match10::fits(&self.flow.wanted)
     }
 
-    /// Writes OpenFlow 1.0's own form if it has a place for all, Nicira's otherwise.
+    /// Writes OpenFlow 1.0's own form if it can express the message, and Nicira's form otherwise.
     pub(crate) fn write_10(&self, writer: &mut Writer, codec: Codec) {
         let (flow, fits) = (&self.flow, self.fits_10());
         if fits {
@@ -169,7 +170,7 @@ impl FlowMod {
     }
 }
 
-/// Why a flow has ended (OpenFlow 1.5 §7.4.2).
+/// The reason why a flow has ended (OpenFlow 1.5 §7.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "OpenFlow's names")]
 pub enum RemovedReason {
@@ -190,12 +191,12 @@ const REASONS: [RemovedReason; 6] = [
     RemovedReason::Eviction,
 ];
 
-/// The news that a flow has ended.
+/// The message that a flow has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FlowRemoved {
     /// Why.
     pub reason: RemovedReason,
-    /// Its table. OpenFlow 1.0 does not tell it.
+    /// Its table. The flow's table; OpenFlow 1.0 does not send it.
     pub table: u8,
     /// Its priority.
     pub priority: u16,
@@ -205,7 +206,7 @@ pub struct FlowRemoved {
     pub timeouts: flow::Timeouts,
     /// Its match.
     pub wanted: Match,
-    /// What it counted.
+    /// The flow's counts.
     pub counts: Counts,
 }
 
@@ -240,7 +241,7 @@ impl FlowRemoved {
         Ok(Self { reason, table, priority, cookie, timeouts, wanted, counts })
     }
 
-    /// Whether OpenFlow 1.0's own form has a place for the match and the table.
+    /// Whether OpenFlow 1.0's own form can express the match and the table.
     pub(crate) fn fits_10(&self) -> bool {
         self.table == 0 && match10::fits(&self.wanted)
     }

@@ -2,11 +2,11 @@
 
 use crate::Failure;
 
-/// Bytes of a header.
+/// The size of a header in bytes.
 pub const HEADER_BYTES: usize = 8;
 
-/// Cuts a stream into messages; keeps the beginning of the message that is not complete. A message has 64 KiB at most:
-/// its length has 16 bits.
+/// Cuts a stream into messages; keeps the first bytes of a message that is not complete. A message has at most 64
+/// KiB, because its length has 16 bits.
 #[derive(Debug, Default)]
 pub struct Framer {
     message: Vec<u8>,
@@ -22,7 +22,7 @@ impl Framer {
     /// message was complete.
     ///
     /// # Errors
-    /// The length in a header is less than the header's own. The stream cannot be read further.
+    /// The length in a header is less than the size of the header. The stream cannot be read further.
     pub fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Vec<u8>>, Failure> {
         loop {
             let wanted = match self.message[..] {

@@ -7,7 +7,7 @@ use crate::oxm::{self, Failures, Prefer};
 use crate::property::{self, Property};
 use crate::{Failure, Version, action, number};
 
-/// What is done with groups and their buckets.
+/// The kind of change of groups and their buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "OpenFlow's and Open vSwitch's names")]
 pub enum GroupCommand {
@@ -30,7 +30,7 @@ const COMMANDS: [(GroupCommand, u16, Version); 6] = [
 const KINDS: [GroupKind; 4] =
     [GroupKind::All, GroupKind::Select, GroupKind::Indirect, GroupKind::FastFailover];
 
-/// The number of all groups.
+/// The group number that means all groups.
 pub const ALL_GROUPS: u32 = 0xffff_fffc;
 /// The number of no group.
 const NO_GROUP: u32 = u32::MAX;
@@ -141,7 +141,7 @@ fn read_fields(value: &mut Reader<'_>) -> Result<Vec<(Field, u128)>, Failure> {
     })
 }
 
-/// Reads a group's properties: how a bucket is selected.
+/// Reads a group's properties, which define how a bucket is selected.
 pub(crate) fn read_selection(reader: &mut Reader<'_>) -> Result<Selection, Failure> {
     let mut selection = Selection::Unspecified;
     for mut property in Property::all(reader)? {
@@ -198,11 +198,11 @@ pub(crate) fn kind_number(kind: GroupKind) -> u8 {
 /// A change of groups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GroupMod {
-    /// What is done.
+    /// The kind of change.
     pub command: GroupCommand,
-    /// The group. Its number is [`ALL_GROUPS`] to delete all.
+    /// The group. Its number is [`ALL_GROUPS`] to delete all groups.
     pub group: Group,
-    /// The bucket before or which is changed, for the commands on buckets.
+    /// For the commands on buckets: the bucket to change, or the bucket behind which buckets are inserted.
     pub bucket: u32,
 }
 

@@ -1,4 +1,4 @@
-//! The beginning of a connection: versions, features and configuration (OpenFlow 1.5 §7.5.1, §7.3.1, §7.3.2).
+//! The start of a connection: versions, features and configuration (OpenFlow 1.5 §7.5.1, §7.3.1, §7.3.2).
 
 use crate::bytes::{Reader, Writer};
 use crate::port::Port;
@@ -8,11 +8,11 @@ use crate::{Failure, Version};
 /// The property with the bitmap of versions.
 const BITMAP: u16 = 1;
 
-/// The versions that the sender has.
+/// The versions that the sender supports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Hello {
-    /// A bit for each version's number, in words of 32 bits, lowest first; none if the header's version is the highest
-    /// and all lower ones are there.
+    /// A bit for each version's number, in words of 32 bits, lowest first; `None` if the header's version is the
+    /// highest and all lower ones are supported.
     pub bitmap: Option<Vec<u32>>,
 }
 
@@ -22,10 +22,10 @@ impl Hello {
         Self { bitmap: Some(vec![versions.iter().fold(0, |bits, version| bits | 1 << version.number())]) }
     }
 
-    /// The newest version that both have. `number` is the version in the header of this hello.
+    /// The newest version that both ends support. `number` is the version in the header of this hello.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such version.
     pub fn common(&self, number: u8, own: &[Version]) -> Result<Version, Failure> {
         let has = |version: &Version| match &self.bitmap {
             None => version.number() <= number,
@@ -34,7 +34,7 @@ impl Hello {
         own.iter().copied().filter(has).max().ok_or(Failure::HelloIncompatible)
     }
 
-    /// Reads what follows the header. Other properties are ignored, as the specification wants.
+    /// Reads the bytes behind the header. Other properties are ignored, as the specification requires.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Self {
         let mut bitmap = None;
         while let Ok(mut property) = Property::read(reader) {
@@ -56,20 +56,20 @@ impl Hello {
     }
 }
 
-/// What a switch can do.
+/// The features of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Features {
-    /// The number of the switch: an address and 16 bits of the maker's.
+    /// The number of the switch: an address and 16 bits that the maker chooses.
     pub datapath_id: u64,
-    /// Packets that it keeps for the controller.
+    /// The number of packets that the switch can buffer for the controller.
     pub buffers: u32,
     /// Its tables.
     pub tables: u8,
-    /// Which connection of the controller's this is; 0 for the main one. OpenFlow 1.0 has no others.
+    /// The number of this connection of the controller; 0 for the main one. OpenFlow 1.0 has no other connections.
     pub auxiliary: u8,
-    /// Bits of OpenFlow 1.5 §7.3.1.
+    /// The capability bits of OpenFlow 1.5 §7.3.1.
     pub capabilities: u32,
-    /// OpenFlow 1.0: bits of its actions.
+    /// OpenFlow 1.0: the bits of the supported actions.
     pub actions: u32,
     /// OpenFlow 1.0: the ports.
     pub ports: Vec<Port>,
@@ -100,9 +100,9 @@ impl Features {
 /// A switch's configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Config {
-    /// What becomes of fragments: the two low bits.
+    /// The treatment of fragments: the two low bits.
     pub flags: u16,
-    /// Bytes of a packet that no flow has matched, for the controller.
+    /// The maximum number of bytes of an unmatched packet that the controller gets.
     pub miss_bytes: u16,
 }
 

@@ -1,4 +1,4 @@
-//! Instructions of a flow (OpenFlow 1.5 §7.2.5). In the model they stand among the actions.
+//! Instructions of a flow (OpenFlow 1.5 §7.2.5). The model keeps them among the actions.
 
 use flow::{Action, Flow};
 
@@ -78,7 +78,7 @@ pub(crate) fn read_list(reader: &mut Reader<'_>, version: Version) -> Result<Vec
     Ok(actions)
 }
 
-/// Reads what a flow does: actions in OpenFlow 1.0, instructions later.
+/// Reads the actions of a flow: actions in OpenFlow 1.0, instructions in later versions.
 pub(crate) fn read(reader: &mut Reader<'_>, version: Version) -> Result<Vec<Action>, Failure> {
     match version {
         Version::V10 => action::read_list(reader, version),
@@ -126,7 +126,7 @@ fn write_instruction(writer: &mut Writer, action: &Action, version: Version) {
     }
 }
 
-/// Writes what a flow does.
+/// Writes the actions of a flow.
 pub(crate) fn write(writer: &mut Writer, actions: &[Action], version: Version) {
     if version == Version::V10 {
         return action::write_list(writer, actions, version);
@@ -156,7 +156,7 @@ mod flag {
     pub const NO_BYTE_COUNTS: u16 = 16;
 }
 
-/// Sets a flow's flags from a message's.
+/// Sets a flow's flags from the flags of a message.
 pub(crate) fn read_flags(flow: &mut Flow, flags: u16, version: Version) -> Result<(), Failure> {
     let known = if version == Version::V10 { 3 } else { 31 };
     if flags & !known != 0 {
@@ -170,7 +170,7 @@ pub(crate) fn read_flags(flow: &mut Flow, flags: u16, version: Version) -> Resul
     Ok(())
 }
 
-/// A flow's flags as a message has them. OpenFlow 1.0 has two.
+/// A flow's flags in the form of a message. OpenFlow 1.0 has two flags.
 pub(crate) fn flags(flow: &Flow, version: Version) -> u16 {
     let all = [
         (flow.flags.send_removed, flag::SEND_REMOVED),

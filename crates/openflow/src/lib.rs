@@ -1,7 +1,8 @@
 //! OpenFlow: messages and their bytes, without I/O.
 //!
-//! OpenFlow 1.5, which OVN speaks, and 1.0, 1.3 and 1.4 with Nicira's extensions, which `ovs-ofctl` and older controllers
-//! speak. Matches, actions, groups and meters are those of the crate `flow`, so text and bytes have one model.
+//! The crate supports OpenFlow 1.5, which OVN uses, and 1.0, 1.3 and 1.4 with Nicira's extensions, which `ovs-ofctl`
+//! and older controllers use. Matches, actions, groups and meters are those of the crate `flow`, so text and bytes have
+//! one model.
 //!
 //! ```text
 //!   bytes ──► Framer ──► Codec::decode ──► Message          Message ──► Codec::encode ──► bytes
@@ -21,15 +22,15 @@
 //!
 //! # What is kept and what is not
 //!
-//! A message of Open vSwitch or OVN is written back with the same bytes. Other senders have more than one way to say the
-//! same thing; what is written back means the same:
+//! If a message of Open vSwitch or OVN is read and written again, its bytes are the same. A message of another sender
+//! is written with the same meaning, but its bytes may differ:
 //!
 //! - Fields are written in Open vSwitch's order and with its headers; properties in the order of their numbers.
-//! - A controller's output keeps its length, other outputs do not: only a controller's counts.
-//! - Bytes that fill up a structure are zeros.
+//! - The length in an output is kept for an output to a controller. For other ports it has no meaning and is not kept.
+//! - Padding bytes are written as zeros.
 //!
-//! Unknown properties that the specification lets a receiver ignore are kept; all else that is unknown is refused with
-//! the error that the specification has for it. Controllers find out what a switch can do by such errors.
+//! Unknown properties that a receiver may ignore according to the specification are kept. Anything else that is unknown
+//! is refused with the error of the specification. Controllers use these errors to detect the capabilities of a switch.
 //!
 //! Not read: MPLS and NSH, `enqueue`, `multipath`, `fin_timeout`, `delete_field`, packet types, tunnel options beyond the
 //! eighth and beyond 64 bits, queue descriptions, table status, forwarded requests, IPFIX statistics, OpenFlow 1.1, 1.2.

@@ -5,7 +5,7 @@ use flow::{Field, Match};
 use crate::Failure;
 use crate::bytes::{Reader, Writer};
 
-/// Bytes of the match.
+/// The size of the match in bytes.
 pub(crate) const BYTES: usize = 40;
 /// The number of a frame without a tag.
 const NO_TAG: u16 = 0xffff;
@@ -26,7 +26,7 @@ mod any {
     pub const PORT_DESTINATION: u32 = 1 << 7;
     pub const PRIORITY: u32 = 1 << 20;
     pub const SERVICE: u32 = 1 << 21;
-    /// Where the number of address bits that do not count is.
+    /// The place of the number of address bits that are not compared.
     pub const SOURCE_BITS: u32 = 8;
     pub const DESTINATION_BITS: u32 = 14;
 }
@@ -117,14 +117,14 @@ fn read_network(
     Ok(())
 }
 
-/// Writes a match. False if it has something that OpenFlow 1.0 has no place for.
+/// Writes a match. Returns false if OpenFlow 1.0 cannot express the match.
 pub(crate) fn write(writer: &mut Writer, wanted: &Match) -> bool {
     let bytes = encoded(wanted);
     writer.put(&bytes);
     read(&mut Reader::new(&bytes, Failure::BadLength)).as_ref() == Ok(wanted)
 }
 
-/// Whether OpenFlow 1.0 has a place for all of a match.
+/// Whether OpenFlow 1.0 can express the match.
 pub(crate) fn fits(wanted: &Match) -> bool {
     read(&mut Reader::new(&encoded(wanted), Failure::BadLength)).as_ref() == Ok(wanted)
 }

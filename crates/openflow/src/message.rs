@@ -25,7 +25,7 @@ const ONF_BUNDLE_ADD: u32 = 2301;
 pub enum Message {
     Hello(Hello),
     Error(ErrorMessage),
-    /// Any bytes, which come back.
+    /// Any bytes, which the answer repeats.
     EchoRequest(Vec<u8>),
     EchoReply(Vec<u8>),
     FeaturesRequest,
@@ -62,28 +62,28 @@ pub enum Message {
 /// A message that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Its transaction: an answer has the number of its request.
+    /// The message's transaction: an answer has the number of its request.
     pub transaction: u32,
     /// The message.
     pub message: Message,
 }
 
-/// Why a message cannot be written.
+/// The reason why a message cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
-    /// The message is longer than its length can say.
+    /// The message is longer than its length field can express.
     #[error("the message has {0} bytes; an OpenFlow message has 65535 at most: split it")]
     TooLong(usize),
-    /// The version has no form for a part of it.
+    /// The version has no form for a part of the message.
     #[error("{0} has no form in OpenFlow version {1:#04x}: use a version that has it")]
     NoForm(&'static str, u8),
 }
 
 impl Codec {
-    /// Reads a whole message, as [`crate::Framer`] cuts it. A hello may have any version.
+    /// Reads a whole message, as [`crate::Framer`] returns it. A hello may have any version.
     ///
     /// # Errors
-    /// What to refuse it with. [`ErrorMessage::new`] makes the answer.
+    /// Returns the failure with which to refuse the message. [`ErrorMessage::new`] makes the answer.
     pub fn decode(self, bytes: &[u8]) -> Result<Received, Failure> {
         let mut reader = Reader::new(bytes, Failure::BadLength);
         let (version, kind) = (reader.u8()?, reader.u8()?);

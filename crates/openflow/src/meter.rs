@@ -5,7 +5,7 @@ use flow::{Band, BandKind, Meter, MeterUnit};
 use crate::Failure;
 use crate::bytes::{Reader, Writer};
 
-/// What is done with meters.
+/// The kind of change of meters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "OpenFlow's names")]
 pub enum MeterCommand {
@@ -16,7 +16,7 @@ pub enum MeterCommand {
 
 const COMMANDS: [MeterCommand; 3] = [MeterCommand::Add, MeterCommand::Modify, MeterCommand::Delete];
 
-/// The number of all meters.
+/// The meter number that means all meters.
 pub const ALL_METERS: u32 = u32::MAX;
 
 mod flag {
@@ -72,7 +72,7 @@ fn write_band(writer: &mut Writer, band: &Band) {
     writer.u16(kind).u16(BAND_BYTES as u16).u32(band.rate).u32(band.burst).u8(level).zeros(3);
 }
 
-/// Reads what follows a meter's command or length: flags, number and bands up to the end.
+/// Reads the bytes behind a meter's command or length: flags, number and bands up to the end.
 pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Meter, Failure> {
     let mut meter = Meter::default();
     read_flags(&mut meter, reader.u16()?)?;
@@ -81,7 +81,7 @@ pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Meter, Failure> {
     Ok(meter)
 }
 
-/// The reverse of [`read`].
+/// Writes what [`read`] reads.
 pub(crate) fn write(writer: &mut Writer, meter: &Meter) {
     writer.u16(flags(meter)).u32(meter.id);
     meter.bands.iter().for_each(|band| write_band(writer, band));
@@ -90,9 +90,9 @@ pub(crate) fn write(writer: &mut Writer, meter: &Meter) {
 /// A change of meters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MeterMod {
-    /// What is done.
+    /// The kind of change.
     pub command: MeterCommand,
-    /// The meter. Its number is [`ALL_METERS`] to delete all.
+    /// The meter. Its number is [`ALL_METERS`] to delete all meters.
     pub meter: Meter,
 }
 

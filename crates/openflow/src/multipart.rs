@@ -51,7 +51,7 @@ mod nx {
 /// The bit that says that another part follows.
 const MORE: u16 = 1;
 
-/// What is asked for.
+/// A multipart request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each names what it asks for")]
 pub enum Request {
@@ -59,36 +59,36 @@ pub enum Request {
     Flow(FlowRequest),
     Aggregate(FlowRequest),
     Table,
-    /// Counts of a port; of all ports for `ANY`.
+    /// The counts of a port, or of all ports for `ANY`.
     Port(u16),
-    /// Counts of a queue of a port; all ports for `ANY`, all queues for all ones.
+    /// The counts of a queue of a port. `ANY` stands for all ports, and all ones for all queues.
     Queue(u16, u32),
-    /// Counts of a group.
+    /// The counts of a group.
     Group(u32),
-    /// Groups; OpenFlow 1.5 asks for one or all.
+    /// The descriptions of groups: in OpenFlow 1.5 of one or all, in older versions of all.
     GroupDescription(u32),
     GroupFeatures,
-    /// Counts of a meter.
+    /// The counts of a meter.
     Meter(u32),
-    /// A meter.
+    /// The description of a meter.
     MeterConfig(u32),
     MeterFeatures,
-    /// What tables can do, or are to do.
+    /// The features of tables, for reading or setting them.
     TableFeatures(Vec<TableFeatures>),
     TableDescription,
-    /// Ports; OpenFlow 1.5 asks for one or all.
+    /// The descriptions of ports: in OpenFlow 1.5 of one or all, in older versions of all.
     PortDescription(u16),
     FlowMonitor(Vec<MonitorRequest>),
 }
 
-/// What is answered.
+/// A multipart reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each names what it answers")]
 pub enum Reply {
     Description(Box<Description>),
-    /// Flows. OpenFlow 1.0: whether in Nicira's form.
+    /// Flows with their counts. The flag says whether a message of OpenFlow 1.0 has Nicira's form.
     Flow(Vec<FlowStatistics>, bool),
-    /// Counts of several flows. OpenFlow 1.0: whether in Nicira's form.
+    /// The total counts of several flows. The flag says whether a message of OpenFlow 1.0 has Nicira's form.
     Aggregate(Counts, bool),
     Table(Vec<TableStatistics>),
     Port(Vec<PortStatistics>),

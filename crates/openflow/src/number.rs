@@ -10,7 +10,7 @@ const OFFSET: u32 = 0xffff_0000;
 /// The first reserved port in 32 bits.
 const FIRST_RESERVED: u32 = OFFSET | port::FIRST_RESERVED as u32;
 
-/// A port of 32 bits as one of 16, if there is one.
+/// Converts a port of 32 bits to 16 bits, if that is possible.
 pub(crate) fn narrow(number: u32) -> Option<u16> {
     match number {
         FIRST_RESERVED.. => Some(number as u16), // the upper half is all ones
@@ -18,12 +18,12 @@ pub(crate) fn narrow(number: u32) -> Option<u16> {
     }
 }
 
-/// A port of 16 bits as one of 32.
+/// Converts a port of 16 bits to 32 bits.
 pub(crate) fn wide(number: u16) -> u32 {
     if number < port::FIRST_RESERVED { number.into() } else { OFFSET | u32::from(number) }
 }
 
-/// Reads a port as a version has it.
+/// Reads a port in the form of a version.
 pub(crate) fn read(reader: &mut Reader<'_>, version: Version, failure: Failure) -> Result<u16, Failure> {
     match version {
         Version::V10 => reader.u16(),
@@ -31,7 +31,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, version: Version, failure: Failure) 
     }
 }
 
-/// Writes a port as a version has it.
+/// Writes a port in the form of a version.
 pub(crate) fn write(writer: &mut Writer, version: Version, number: u16) {
     match version {
         Version::V10 => writer.u16(number),

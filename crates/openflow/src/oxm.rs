@@ -15,12 +15,12 @@ use crate::{Failure, number};
 /// The length in the header of a tunnel option where no value follows.
 const VARIABLE: u8 = 124;
 
-/// What is said of a field that is wrong.
+/// The failures for a wrong field.
 #[derive(Clone, Copy)]
 pub(crate) struct Failures {
     pub field: Failure,
     pub length: Failure,
-    /// The header has another length than its field: Open vSwitch knows no such header.
+    /// The failure for a header with another length than its field, which Open vSwitch does not know.
     pub other_length: Failure,
     pub value: Failure,
     pub mask: Failure,
@@ -34,7 +34,7 @@ pub(crate) const IN_MATCH: Failures = Failures {
     value: Failure::MatchValue,
     mask: Failure::MatchMask,
 };
-/// In an action.
+/// The failures for a field in an action.
 pub(crate) const IN_ACTION: Failures = Failures {
     field: Failure::SetLength, // Open vSwitch's error for a header that it does not know
     length: Failure::SetLength,
@@ -47,7 +47,7 @@ pub(crate) const IN_ACTION: Failures = Failures {
 struct Header {
     row: &'static Row,
     masked: bool,
-    /// Bytes of value and mask.
+    /// The size of value and mask in bytes.
     length: usize,
 }
 
@@ -78,7 +78,7 @@ fn value(bytes: &[u8]) -> Option<u128> {
     upper.iter().all(|byte| *byte == 0).then_some(number)
 }
 
-/// A field with its value and mask. Bits of a value outside of its mask are refused with `wildcards`.
+/// Reads a field with its value and mask. Bits of a value that the mask does not have are refused with `wildcards`.
 pub(crate) fn read_field(
     reader: &mut Reader<'_>,
     failures: Failures,
@@ -133,14 +133,15 @@ fn option_bytes(writer: &Writer, field: Field) -> Option<usize> {
     writer.option_bytes.get(at).map(|bytes| usize::from(*bytes)).filter(|bytes| (1..=8).contains(bytes))
 }
 
-/// Writes a field of a match with its value, and its mask unless all bits count. A field that no header has is left out.
+/// Writes a field of a match with its value, and with its mask unless all bits are compared. A field without a header
+/// is left out.
 pub(crate) fn write_field(writer: &mut Writer, field: Field, wanted: u128, mask: u128, prefer: Prefer) {
     let bytes = option_bytes(writer, field);
     write_value(writer, field, (wanted, mask), mask != field.all_bits(), prefer, bytes);
 }
 
-/// Writes a field of an action, with its mask if it is `masked`. Open vSwitch gives a tunnel option the least bytes that
-/// have its value there, in a match those of its table.
+/// Writes a field of an action, with its mask if it is `masked`. Open vSwitch writes a tunnel option in an action
+/// with the smallest number of bytes for its value, and in a match with the number in its table.
 pub(crate) fn write_masked(
     writer: &mut Writer,
     field: Field,
@@ -175,7 +176,7 @@ fn write_value(
     }
 }
 
-/// A header without a value, as in moves.
+/// Reads a header without a value, such as in moves.
 pub(crate) fn read_header(reader: &mut Reader<'_>) -> Result<Field, Failure> {
     // Open vSwitch has the errors of matches here.
     let header = Header::read(reader, IN_MATCH)?;
@@ -198,8 +199,8 @@ pub(crate) fn write_bare(writer: &mut Writer, field: Field, prefer: Prefer) {
     }
 }
 
-/// Bits of a field: the header alone tells the field. A value of ARP's operation has 16 bits on the wire and 8 here:
-/// its lower half counts.
+/// The bits of a field, which the header alone names. A value of ARP's operation has 16 bits on the wire and 8 here:
+/// its lower half is used.
 pub(crate) fn subfield(field: Field, start: u32, bits: u32) -> Result<Subfield, Failure> {
     let bits = match field {
         Field::ArpOp if start == 0 && bits == 8 * ARP_OP_BYTES => 8,
@@ -212,17 +213,17 @@ pub(crate) fn subfield(field: Field, start: u32, bits: u32) -> Result<Subfield, 
     Ok(Subfield { field, start, bits })
 }
 
-/// Start and width in 16 bits, as in `load` and others: six bits have the width less one.
+/// Reads start and width from 16 bits, such as in `load`: six bits have the width minus one.
 pub(crate) fn unpack(field: Field, packed: u16) -> Result<Subfield, Failure> {
     subfield(field, u32::from(packed >> 6), u32::from(packed & 0x3f) + 1)
 }
 
-/// The reverse of [`unpack`].
+/// Writes what [`unpack`] reads.
 pub(crate) fn pack(bits: Subfield) -> u16 {
     (bits.start as u16) << 6 | (bits.bits.saturating_sub(1) & 0x3f) as u16 // a field has at most 128 bits
 }
 
-/// Whether a match can want some of a field's bits.
+/// Whether a match can have a mask for the field.
 pub(crate) fn is_maskable(field: Field) -> bool {
     table::row(field).maskable
 }
@@ -232,7 +233,7 @@ pub(crate) fn is_on_wire(field: Field) -> bool {
     table::row(field).place(Prefer::Nxm).is_some()
 }
 
-/// Whether `load` has no room for the field: its header is an experimenter's, or its length varies.
+/// Whether `load` has no space for the field, because its header is an experimenter's or its length varies.
 pub(crate) fn is_long(field: Field) -> bool {
     let row = table::row(field);
     row.variable || row.place(Prefer::Nxm).is_some_and(|place| place.class == EXPERIMENTER)

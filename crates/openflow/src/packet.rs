@@ -13,21 +13,21 @@ const NO_BUFFER: u32 = u32::MAX;
 /// A packet for a controller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PacketIn {
-    /// Where the switch keeps it.
+    /// The buffer in which the switch keeps the packet.
     pub buffer: Option<u32>,
     /// Its length.
     pub bytes: u16,
-    /// Why the controller gets it.
+    /// The reason why the controller gets the packet.
     pub reason: Reason,
-    /// The table of the flow. OpenFlow 1.0 does not tell it.
+    /// The table of the flow. OpenFlow 1.0 does not send it.
     pub table: u8,
-    /// The flow's cookie. OpenFlow 1.0 does not tell it.
+    /// The flow's cookie. OpenFlow 1.0 does not send it.
     pub cookie: u64,
-    /// Its input port and what else of it is not in its bytes.
+    /// The packet's input port and the other fields that are not in its bytes.
     pub metadata: Match,
-    /// Its first bytes.
+    /// The packet's first bytes.
     pub data: Vec<u8>,
-    /// In the form of Nicira's packet_in.
+    /// Whether the message has the form of Nicira's packet_in.
     pub nicira: bool,
 }
 
@@ -112,26 +112,26 @@ mod kind {
     pub const CONTINUATION: u16 = 8;
 }
 
-/// A packet for a controller as properties; the controller sends the same back to let the packet go on.
+/// A packet for a controller as properties; the controller sends the same properties back to let the packet continue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PacketIn2 {
-    /// Its first bytes.
+    /// The packet's first bytes.
     pub data: Vec<u8>,
-    /// Its length, if that is more.
+    /// The packet's length, if it is larger.
     pub full_bytes: Option<u32>,
-    /// Where the switch keeps it.
+    /// The buffer in which the switch keeps the packet.
     pub buffer: Option<u32>,
     /// The table of the flow.
     pub table: Option<u8>,
     /// The flow's cookie.
     pub cookie: Option<u64>,
-    /// Why the controller gets it.
+    /// The reason why the controller gets the packet.
     pub reason: Option<u8>,
-    /// Its input port and what else of it is not in its bytes.
+    /// The packet's input port and the other fields that are not in its bytes.
     pub metadata: Option<Match>,
-    /// Bytes that the action has for the controller.
+    /// The bytes that the action has for the controller.
     pub userdata: Option<Vec<u8>>,
-    /// Where the packet goes on: the switch's own, opaque to others.
+    /// The place where the packet continues, in a form that only the switch understands.
     pub continuation: Option<Vec<u8>>,
     /// Other properties.
     pub other: Vec<RawProperty>,
@@ -203,18 +203,18 @@ impl PacketIn2 {
 /// A controller's packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PacketOut {
-    /// Where the switch keeps it. `data` is empty then.
+    /// The buffer in which the switch keeps the packet. If there is one, `data` is empty.
     pub buffer: Option<u32>,
-    /// Its input port and, in OpenFlow 1.5, other fields that are not in its bytes.
+    /// The packet's input port and, in OpenFlow 1.5, other fields that are not in its bytes.
     pub metadata: Match,
-    /// What is done with it.
+    /// The actions for the packet.
     pub actions: Vec<Action>,
     /// Its bytes.
     pub data: Vec<u8>,
 }
 
 impl PacketOut {
-    /// Its input port.
+    /// The packet's input port.
     pub fn input(&self) -> u16 {
         input_of(&self.metadata)
     }

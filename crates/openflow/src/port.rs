@@ -11,20 +11,20 @@ const STATE_10: u32 = 0x301;
 /// Bytes of a description before its properties, in OpenFlow 1.4 and later.
 const HEAD_BYTES: usize = 40;
 
-/// What a port can do, as bits of OpenFlow 1.5 §7.2.1.2.
+/// The speeds and features of a port, as bits of OpenFlow 1.5 §7.2.1.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ethernet {
-    /// What it does now.
+    /// The features in use.
     pub current: u32,
-    /// What it tells its peer.
+    /// The features that the port advertises to its peer.
     pub advertised: u32,
-    /// What it can do.
+    /// The features that the port supports.
     pub supported: u32,
-    /// What its peer tells it.
+    /// The features that the peer advertises.
     pub peer: u32,
-    /// Its rate, kbit/s. OpenFlow 1.0 does not have it.
+    /// The port's present rate, in kbit/s. OpenFlow 1.0 does not have it.
     pub current_speed: u32,
-    /// Its highest rate, kbit/s. OpenFlow 1.0 does not have it.
+    /// The port's highest rate, in kbit/s. OpenFlow 1.0 does not have it.
     pub max_speed: u32,
 }
 
@@ -35,13 +35,13 @@ pub struct Port {
     pub number: u16,
     /// Its address.
     pub address: [u8; 6],
-    /// Its name, filled up with zeros.
+    /// The port's name, padded with zeros.
     pub name: [u8; 16],
     /// Bits that a controller can set.
     pub config: u32,
-    /// Bits that it cannot set.
+    /// Bits that a controller cannot set.
     pub state: u32,
-    /// What it can do.
+    /// The speeds and features of the port.
     pub ethernet: Option<Ethernet>,
     /// Other properties, of OpenFlow 1.4 and later.
     pub properties: Vec<RawProperty>,
@@ -82,7 +82,7 @@ impl Ethernet {
 }
 
 impl Port {
-    /// Its name up to the first zero, with a sign for bytes that are no text.
+    /// The port's name up to the first zero, with a replacement character for bytes that are not text.
     pub fn name(&self) -> String {
         let end = self.name.iter().position(|byte| *byte == 0).unwrap_or(self.name.len());
         String::from_utf8_lossy(&self.name[..end]).into_owned()
@@ -155,7 +155,7 @@ impl Port {
     }
 }
 
-/// What happened to a port.
+/// The kind of change of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "OpenFlow's names")]
 pub enum PortReason {
@@ -166,7 +166,7 @@ pub enum PortReason {
 
 const REASONS: [PortReason; 3] = [PortReason::Add, PortReason::Delete, PortReason::Modify];
 
-/// The news that a port is new, gone or changed.
+/// The message that a port was added, removed or changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PortStatus {
     /// What happened.
@@ -195,13 +195,13 @@ impl PortStatus {
 pub struct PortMod {
     /// Its number.
     pub number: u16,
-    /// Its address, which must be its own.
+    /// The port's address, which must be the port's own.
     pub address: [u8; 6],
     /// The bits.
     pub config: u32,
-    /// Which bits are set or cleared.
+    /// The bits that are set or cleared.
     pub mask: u32,
-    /// What it is to tell its peer; 0 for no change.
+    /// The features to advertise to the peer; 0 for no change.
     pub advertise: u32,
 }
 
@@ -252,7 +252,7 @@ impl PortMod {
 /// A change of a table's configuration (OpenFlow 1.5 §7.3.4.1).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TableMod {
-    /// The table; all for [`crate::ANY_TABLE`].
+    /// The table; [`crate::ANY_TABLE`] for all tables.
     pub table: u8,
     /// Bits of the configuration.
     pub config: u32,

@@ -1,9 +1,9 @@
-//! Properties: type, length and value, filled up to eight bytes (OpenFlow 1.5 §7.2.3.8 and others).
+//! Properties: type, length and value, padded to eight bytes (OpenFlow 1.5 §7.2.3.8 and others).
 
 use crate::Failure;
 use crate::bytes::{Reader, Writer};
 
-/// One property. A reader of its value fails with [`Failure::PropertyLength`].
+/// One property. A property; the reader of its value fails with [`Failure::PropertyLength`].
 pub(crate) struct Property<'a> {
     pub kind: u16,
     pub value: Reader<'a>,
@@ -32,7 +32,7 @@ impl<'a> Property<'a> {
         self.value.end().map(|()| value)
     }
 
-    /// A value of 16 bits. OpenFlow fills it up to 32, and some senders do not.
+    /// A value of 16 bits. OpenFlow pads it to 32 bits, and some senders do not.
     pub(crate) fn u16(&mut self) -> Result<u16, Failure> {
         self.value.u16()
     }
@@ -57,7 +57,7 @@ impl<'a> Property<'a> {
     }
 }
 
-/// Writes a property; `value` writes what is in it.
+/// Writes a property; `value` writes its value.
 pub(crate) fn write(writer: &mut Writer, kind: u16, value: impl FnOnce(&mut Writer)) {
     let start = writer.len();
     writer.u16(kind).u16(0);
@@ -95,12 +95,12 @@ pub(crate) fn write_bytes(writer: &mut Writer, kind: u16, value: &[u8]) {
     });
 }
 
-/// A property that is kept as it is.
+/// A property that is kept unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RawProperty {
     /// Its type.
     pub kind: u16,
-    /// Its value, without the bytes that fill it up.
+    /// The property's value, without padding.
     pub value: Vec<u8>,
 }
 

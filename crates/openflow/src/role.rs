@@ -1,4 +1,4 @@
-//! Roles of controllers and what a controller is told unasked (OpenFlow 1.5 §7.3.7, §7.3.8).
+//! The roles of controllers, and the messages that a controller gets without a request (OpenFlow 1.5 §7.3.7, §7.3.8).
 
 use crate::bytes::{Reader, Writer};
 use crate::property::{self, Property};
@@ -7,24 +7,24 @@ use crate::{Failure, Version};
 /// The role of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// The role that it has; to ask for it.
+    /// No change; used to request the present role.
     NoChange,
-    /// It may change all, beside others.
+    /// The controller may change everything, and so may others.
     Equal,
-    /// It may change all; the only one.
+    /// The controller may change everything, and is the only one.
     Primary,
-    /// It may only read.
+    /// The controller may only read.
     Secondary,
 }
 
 const ROLES: [Role; 4] = [Role::NoChange, Role::Equal, Role::Primary, Role::Secondary];
 
-/// A role, asked for or answered.
+/// A role, in a request or an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RoleMessage {
     /// The role.
     pub role: Role,
-    /// Which election made it; an older one is refused. OpenFlow 1.0 has none.
+    /// The number of the election; a request with an older number is refused. OpenFlow 1.0 has no such number.
     pub generation: u64,
 }
 
@@ -35,7 +35,7 @@ impl RoleMessage {
         Ok(Self { role: role.ok_or(Failure::BadRole)?, generation: reader.u64()? })
     }
 
-    /// Nicira's message has no number for asking.
+    /// Nicira's message has no number for requesting the present role.
     pub(crate) fn read_nicira(reader: &mut Reader<'_>) -> Result<Self, Failure> {
         let number = usize::try_from(reader.u32()?).ok().and_then(|number| number.checked_add(1));
         let role = number.and_then(|number| ROLES.get(number).copied()).ok_or(Failure::BadRole)?;
@@ -55,12 +55,12 @@ impl RoleMessage {
     }
 }
 
-/// The news of another role (OpenFlow 1.5 §7.4.4).
+/// The message that the role has changed (OpenFlow 1.5 §7.4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RoleStatus {
     /// The role.
     pub role: Role,
-    /// Why: 0 for another controller's request, 1 for the configuration.
+    /// The reason: 0 for another controller's request, 1 for the configuration.
     pub reason: u8,
     /// The election.
     pub generation: u64,
@@ -80,19 +80,19 @@ impl RoleStatus {
     }
 }
 
-/// What a mask is of; the primary's number is the one after the secondary's.
+/// The numbers of the masks for a secondary controller; the number for a primary one is one higher.
 pub mod asynchronous {
     /// Packets for controllers.
     pub const PACKET_IN: u16 = 0;
-    /// Ports that are new, gone or changed.
+    /// Ports that were added, removed or changed.
     pub const PORT_STATUS: u16 = 2;
     /// Flows that have ended.
     pub const FLOW_REMOVED: u16 = 4;
-    /// The highest number of a mask, of forwarded requests.
+    /// The highest number of a mask, which is for forwarded requests.
     pub(super) const LAST: u16 = 11;
 }
 
-/// Masks of reasons for which a controller is told something.
+/// Masks of the reasons for which a controller gets messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Async {
     /// The number of a mask, and its bits: one for each reason.

@@ -1,4 +1,4 @@
-//! What a flow counted, as a list of fields (OpenFlow 1.5 §7.2.4).
+//! The counts of a flow, as a list of fields (OpenFlow 1.5 §7.2.4).
 
 use crate::Failure;
 use crate::bytes::{Reader, Writer, padding};
@@ -14,14 +14,14 @@ mod number {
     pub const BYTES: u8 = 5;
 }
 
-/// What was counted. Times are seconds and nanoseconds.
+/// Counts of a flow or of several flows. Times are seconds and nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Counts {
-    /// How long there was the flow.
+    /// The age of the flow.
     pub duration: Option<(u32, u32)>,
-    /// How long it had no frame.
+    /// The time without a frame.
     pub idle: Option<(u32, u32)>,
-    /// How many flows, of several.
+    /// The number of flows, if there are several.
     pub flows: Option<u32>,
     /// Frames.
     pub packets: Option<u64>,
@@ -29,7 +29,7 @@ pub struct Counts {
     pub bytes: Option<u64>,
 }
 
-/// Reads counts with their head and the bytes that fill them up.
+/// Reads counts with their head and their padding.
 pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Counts, Failure> {
     let mut ahead = *reader;
     ahead.skip(2)?;
@@ -56,7 +56,7 @@ pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Counts, Failure> {
     Ok(counts)
 }
 
-/// Writes counts, filled up.
+/// Writes counts, padded.
 pub(crate) fn write(writer: &mut Writer, counts: &Counts) {
     let start = writer.len();
     writer.zeros(4);

@@ -1,4 +1,4 @@
-//! Which tunnel options are which fields (Nicira's TLV table, ovs-fields(7)).
+//! The mapping of tunnel options to fields (Nicira's TLV table, ovs-fields(7)).
 
 use crate::Failure;
 use crate::bytes::{Reader, Writer};
@@ -10,9 +10,9 @@ pub struct TlvMap {
     pub class: u16,
     /// The option's type.
     pub kind: u8,
-    /// Bytes of its value: a multiple of four up to 124.
+    /// The size of the option's value in bytes: a multiple of four up to 124.
     pub bytes: u8,
-    /// Which field of tunnel metadata.
+    /// The number of the field of tunnel metadata.
     pub index: u16,
 }
 
@@ -37,7 +37,7 @@ impl TlvMap {
     }
 }
 
-/// What is done with the table.
+/// The kind of change of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "Open vSwitch's names")]
 pub enum TlvCommand {
@@ -51,9 +51,9 @@ const COMMANDS: [TlvCommand; 3] = [TlvCommand::Add, TlvCommand::Delete, TlvComma
 /// A change of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TlvMod {
-    /// What is done.
+    /// The kind of change.
     pub command: TlvCommand,
-    /// With which options.
+    /// The options that are changed.
     pub maps: Vec<TlvMap>,
 }
 
@@ -74,9 +74,9 @@ impl TlvMod {
 /// The table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TlvTable {
-    /// The most bytes of all options.
+    /// The largest total size of all options, in bytes.
     pub max_bytes: u32,
-    /// The most fields.
+    /// The largest number of fields.
     pub max_fields: u16,
     /// The options that are mapped.
     pub maps: Vec<TlvMap>,

@@ -1,6 +1,6 @@
 //! Versions of the protocol, and the kinds of message with their numbers.
 
-/// A version of OpenFlow. Open vSwitch and OVN use no other.
+/// A version of OpenFlow. Open vSwitch and OVN use no other version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// OpenFlow 1.0, with Nicira's extensions.
@@ -33,15 +33,15 @@ impl Version {
     }
 }
 
-/// What the two ends of a connection have agreed on: how messages are read and written.
+/// The settings that the two ends of a connection have negotiated: how messages are read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codec {
     /// The version.
     pub version: Version,
-    /// OpenFlow 1.0: the upper half of a flow_mod's command is the table (Nicira's FLOW_MOD_TABLE_ID).
+    /// OpenFlow 1.0: whether the upper half of a flow_mod's command is the table (Nicira's FLOW_MOD_TABLE_ID).
     pub table_ids: bool,
-    /// Bytes of the first fields of tunnel metadata in the table of tunnel options, which messages of the switch have; 0
-    /// for the least that has a value.
+    /// The sizes in bytes of the first fields of tunnel metadata in the table of tunnel options, which messages of
+    /// the switch use; 0 for the smallest size that holds the value.
     pub option_bytes: [u8; 8],
 }
 

@@ -1,4 +1,4 @@
-//! The columns that ovs-vswitchd writes for `ovs-vsctl` and others.
+//! The columns that ovs-vswitchd writes for `ovs-vsctl` and other programs.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ const REFUSED: i64 = -1;
 /// The types of interface that Open_vSwitch.iface_types names.
 const TYPES: [&str; 5] = ["afxdp", "dpdkvhostuser", "dpdkvhostuserclient", "internal", "tap"];
 
-/// The columns that differ from what the database has, as one transaction; empty if none does. `failed` says of ports
-/// why the switch does not have them; `observed` has those that it has. A column that the server's schema lacks is left
-/// out.
+/// One transaction with the columns that differ from the database; empty if none does. `failed` has the ports that
+/// the switch does not have, each with the reason. `observed` has the ports that it has. A column that the server's
+/// schema lacks is left out.
 pub fn report(
     cache: &Cache,
     wanted: &Wanted,

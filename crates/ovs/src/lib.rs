@@ -1,5 +1,5 @@
-//! Plays ovs-vswitchd: gives a switch the ports that a database of Open vSwitch wants, and writes the result back into
-//! the database.
+//! Takes the place of ovs-vswitchd: gives a switch the ports that an Open vSwitch database asks for, and writes the
+//! results back into the database.
 //!
 //! ```text
 //!   ovsdb-server ◄──► Session (ovsdb) ──► Cache ──► wanted: ports, and why others cannot be
@@ -11,9 +11,9 @@
 //!
 //! - To take another type of interface or another column: `wanted.rs`.
 //! - To take another column of a mirror: `mirrors.rs`.
-//! - To write another column back: `columns.rs`; what the switch says of a port: `observed.rs`.
+//! - To write another column back: `columns.rs`; to change what is read of a port: `observed.rs`.
 //! - To answer another command of `ovs-appctl`: `appctl/commands.rs`.
-//! - To change how the database and the switch are reached: `runner.rs`.
+//! - To change how the database and the switch are connected: `runner.rs`.
 #![forbid(unsafe_code)]
 
 pub mod appctl;
@@ -32,5 +32,5 @@ pub use observed::Observed;
 pub use runner::{RunError, Settings, follow, run};
 pub use wanted::{Interface, Place, Wanted, wanted};
 
-/// The lock that ovs-vswitchd takes: of two, one works.
+/// The lock that ovs-vswitchd takes, so that only one such program is active.
 pub const LOCK: &str = "ovs_vswitchd";

@@ -1,4 +1,4 @@
-//! From the rows of table Mirror to mirrors of the switch, each of which observes one port.
+//! Conversion from rows of the table Mirror to mirrors of the switch. Each mirror observes one port.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use crate::rows::{is_empty, rows, text};
 /// A mirror of the switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirror {
-    /// The row that wants it.
+    /// The row that requests the mirror.
     pub row: Uuid,
     /// The name of that row.
     pub name: String,
     /// The port that gets the copies.
     pub to: String,
-    /// Only frames of this direction; both if `None`.
+    /// The direction of the copied frames; `None` for both directions.
     pub only: Option<Direction>,
 }
 
-/// The mirrors that are wanted, by the port that is observed.
+/// The requested mirrors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mirrors {
-    /// Those that can be.
+    /// The mirrors that are possible, by the observed port.
     pub by_port: BTreeMap<String, Mirror>,
-    /// Why others cannot be, a line each.
+    /// Why other mirrors are not possible, one line each.
     pub refused: Vec<String>,
-    /// All rows.
+    /// The rows of all requested mirrors.
     pub rows: Vec<Uuid>,
 }
 
 impl Mirrors {
-    /// Adds those of another bridge.
+    /// Adds the mirrors of another bridge.
     pub fn extend(&mut self, other: Mirrors) {
         self.by_port.extend(other.by_port);
         self.refused.extend(other.refused);
@@ -48,7 +48,7 @@ pub fn mirror_of(port: &str) -> String {
     format!("mirror-of-{port}")
 }
 
-/// Reads the mirrors of a bridge. `is_port` says which interfaces are ports.
+/// Reads the mirrors of a bridge. `is_port` returns whether an interface is a port of the switch.
 pub fn mirrors(cache: &Cache, bridge: &Row, is_port: impl Fn(&str) -> bool) -> Mirrors {
     let mut mirrors = Mirrors::default();
     let mut wanted: Vec<(Uuid, &Row)> = rows(cache, bridge, "mirrors", "Mirror").collect();

@@ -1,4 +1,4 @@
-//! OpenFlow's numbers of ports.
+//! OpenFlow numbers of ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +7,15 @@ use crate::{Interface, Place};
 /// The largest number of a port (OpenFlow's `OFPP_MAX` of version 1.0).
 const MOST: u16 = 0xfeff;
 
-/// The number of each interface by its name. A name keeps its number for as long as it is there.
+/// The number of each interface by its name. A name keeps its number as long as the interface exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
     given: BTreeMap<String, u16>,
 }
 
 impl Numbers {
-    /// Gives the ports among the interfaces their numbers: the one that a port had, the one that it asks for, or the
-    /// lowest that is free. Ports that are gone give theirs back.
+    /// Gives each port among the interfaces a number: its former number, the one that it requests, or the lowest free
+    /// one. Numbers of removed ports become free.
     pub fn give(&mut self, interfaces: &[Interface]) {
         let ports = || interfaces.iter().filter(|interface| interface.place == Place::Port);
         let names: BTreeSet<&str> = ports().map(|port| port.name.as_str()).collect();

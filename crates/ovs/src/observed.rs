@@ -1,4 +1,4 @@
-//! What the switch says of its ports, in the words of ovs-vswitchd's columns.
+//! What the switch reports about its ports, in terms of ovs-vswitchd's columns.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,28 @@ use crate::wanted::{HEADER_BYTES, TAP, VHOST_USER};
 /// A port of the switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// Whether its peer is there.
+    /// Whether the port's peer is connected.
     pub is_up: bool,
-    /// How often that has changed.
+    /// How often the connection state has changed.
     pub link_changes: i64,
-    /// Features agreed on with its peer, as a number.
+    /// The features agreed with the port's peer, as a number.
     pub features: Option<String>,
-    /// The interface of the host that it is.
+    /// The host's interface, if the port is one.
     pub interface: Option<HostInterface>,
-    /// Its counters since it was added, by the names of ovs-vswitchd.conf.db(5).
+    /// The port's counters since it was added, by the names of ovs-vswitchd.conf.db(5).
     pub statistics: BTreeMap<&'static str, u64>,
 }
 
 /// An interface of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostInterface {
-    /// Its index.
+    /// The interface's index.
     pub index: i64,
-    /// Longest IP packet in bytes.
+    /// The length of the longest IP packet, in bytes.
     pub mtu: i64,
-    /// Its Ethernet address.
+    /// The interface's Ethernet address.
     pub mac: String,
-    /// It was set up by its administrator.
+    /// Whether the administrator has set the interface up.
     pub is_up: bool,
 }
 
@@ -81,24 +81,24 @@ impl Observed {
         state(self.is_up)
     }
 
-    /// The column `admin_state`: what is no interface of the host has no administrator to set it down.
+    /// The column `admin_state`. A port that is not an interface of the host is always up.
     pub fn admin_state(&self) -> Datum {
         state(self.interface.as_ref().is_none_or(|interface| interface.is_up))
     }
 
-    /// The column `mtu` of a port with this description: the host's interface's, or what was asked for.
+    /// The column `mtu` of a port with this description: the MTU of the host's interface, or the requested MTU.
     pub fn mtu(&self, port: &PortDescription) -> Datum {
         let asked = port.max_frame.map(|bytes| i64::from(bytes) - HEADER_BYTES);
         let mtu = self.interface.as_ref().map(|interface| interface.mtu).or(asked);
         mtu.map_or(Datum::empty(), Datum::from)
     }
 
-    /// The column `ifindex`; empty if it is no interface of the host.
+    /// The column `ifindex`; empty if the port is not an interface of the host.
     pub fn index(&self) -> Datum {
         self.interface.as_ref().map_or(Datum::empty(), |interface| Datum::from(interface.index))
     }
 
-    /// The column `mac_in_use`; empty if it is no interface of the host.
+    /// The column `mac_in_use`; empty if the port is not an interface of the host.
     pub fn mac(&self) -> Datum {
         self.interface.as_ref().map_or(Datum::empty(), |interface| Datum::from(interface.mac.as_str()))
     }

@@ -1,4 +1,4 @@
-//! Columns of rows as they are asked for.
+//! Access to the columns of rows.
 
 use ovsdb::{Cache, Datum, Row, Uuid};
 

@@ -1,4 +1,4 @@
-//! A database and a switch, and what goes between them, on the thread that calls.
+//! Connects a database and a switch, on the calling thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Read, Write};
@@ -36,23 +36,23 @@ const LIMITS: Limits = Limits {
     cache_bytes: 64 << 20,
 };
 
-/// What to join.
+/// The database and switch to connect.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The socket of the database server.
     pub database: PathBuf,
     /// The control socket of the switch.
     pub control: PathBuf,
-    /// Where sockets are made.
+    /// The folder in which sockets are made.
     pub folder: PathBuf,
-    /// Where the bridges are noted for `ovs-appctl`.
+    /// The list of bridges for `ovs-appctl`.
     pub bridges: SharedBridges,
 }
 
-/// Why a connection ended. A new one is made.
+/// Why a connection ended. A new connection is made afterwards.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The socket of the database server.
+    /// The connection to the database server failed.
     #[error("{action} the database at {path}: {source}")]
     Socket {
         /// What was tried.
@@ -62,20 +62,20 @@ pub enum RunError {
         /// What the system answered.
         source: io::Error,
     },
-    /// What the server sent.
+    /// The server sent something invalid.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The server does not do a transaction.
+    /// The server rejected a transaction.
     #[error(
         "the database does not take what the switch writes: {0}; is another program writing the same columns?"
     )]
     NotWritten(String),
-    /// The switch was not asked.
+    /// The switch did not answer a request.
     #[error(transparent)]
     Switch(#[from] ClientError),
 }
 
-/// The columns that are followed.
+/// The columns that are monitored.
 pub fn follow() -> Follow {
     let columns: [(&str, &[&str]); 5] = [
         ("Open_vSwitch", &["bridges", "next_cfg", "cur_cfg", "iface_types", "datapath_types"]),
@@ -132,8 +132,8 @@ pub fn follow() -> Follow {
     }
 }
 
-/// Joins them for as long as `goes_on` says. A database that goes away changes nothing in the switch; `log` gets a line
-/// for each connection that ended.
+/// Connects database and switch as long as `goes_on` returns true. A database that is unreachable changes nothing in
+/// the switch. `log` is called with a line for each connection that ended.
 pub fn run(settings: &Settings, log: impl Fn(&str), goes_on: impl Fn() -> bool) {
     let mut state = State {
         settings,
@@ -178,10 +178,10 @@ struct State<'a> {
     applied: BTreeMap<String, PortDescription>,
     /// The mirrors of the database that the switch has, by the port that is observed.
     mirrors: BTreeMap<String, Mirror>,
-    /// What was logged of mirrors that cannot be, while they cannot be.
+    /// The logged messages about mirrors that are not possible, as long as they are not.
     said: BTreeSet<String>,
     log: &'a dyn Fn(&str),
-    /// What the switch said of its ports, and when.
+    /// The switch's last report about its ports, and its time.
     observed: BTreeMap<String, Observed>,
     looked: Option<Instant>,
 }
@@ -191,7 +191,7 @@ struct Connection {
     socket: UnixStream,
     session: Session,
     is_owner: bool,
-    /// The transaction that was sent and not answered.
+    /// A transaction that was sent and is not answered yet.
     sent: Option<TransactionId>,
 }
 

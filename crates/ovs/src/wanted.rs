@@ -1,4 +1,4 @@
-//! From the rows of the database to the ports of a switch.
+//! Conversion from rows of the database to ports of a switch.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -10,7 +10,7 @@ use ovsdb::{Cache, Datum, Row, Uuid};
 use crate::mirrors::{Mirrors, mirrors};
 use crate::rows::{integer, is_empty, option, rows, text};
 
-/// What the database wants.
+/// The ports, bridges and mirrors that the database requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// The row of the switch itself and the number of its configuration; `None` while the database has none.
@@ -19,37 +19,37 @@ pub struct Wanted {
     pub bridges: Vec<String>,
     /// The ports, by name.
     pub ports: BTreeMap<String, PortDescription>,
-    /// Every interface that a bridge has.
+    /// All interfaces of bridges.
     pub interfaces: Vec<Interface>,
     /// The mirrors between these ports.
     pub mirrors: Mirrors,
 }
 
-/// An interface, and what becomes of it.
+/// An interface, and how the switch treats it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its row.
+    /// The interface's row.
     pub row: Uuid,
-    /// The bridge that has it.
+    /// The bridge that has the interface.
     pub bridge: String,
-    /// Its name.
+    /// The interface's name.
     pub name: String,
-    /// Its type, as the database has it.
+    /// The interface's type in the database.
     pub kind: String,
-    /// The number that it asks for (`ofport_request`).
+    /// The number that the interface requests (`ofport_request`).
     pub asked: Option<u16>,
-    /// What becomes of it.
+    /// How the switch treats the interface.
     pub place: Place,
 }
 
-/// What becomes of an interface.
+/// How the switch treats an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// It is the port of its name.
+    /// The interface is the switch's port of the same name.
     Port,
-    /// It stands for the bridge, and is no port.
+    /// The interface is the bridge's local interface, which is no port.
     Local,
-    /// It cannot be, for this reason.
+    /// The switch cannot use the interface, for this reason.
     Refused(String),
 }
 
@@ -72,7 +72,7 @@ const MOST_BRIDGES: usize = 32;
 /// Bytes of the longest name of an interface.
 const NAME_BYTES: usize = 64;
 
-/// Reads what the database wants. Sockets of `dpdkvhostuser` are made in `folder`.
+/// Reads the requests of the database. `folder` is the folder for sockets of `dpdkvhostuser`.
 pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
     let mut wanted = Wanted::default();
     let Some((root, switch)) = cache.rows("Open_vSwitch").next() else { return wanted };

@@ -11,32 +11,32 @@ use crate::value::{Atom, Datum, Uuid, ValueError, shortened};
 /// The columns of a row that the client follows.
 pub type Row = BTreeMap<String, Datum>;
 
-/// What has happened to a row.
+/// A change of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Its table.
+    /// The row's table.
     pub table: String,
     /// The row.
     pub row: Uuid,
-    /// What has happened.
+    /// The kind of change.
     pub kind: DifferenceKind,
 }
 
-/// What has happened to a row.
+/// The kind of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DifferenceKind {
-    /// It is new.
+    /// The row is new.
     Insert,
-    /// Columns have other values; these are the values before.
+    /// Columns have changed; these are their former values.
     Modify(Row),
-    /// It is gone; this was the row.
+    /// The row was deleted; these were its values.
     Delete(Row),
 }
 
 /// Why an update does not fit the cache.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateError {
-    /// The update is no update.
+    /// The JSON is no update.
     #[error("an update of the database is not understood: {0}")]
     Form(String),
     /// The update names a table or a column that is not followed.
@@ -45,13 +45,13 @@ pub enum UpdateError {
     /// The update changes a row that does not exist, or inserts one that does.
     #[error("an update of the database {action} row {row} of table {table}, which {problem}")]
     Row {
-        /// What the update does.
+        /// The action of the update.
         action: &'static str,
         /// The row.
         row: Uuid,
-        /// Its table.
+        /// The row's table.
         table: String,
-        /// What is wrong.
+        /// The contradiction.
         problem: &'static str,
     },
     /// A value does not fit the schema.
@@ -63,7 +63,7 @@ pub enum UpdateError {
         row: Uuid,
         /// The column.
         column: String,
-        /// What is wrong.
+        /// The error of the value.
         source: ValueError,
     },
     /// The database has more rows than allowed.
@@ -76,7 +76,7 @@ pub enum UpdateError {
     TooManyBytes(usize),
 }
 
-/// Rows by table.
+/// Rows of several tables, by table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cache {
     tables: BTreeMap<String, BTreeMap<Uuid, Row>>,
@@ -94,19 +94,19 @@ impl Cache {
         self.tables.get(table)?.get(&id)
     }
 
-    /// Rows in all tables.
+    /// The number of rows in all tables.
     pub fn count(&self) -> usize {
         self.tables.values().map(BTreeMap::len).sum()
     }
 
-    /// About how many bytes of memory the rows take.
+    /// The approximate size of the rows in memory, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Applies the `table-updates2` of a server.
     ///
-    /// `followed` has the columns that the client asked for. On an error, the cache is left with a part of the update.
+    /// `followed` has the columns that the client monitors. On an error, a part of the update may have been applied.
     ///
     /// # Errors
     /// The update does not fit the schema or the rows, or takes more rows or memory than allowed.
@@ -141,7 +141,7 @@ impl Cache {
         Ok(differences)
     }
 
-    /// What has to happen to this cache to make it equal to the other.
+    /// The changes that turn this cache into the other.
     pub fn differences(&self, other: &Cache) -> Vec<Difference> {
         let mut differences = Vec::new();
         for (table, rows) in &self.tables {

@@ -1,14 +1,14 @@
-//! Cuts a stream of bytes into JSON objects.
+//! Divides a stream of bytes into JSON objects.
 //!
-//! JSON-RPC over a stream has no lengths and no separators (RFC 7047, section 4): an object ends with its brace.
-//! The framer counts brackets outside strings; whether the text between is JSON is for the parser to say.
+//! JSON-RPC over a stream has no lengths and no separators (RFC 7047, section 4): an object ends with its closing
+//! brace. The framer counts brackets outside of strings. The parser checks whether the text between them is JSON.
 
 use crate::limits::Limits;
 
-/// Why a stream cannot be cut into messages.
+/// Why a stream cannot be divided into messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
-    /// A message starts with something else than a brace.
+    /// A message starts with another character than an opening brace.
     #[error(
         "a message of the database server starts with byte {0:#04x}, not with '{{'; is it an ovsdb-server?"
     )]
@@ -19,12 +19,12 @@ pub enum FramingError {
     /// A message has more values than allowed.
     #[error("a message of the database server has more than {0} values")]
     TooManyValues(usize),
-    /// A message has more arrays and objects within each other than allowed.
+    /// A message has arrays and objects nested more deeply than allowed.
     #[error("a message of the database server has more than {0} arrays and objects within each other")]
     TooDeep(usize),
 }
 
-/// Cuts a stream into messages; keeps the beginning of the message that is not complete.
+/// Divides a stream into messages. It keeps the beginning of an incomplete message.
 #[derive(Debug)]
 pub struct Framer {
     limits: Limits,

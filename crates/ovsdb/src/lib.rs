@@ -1,8 +1,8 @@
-//! The OVSDB protocol, the client's end: RFC 7047 and the extensions of Open vSwitch's ovsdb-server(7).
+//! The client's end of the OVSDB protocol: RFC 7047 and the extensions of Open vSwitch's ovsdb-server(7).
 //!
-//! No I/O and no clock: a [`Session`] takes the bytes that the server sent and gives the bytes to send and what
-//! happened. Time is an argument. The server's bytes are hostile: their size, nesting and number of values are
-//! limited, and a value that does not fit the schema ends the session with an error in words.
+//! The crate has no I/O and no clock. A [`Session`] takes received bytes, and returns bytes to send and events. Time
+//! is an argument. The server's bytes are hostile: their size, nesting and number of values are limited. A value that
+//! does not fit the schema ends the session with an error.
 //!
 //! ```text
 //!   bytes ──► Framer ──► Message ──► Session ──► Event          Transaction ──► Session ──► bytes
@@ -12,11 +12,11 @@
 //!
 //! # Where to change what
 //!
-//! - To change what is refused for its size: `limits.rs`; how a stream is cut into messages: `framer.rs`.
-//! - To change how a value is read or written: `value.rs`; what the schema says of it: `schema.rs`.
-//! - To follow another notification or to ask another request: `session.rs`; the form of messages: `message.rs`.
+//! - To change the limits on sizes: `limits.rs`. To change how a stream is divided into messages: `framer.rs`.
+//! - To change how a value is read or written: `value.rs`. To change the checks against the schema: `schema.rs`.
+//! - To handle another notification or send another request: `session.rs`; the format of messages: `message.rs`.
 //! - To add an operation of a transaction: `transaction.rs`.
-//! - To change how an update becomes a row: `cache.rs`.
+//! - To change how an update is applied to rows: `cache.rs`.
 #![forbid(unsafe_code)]
 
 mod cache;

@@ -1,17 +1,17 @@
-//! What a server may make this program keep.
+//! Limits on the memory that a server can make this program use.
 
 /// Limits on what a server sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a message, and of the answers that wait to be sent.
+    /// Bytes of a message, and of the answers that are not sent yet.
     pub message_bytes: usize,
-    /// Values in a message: each takes memory beside its bytes.
+    /// Values in a message. Each takes memory in addition to its bytes.
     pub message_values: usize,
-    /// Arrays and objects within each other.
+    /// Levels of nested arrays and objects.
     pub nesting: usize,
     /// Rows in the cache, over all tables.
     pub rows: usize,
-    /// Bytes that the rows in the cache take, about.
+    /// The approximate size of the rows in the cache, in bytes.
     pub cache_bytes: usize,
 }
 

@@ -18,23 +18,23 @@ pub enum MessageError {
 /// A message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
-    /// Asks, and wants an answer with the same id.
+    /// A request that needs an answer with the same id.
     Request {
-        /// Chosen by the program that asks.
+        /// The id, chosen by the sender.
         id: Value,
-        /// What is asked.
+        /// The name of the method.
         method: String,
-        /// Its arguments.
+        /// The method's arguments.
         params: Value,
     },
-    /// Tells.
+    /// A message that needs no answer.
     Notification {
-        /// What is told.
+        /// The name of the method.
         method: String,
-        /// Its arguments.
+        /// The method's arguments.
         params: Value,
     },
-    /// Answers.
+    /// The answer to a request.
     Answer {
         /// The id of the request.
         id: Value,

@@ -84,9 +84,9 @@ pub struct ColumnType {
     pub key: AtomType,
     /// The type of a map's values; `None` for a set.
     pub value: Option<AtomType>,
-    /// Elements at least.
+    /// The least number of elements.
     pub min: usize,
-    /// Elements at most; `usize::MAX` for any number.
+    /// The highest number of elements; `usize::MAX` for no limit.
     pub max: usize,
 }
 
@@ -120,7 +120,7 @@ impl ColumnType {
         })
     }
 
-    /// The value of a column that a row does not name.
+    /// The value of a column that is not set in a row.
     pub fn default_value(&self) -> Datum {
         match (self.value, self.min) {
             (None, 0) => Datum::empty(),
@@ -177,7 +177,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Reads what a server answers to `get_schema`.
+    /// Reads a server's answer to `get_schema`.
     ///
     /// # Errors
     /// The JSON is no schema.

@@ -1,4 +1,4 @@
-//! A connection to a database server: what is asked, what is followed, whether the server still answers.
+//! A connection to a database server: requests, monitored rows, and checks that the server still answers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -13,29 +13,29 @@ use crate::schema::{Schema, SchemaError};
 use crate::transaction::{OperationResult, Transaction};
 use crate::value::{Uuid, ValueError, shortened};
 
-/// What a client wants of a server.
+/// The requests of a client to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Follow {
     /// The database.
     pub database: String,
-    /// The columns to follow, by table. What the schema of the server does not have is left out.
+    /// The columns to monitor, by table. Columns that the server's schema lacks are left out.
     pub tables: BTreeMap<String, BTreeSet<String>>,
     /// The lock to take.
     pub lock: Option<String>,
     /// Whether the lock is taken from a client that owns it.
     pub steals: bool,
-    /// After so much silence the server is sent an echo request, and after as much again the session ends.
+    /// After this time without data the server is sent an echo request. After the same time again the session ends.
     pub probe_interval: Duration,
 }
 
-/// A transaction that was sent.
+/// The number of a transaction that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TransactionId(u64);
 
-/// What has happened.
+/// An event of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The cache has the content of the database; these are the differences from what it had before.
+    /// The cache now has the content of the database; these are the differences from its former content.
     Followed(Vec<Difference>),
     /// Rows have changed.
     Changed(Vec<Difference>),
@@ -43,43 +43,43 @@ pub enum Event {
     LockGained,
     /// Another client owns the lock.
     LockLost,
-    /// The server has done a transaction, or says why not.
+    /// The answer to a transaction: its results, or the server's error.
     Answered(TransactionId, Result<Vec<OperationResult>, String>),
 }
 
-/// Why a session is over. The connection has to be closed.
+/// Why a session has ended. The connection must be closed.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// The stream is not cut into messages.
+    /// The stream cannot be divided into messages.
     #[error(transparent)]
     Framing(#[from] FramingError),
-    /// A message is not understood.
+    /// A message is invalid.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// The schema is not understood.
+    /// The schema is invalid.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// An update does not fit.
+    /// An update does not fit the cache.
     #[error(transparent)]
     Update(#[from] UpdateError),
-    /// The answer to a transaction is not understood.
+    /// The answer to a transaction is invalid.
     #[error("the answer of the database server to a transaction is not understood: {0}")]
     Transaction(#[from] ValueError),
-    /// The server refuses a request.
+    /// The server rejected a request.
     #[error("the database server refuses {request}: {error}; it has to be ovsdb-server 2.12 or later")]
     Refused {
         /// The method.
         request: &'static str,
-        /// The server's words.
+        /// The server's error.
         error: String,
     },
-    /// The server says what it must not say.
+    /// The server broke the protocol.
     #[error("the database server does not follow its protocol: {0}")]
     Protocol(&'static str),
-    /// The server takes the database away.
+    /// The server has removed the database.
     #[error("the database server no longer serves the database")]
     Canceled,
-    /// The server does not answer.
+    /// The server did not answer for this time.
     #[error("the database server has been silent for {} s", .0.as_secs())]
     Silent(Duration),
 }
@@ -115,8 +115,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// The session of a connection that has just been made. `cache` is what an earlier session has left; times are
-    /// those of any clock that does not go back.
+    /// The session of a connection that has just been made. `cache` comes from an earlier session, or is empty. Times
+    /// are those of any clock that never goes back.
     pub fn new(follow: Follow, limits: Limits, cache: Cache, now: Duration) -> Self {
         let mut session = Session {
             follow,
@@ -136,22 +136,22 @@ impl Session {
         session
     }
 
-    /// The rows that are followed.
+    /// The monitored rows.
     pub fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// Ends the session; the rows stay for the next one.
+    /// Ends the session and returns the rows for the next one.
     pub fn into_cache(self) -> Cache {
         self.cache
     }
 
-    /// The bytes to send; the caller takes from the front what it has sent.
+    /// The bytes to send. The caller removes from the front what it has sent.
     pub fn to_send(&mut self) -> &mut Vec<u8> {
         &mut self.to_send
     }
 
-    /// What has happened since the last call, one at a time.
+    /// The next event since the last call.
     pub fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -173,10 +173,10 @@ impl Session {
         Ok(())
     }
 
-    /// Looks whether the server still answers.
+    /// Checks whether the server still answers.
     ///
     /// # Errors
-    /// It has been silent for too long.
+    /// The server did not answer in time.
     pub fn tick(&mut self, now: Duration) -> Result<(), SessionError> {
         if now < self.deadline() {
             return Ok(());
@@ -189,12 +189,12 @@ impl Session {
         Ok(())
     }
 
-    /// When [`Session::tick`] has something to do.
+    /// The time at which [`Session::tick`] must be called.
     pub fn deadline(&self) -> Duration {
         self.probed.unwrap_or(self.heard).saturating_add(self.follow.probe_interval)
     }
 
-    /// Sends a transaction. [`Event::Answered`] says what became of it.
+    /// Queues a transaction. [`Event::Answered`] reports its result.
     pub fn transact(&mut self, transaction: Transaction) -> TransactionId {
         let params = transaction.params(&self.follow.database);
         TransactionId(self.ask(Asked::Transaction, "transact", params))

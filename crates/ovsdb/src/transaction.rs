@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::cache::Row;
 use crate::value::{Datum, Uuid, ValueError, shortened};
 
-/// What a condition compares with.
+/// The comparison of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
     /// `==`
@@ -38,7 +38,7 @@ pub enum Mutator {
     Add,
     /// Adds elements.
     Insert,
-    /// Takes elements away.
+    /// Removes elements.
     Delete,
 }
 
@@ -52,7 +52,7 @@ impl Mutator {
     }
 }
 
-/// Operations that the server does all, or none of them.
+/// Operations of which the server carries out all or none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transaction {
     operations: Vec<Value>,
@@ -64,12 +64,12 @@ impl Transaction {
         Transaction::default()
     }
 
-    /// Whether it has no operation.
+    /// Whether there are no operations.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// Inserts a row; `name` stands for it in this transaction, as an [`crate::Atom::NamedUuid`].
+    /// Inserts a row. `name` stands for the row in this transaction, as an [`crate::Atom::NamedUuid`].
     pub fn insert(&mut self, table: &str, row: &Row, name: Option<&str>) {
         let mut operation = json!({"op": "insert", "table": table, "row": notation(row)});
         if let Some(name) = name {
@@ -78,7 +78,7 @@ impl Transaction {
         self.operations.push(operation);
     }
 
-    /// Gives columns of a row other values.
+    /// Sets columns of a row.
     pub fn update(&mut self, table: &str, row: Uuid, columns: &Row) {
         let columns = notation(columns);
         self.operations.push(json!({"op": "update", "table": table, "where": is_row(row), "row": columns}));
@@ -102,7 +102,7 @@ impl Transaction {
         self.operations.push(json!({"op": "select", "table": table, "where": condition, "columns": columns}));
     }
 
-    /// Ends the transaction with an error unless these columns of a row have these values now.
+    /// Makes the transaction fail unless these columns of a row have these values now.
     pub fn wait(&mut self, table: &str, row: Uuid, columns: &Row) {
         let names: Vec<&String> = columns.keys().collect();
         self.operations.push(json!({
@@ -111,12 +111,12 @@ impl Transaction {
         }));
     }
 
-    /// Words for the log of the database.
+    /// Adds a comment to the log of the database.
     pub fn comment(&mut self, words: &str) {
         self.operations.push(json!({"op": "comment", "comment": words}));
     }
 
-    /// Ends the transaction with an error unless this client owns the lock.
+    /// Makes the transaction fail unless this client owns the lock.
     pub fn assert_lock(&mut self, lock: &str) {
         self.operations.push(json!({"op": "assert", "lock": lock}));
     }
@@ -137,19 +137,19 @@ fn notation(row: &Row) -> Map<String, Value> {
     row.iter().map(|(column, value)| (column.clone(), value.to_json())).collect()
 }
 
-/// What an operation has done.
+/// The result of an operation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OperationResult {
-    /// Rows that were changed.
+    /// The number of changed rows.
     pub count: Option<u64>,
-    /// The row that was inserted.
+    /// The id of the inserted row.
     pub inserted: Option<Uuid>,
     /// The rows that were read.
     pub rows: Vec<Row>,
 }
 
 impl OperationResult {
-    /// Reads a server's answer to a transaction; `Err` inside is the server's error in its words.
+    /// Reads a server's answer to a transaction. `Err` inside is the server's error.
     pub(crate) fn all(answer: &Value) -> Result<Result<Vec<Self>, String>, ValueError> {
         let not = |json: &Value| ValueError::Notation(shortened(&json.to_string()));
         let mut results = Vec::new();

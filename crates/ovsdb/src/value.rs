@@ -13,7 +13,7 @@ pub enum ValueError {
     /// The JSON is not the notation of a value.
     #[error("{0} is not the notation of a value")]
     Notation(String),
-    /// A set has an element twice, or a map a key.
+    /// A set has an element twice, or a map has a key twice.
     #[error("{0} occurs twice")]
     Twice(String),
     /// The value is not of the column's type.
@@ -21,7 +21,7 @@ pub enum ValueError {
     Type {
         /// The atom, shortened.
         found: String,
-        /// The type that the schema says.
+        /// The type in the schema.
         expected: &'static str,
     },
     /// The value has more or fewer elements than the schema allows.
@@ -29,9 +29,9 @@ pub enum ValueError {
     Count {
         /// Elements in the value.
         found: usize,
-        /// The least that the schema allows.
+        /// The least number that the schema allows.
         min: usize,
-        /// The most that the schema allows.
+        /// The highest number that the schema allows.
         max: usize,
     },
 }
@@ -63,7 +63,7 @@ impl FromStr for Uuid {
     }
 }
 
-/// A number with a fraction; ordered, unlike `f64`.
+/// A number with a fraction that, unlike `f64`, has a total order.
 #[derive(Clone, Copy, Debug)]
 pub struct Real(pub f64);
 
@@ -100,7 +100,7 @@ pub enum Atom {
     String(String),
     /// A row.
     Uuid(Uuid),
-    /// A row that the same transaction inserts.
+    /// The name of a row that the same transaction inserts.
     NamedUuid(String),
 }
 
@@ -143,17 +143,17 @@ impl Atom {
     }
 }
 
-/// The value of a column. A single atom is a set of one.
+/// The value of a column. A single atom is a set with one element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Datum {
     /// Atoms.
     Set(BTreeSet<Atom>),
-    /// Atoms by keys.
+    /// A map from atoms to atoms.
     Map(BTreeMap<Atom, Atom>),
 }
 
 impl Datum {
-    /// A set with nothing in it: the value of an optional column that is not set.
+    /// An empty set, which is the value of an optional column that is not set.
     pub fn empty() -> Self {
         Datum::Set(BTreeSet::new())
     }
@@ -215,7 +215,7 @@ impl Datum {
         }
     }
 
-    /// The only atom of a set of one.
+    /// The atom of a set with one element.
     pub fn atom(&self) -> Option<&Atom> {
         match self {
             Datum::Set(set) if set.len() == 1 => set.first(),
@@ -247,20 +247,20 @@ impl Datum {
         }
     }
 
-    /// The numbers without a fraction that a set has.
+    /// The integers of a set.
     pub fn integers(&self) -> impl Iterator<Item = i64> + '_ {
         let set = if let Datum::Set(set) = self { Some(set) } else { None };
         let integer = |atom: &Atom| if let Atom::Integer(integer) = atom { Some(*integer) } else { None };
         set.into_iter().flatten().filter_map(integer)
     }
 
-    /// The rows that a set names.
+    /// The row ids of a set.
     pub fn uuids(&self) -> impl Iterator<Item = Uuid> + '_ {
         let set = if let Datum::Set(set) = self { Some(set) } else { None };
         set.into_iter().flatten().filter_map(|atom| if let Atom::Uuid(id) = atom { Some(*id) } else { None })
     }
 
-    /// The text that a map of texts has for a key.
+    /// The value of a key in a map of texts.
     pub fn get(&self, key: &str) -> Option<&str> {
         let Datum::Map(map) = self else { return None };
         match map.get(&Atom::String(key.to_owned())) {
@@ -269,7 +269,7 @@ impl Datum {
         }
     }
 
-    /// Whether it has no element.
+    /// Whether the value has no elements.
     pub fn is_empty(&self) -> bool {
         match self {
             Datum::Set(set) => set.is_empty(),
@@ -308,7 +308,7 @@ impl From<Uuid> for Datum {
     }
 }
 
-/// The text as an error message shows it: a server chooses its length.
+/// The text, shortened for an error message, because the server chooses its length.
 pub(crate) fn shortened(text: &str) -> String {
     const LONGEST: usize = 60;
     match text.char_indices().nth(LONGEST) {

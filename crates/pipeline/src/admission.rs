@@ -7,7 +7,7 @@ use virtio::net::MacAddress;
 
 use crate::{Now, Output, Policer};
 
-/// Which frames may come from a port. By default each may whose source is no group.
+/// Which frames may come from a port. The default admits every frame whose source is no group address.
 #[derive(Debug, Default)]
 pub struct Admission {
     addresses: Option<Vec<MacAddress>>,
@@ -16,8 +16,8 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Frames from these source addresses (`None`: from any), up to this length in bytes and at this rate. Of a frame
-    /// that is still to be segmented, the length of a segment without headers counts.
+    /// Admits frames from these source addresses (`None`: from any), up to this length in bytes and at this rate.
+    /// For a frame that is still to be segmented, the length of a segment without headers counts.
     pub fn new(
         addresses: Option<Vec<MacAddress>>,
         max_frame_bytes: Option<u32>,
@@ -30,7 +30,7 @@ impl Admission {
         Admission { addresses: addresses.map(sorted), max_frame_bytes, policer }
     }
 
-    /// Whether nothing is looked at but the source address's kind.
+    /// Whether only the kind of the source address is checked.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.addresses.is_none() && self.max_frame_bytes.is_none() && self.policer.is_none()
@@ -61,7 +61,8 @@ impl Admission {
         }
     }
 
-    /// How many of the burst may come by their rate; the others, which are its last, are dropped.
+    /// Returns how many frames of the burst the rate admits. The others, which are the last of the burst, are
+    /// dropped.
     #[inline(always)]
     pub fn police(&self, batch: &FrameBatch, now: Now<'_>, output: &mut dyn Output) -> usize {
         match &self.policer {
@@ -70,8 +71,8 @@ impl Admission {
         }
     }
 
-    /// The first so many frames of the burst, in runs of which each frame is admitted as the first of the run is and
-    /// has the same addresses.
+    /// Divides the first `frames` frames of the burst into runs. All frames of a run have the same addresses and
+    /// are admitted as the first one is.
     #[inline(always)]
     pub fn runs<'a>(&'a self, batch: &'a FrameBatch, frames: usize) -> impl Iterator<Item = Range<u16>> {
         let mut at = 0;

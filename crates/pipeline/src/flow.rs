@@ -1,8 +1,9 @@
-//! Which frames belong together: a hash of the flow, so that its frames take one way and stay in order.
+//! Finds which frames belong together by a hash of the flow, so that frames of one flow take one path and stay in
+//! order.
 //!
-//! A flow is two IP addresses and, for TCP, UDP and SCTP, two ports; fragments go by their addresses, for
-//! only the first has ports. What is not IP goes by its Ethernet addresses. VLAN tags are stepped over. All
-//! of it is read from the snapshot, but for ports that lie behind it.
+//! A flow is two IP addresses and, for TCP, UDP and SCTP, two ports. Fragments are hashed by their addresses
+//! alone, because only the first one has ports. Frames that are not IP are hashed by their Ethernet addresses.
+//! VLAN tags are skipped. Everything is read from the snapshot, except ports that lie behind it.
 use frame::Frame;
 
 use crate::Key;

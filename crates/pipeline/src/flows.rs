@@ -160,7 +160,7 @@ impl FlowProgram {
 /// One frame on its way to ports.
 struct Sending<'a> {
     index: u16,
-    /// More of it was looked at than its snapshot.
+    /// Whether more of the frame than its snapshot was read.
     is_extended: bool,
     /// The header of the last edit.
     edited: Option<&'a HeaderRange>,

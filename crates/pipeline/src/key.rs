@@ -2,13 +2,13 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-/// A random key. Hashes never leave the process; the two multiplications mix every bit of the key with
-/// every bit of the input, and no difference of two inputs collides under all keys.
+/// A random key. Hashes never leave the process. The two multiplications mix every bit of the key with every bit
+/// of the input, so no difference of two inputs collides under all keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Key([u64; 2]);
 
 impl Key {
-    /// From the system's randomness, by way of the standard library's hash maps.
+    /// A key from the system's random numbers, by way of the standard library's hash maps.
     pub fn random() -> Self {
         let word = |n: u64| RandomState::new().hash_one(n);
         Key([word(1), word(2) | 1])

@@ -1,24 +1,24 @@
-//! What becomes of the frames of a burst: a [`Program`] for each port decides, and says so to an [`Output`].
+//! Decides what is done with the frames of a burst: a [`Program`] for each port decides, and tells an [`Output`].
 //!
 //! | program | where frames go |
 //! |---|---|
-//! | [`Learning`] | by their address, to the port behind which it was seen |
+//! | [`Learning`] | by address, to the port behind which the address was learned |
 //! | [`VlanLearning`] | the same within VLANs, with tags pushed and popped |
 //! | [`Wire`] | all to one port |
 //! | [`FlowProgram`] | as flow tables say |
 //! | [`Nowhere`] | nowhere |
 //!
-//! A program opens nothing, reads no clock (time is an argument) and knows no kind of port: a port is a number. Its
+//! A program opens nothing and reads no clock (time is an argument). A port is only a number for it.
 //! [`Program::run`] is on the packet path, where it neither allocates nor waits. One program may run on several
 //! workers at once, for each queue of its port.
 //!
-//! What programs have in common: [`Admission`] says which frames may come from a port at all, [`RateLimit`] is a token
-//! bucket, [`flow::of_frame`] tells the flow of a frame.
+//! Parts that programs share: [`Admission`] says which frames may come from a port, [`RateLimit`] is a token
+//! bucket, [`flow::of_frame`] finds the flow of a frame.
 //!
 //! # Where to change what
 //!
-//! - To add a rule of the switch: `Admission` or a `Program` in `crates/pipeline`; chosen for each port by
-//!   `crates/switch/src/programs.rs`; its option in `crates/switch/src/setup.rs`, in
+//! - To add a rule of the switch: `Admission` or a `Program` in `crates/pipeline`. `crates/switch/src/programs.rs`
+//!   chooses the program of each port. Its option belongs in `crates/switch/src/setup.rs`, in
 //!   `crates/daemon/src/settings.rs` and in `crates/tautline/src/switch_command.rs`.
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! How much may come from one port: in packets and in bytes, as an operator sells it.
+//! Rate limits of one port, in packets and in bits a second.
 use std::time::Instant;
 
 use frame::{Frame, FrameBatch, LARGEST_FRAME_BYTES};
 
 use crate::RateLimit;
 
-/// What may come from one port. A frame that is still to be segmented counts as its segments.
+/// The rates at which frames may come from one port. A frame that is still to be segmented counts as its segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policing {
     /// Packets a second; `None` for any number.
@@ -19,13 +19,13 @@ pub struct Policing {
 }
 
 impl Policing {
-    /// The highest rate; more is taken as this.
+    /// The highest rate. A higher value is taken as this one.
     pub const MOST_PER_SECOND: u64 = RateLimit::MOST_PER_SECOND;
     /// The largest burst, in packets or in bits; more is taken as this.
     pub const MOST_BURST: u64 = RateLimit::MOST_BURST;
 }
 
-/// One port's buckets, for all its queues.
+/// The token buckets of one port, shared by all its queues.
 #[derive(Debug)]
 pub struct Policer {
     packets: Option<RateLimit>,
@@ -33,7 +33,7 @@ pub struct Policer {
 }
 
 impl Policer {
-    /// `None` where nothing is limited.
+    /// `None` if nothing is limited.
     pub fn new(policing: Policing) -> Option<Self> {
         let Policing { packets_per_second, packets_burst, bits_per_second, bits_burst } = policing;
         let packets = packets_per_second.map(|rate| match packets_burst {
@@ -50,7 +50,7 @@ impl Policer {
         (packets.is_some() || bytes.is_some()).then_some(Policer { packets, bytes })
     }
 
-    /// How many of a burst's frames pass, from its first on.
+    /// How many frames of a burst pass, counted from its first.
     pub fn admit(&self, batch: &FrameBatch, now: Instant) -> usize {
         let by_packets = prefix(self.packets.as_ref(), batch, batch.len(), packets, now);
         let passed = prefix(self.bytes.as_ref(), batch, by_packets, bytes, now);

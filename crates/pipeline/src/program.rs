@@ -1,4 +1,4 @@
-//! What decides about the frames of one port, and what it has to say.
+//! The interface of programs, which decide about the frames of one port.
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,39 +9,41 @@ use virtio::net::MacAddress;
 
 use crate::{PortId, Refused, WorkerFlows};
 
-/// Tells the time to a program, which asks only where a limit needs it.
+/// Reads the clock for a program, which calls it only if a limit needs the time.
 pub type Now<'a> = &'a dyn Fn() -> Instant;
 
-/// What decides where the frames of one port go.
+/// Decides about the destinations of the frames of one port.
 pub trait Program: Debug + Send + Sync {
-    /// Says of each frame of the burst where it goes, or why it goes nowhere.
+    /// Decides for each frame of the burst where it goes, or why it is dropped.
     fn run(&self, batch: &FrameBatch, now: Now<'_>, output: &mut dyn Output) -> Flooded;
 
-    /// Where frames may go.
+    /// The ports to which frames may go.
     fn reach(&self) -> Reach<'_>;
 
-    /// A station says that it is behind the port now (RARP, of a guest that has moved).
+    /// Handles a station's announcement that it is behind the port now (RARP, from a guest that has migrated).
     fn announce(&self, address: MacAddress) -> Announced;
 }
 
-/// What takes the decisions on the frames of one burst. Frames are counted from 0 in the burst.
+/// Takes the decisions about the frames of one burst. Frames are identified by their index in the burst, from 0.
 pub trait Output {
-    /// Gives frames to a port. False, and nothing done, if the port has no queue running.
+    /// Gives frames to a port. Returns false and does nothing if the port has no running queue.
     fn send(&mut self, to: PortId, frames: Range<u16>) -> bool;
 
-    /// Gives the whole burst to a port at once. False, and nothing done, if the port has no queue running or several.
+    /// Gives the whole burst to a port at once. Returns false and does nothing if the port has no running queue,
+    /// or several.
     fn send_all(&mut self, to: PortId) -> bool;
 
-    /// At least the first `bytes` of a frame, as far as it has them, up to [`frame::WINDOW_BYTES`]. What lies behind its
-    /// snapshot is read once, and is what the receivers get.
+    /// The first bytes of a frame: at least `bytes`, but not more than the frame has or [`frame::WINDOW_BYTES`].
+    /// Bytes behind the snapshot are read once. The receivers get what was read.
     fn window(&mut self, frame: u16, bytes: usize) -> &[u8];
 
     /// Edits frames for the calls of [`Output::send_edited`] that follow, until the next edit. Frames that cannot be edited
-    /// so are dropped. What is sent as it is, before or after, stays as it is.
+    /// are dropped. Frames that are sent unedited, before or after, are not affected.
     fn edit(&mut self, frames: Range<u16>, edit: &HeadEdit<'_>);
 
-    /// Gives the frames of the last [`Output::edit`] to a port, edited. False, and nothing done, if the port has no queue
-    /// running. A port gets a burst's edited frames behind those that were sent as they are, in their order for each edit.
+    /// Gives the frames of the last [`Output::edit`] to a port, edited. Returns false and does nothing if the port
+    /// has no running queue. A port receives the unedited frames of a burst first, then the edited ones, in order
+    /// for each edit.
     fn send_edited(&mut self, to: PortId) -> bool;
 
     /// The worker's flow tables, to be taken for the time of one burst; none if the switch has none.
@@ -56,7 +58,7 @@ pub trait Output {
 pub struct Flooded {
     /// Frames.
     pub frames: u64,
-    /// How often they were given to a port.
+    /// How often these frames were given to a port.
     pub copies: u64,
 }
 
@@ -67,19 +69,19 @@ pub enum Reach<'a> {
     Nowhere,
     /// To one.
     Port(PortId),
-    /// To each of these but the port itself. Ports that reach each other share one list.
+    /// To each of these ports except the port itself. Ports that reach each other share one list.
     Others(&'a Arc<[PortId]>),
     /// To each of these and back to the port itself. Ports that reach each other share one list.
     All(&'a Arc<[PortId]>),
 }
 
-/// What came of an announcement.
+/// The result of an announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Announced {
-    /// The station is there; other bridges can be told.
+    /// The station is behind the port now; other bridges can be informed.
     Accepted,
-    /// The port may not have this address.
+    /// The port must not use this address.
     NotAllowed,
-    /// The address stays where it is.
+    /// The address stays at its present port.
     Refused(Refused),
 }

@@ -7,8 +7,8 @@ const BURST: Duration = Duration::from_millis(50);
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// So many a second. Kept as the time at which the bucket would be full again (the generic cell rate algorithm of
-/// ITU-T I.371), so that it is one word.
+/// A limit of events a second. The state is the time at which the bucket would be full again (the generic cell
+/// rate algorithm of ITU-T I.371), so it is one word.
 #[derive(Debug)]
 pub struct RateLimit {
     epoch: Instant,
@@ -18,9 +18,9 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// Frames that may come at once, however low their rate.
+    /// Frames that may come in one burst, even at the lowest rate.
     pub const LEAST_FRAMES: u64 = 64;
-    /// The highest rate; more is taken as this.
+    /// The highest rate. A higher value is taken as this one.
     pub const MOST_PER_SECOND: u64 = 100_000_000_000;
 
     /// The largest burst; more is taken as this.
@@ -45,12 +45,13 @@ impl RateLimit {
         tokens.saturating_mul(SECOND_NS).div_ceil(self.per_second)
     }
 
-    /// Takes up to `wanted` tokens at `now`; says how many there were.
+    /// Takes up to `wanted` tokens at `now`, and returns how many it took.
     pub fn take(&self, wanted: u64, now: Instant) -> u64 {
         self.take_some(now, |there| wanted.min(there))
     }
 
-    /// Takes what `choose` says of the tokens that are there; it may be asked again with another number.
+    /// Takes the number of tokens that `choose` returns for those available. `choose` may be called again with
+    /// another number.
     pub fn take_some(&self, now: Instant, choose: impl Fn(u64) -> u64) -> u64 {
         let now_ns = now.saturating_duration_since(self.epoch).as_nanos() as u64;
         let mut taken = 0;
@@ -65,7 +66,7 @@ impl RateLimit {
         taken
     }
 
-    /// Puts back what was taken and is not used.
+    /// Puts back tokens that were taken and not used.
     pub fn give_back(&self, tokens: u64) {
         self.full_ns.fetch_sub(self.cost_ns(tokens), Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! A burst in memory, and an output that keeps what it is told.
+//! For tests: a burst in memory, and an output that records its calls.
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -57,17 +57,17 @@ pub fn burst_of(frames: &[Vec<u8>]) -> FrameBatch {
     batch
 }
 
-/// What a program said, in order.
+/// A call that a program made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     Send(PortId, Range<u16>),
     All(PortId),
-    /// Where the edit is, bytes that go, bytes that come.
+    /// The position of the edit, the number of bytes removed, and the bytes inserted.
     SendEdited(PortId, Range<u16>, (usize, usize, Vec<u8>)),
     Drop(DropReason, u64),
 }
 
-/// Keeps what it is told. Ports that are named as down have no queue.
+/// Records the calls of a program. Ports in `down` have no queue.
 #[derive(Default)]
 pub struct Recorder {
     pub said: Vec<Said>,
@@ -121,7 +121,7 @@ impl Output for Recorder {
     }
 }
 
-/// Runs a program over a burst, with these ports down; what it said, and how often it asked for the time.
+/// Runs a program over a burst, with these ports down. Returns its calls, and how often it read the clock.
 pub fn run_with(
     program: &dyn Program,
     batch: &FrameBatch,

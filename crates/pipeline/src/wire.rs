@@ -1,4 +1,4 @@
-//! Programs that look at no address.
+//! Programs that read no address.
 use frame::{DropReason, FrameBatch};
 use virtio::net::MacAddress;
 
@@ -12,7 +12,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// To this port.
+    /// A wire to this port.
     pub fn new(to: PortId, admission: Admission) -> Self {
         Wire { to, admission }
     }
@@ -54,7 +54,7 @@ impl Program for Wire {
     }
 }
 
-/// No frame goes anywhere, and no station is behind the port.
+/// Drops all frames, and allows no station behind the port.
 #[derive(Debug)]
 pub struct Nowhere;
 

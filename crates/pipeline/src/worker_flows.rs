@@ -1,4 +1,4 @@
-//! What one worker has for flow tables.
+//! The state of one worker for flow tables.
 use std::sync::Arc;
 
 use ::flow::Key;
@@ -36,7 +36,7 @@ impl WorkerFlows {
         self.caches.iter_mut().flatten().for_each(Cache::forget);
     }
 
-    /// What becomes of the frame in the window, which came from this port.
+    /// Executes the flow tables on the frame in the window, which came from this port.
     pub(crate) fn execute(
         &mut self,
         port: PortId,

@@ -1,4 +1,4 @@
-//! The control side of a port, and what it is given to work with.
+//! The control side of a port, and the context in which it works.
 use std::any::Any;
 use std::sync::Arc;
 
@@ -8,31 +8,31 @@ use virtio::net::MacAddress;
 
 use crate::{Context, PortError, PortState, Token};
 
-/// A queue on its way to the workers, or back.
+/// A queue that is given to the workers or comes back from them.
 pub enum Queue {
-    /// Of [`Side::FromGuest`].
+    /// A queue of [`Side::FromGuest`].
     Source(Box<dyn Source>),
-    /// Of [`Side::ToGuest`].
+    /// A queue of [`Side::ToGuest`].
     Sink(Box<dyn Sink>),
 }
 
-/// What a port may ask of the program that runs it: what any device may ask ([`Context`]; [`Port::ready`] is what is
-/// called), and queues. An attached queue belongs to a worker; detaching waits until the
-/// worker has released it, between two bursts.
+/// Services of the program that runs a port. They are the services for any device ([`Context`], which calls
+/// [`Port::ready`]), and queues. An attached queue belongs to a worker; detaching waits until the worker has released
+/// it, between two bursts.
 pub trait PortContext: Context {
-    /// Frames come from here now, as those of queue pair `pair`.
+    /// Attaches the source of queue pair `pair`: frames come from it from now on.
     fn attach_source(&mut self, pair: u16, source: Box<dyn Source>);
 
-    /// Frames for queue pair `pair` go here now.
+    /// Attaches the sink of queue pair `pair`: frames go to it from now on.
     fn attach_sink(&mut self, pair: u16, sink: Box<dyn Sink>);
 
-    /// Takes a source back, its last batch released. `None` if none is attached.
+    /// Takes a source back, after its last batch was released. `None` if none is attached.
     fn detach_source(&mut self, pair: u16) -> Option<Box<dyn Source>>;
 
     /// Takes a sink back. `None` if none is attached.
     fn detach_sink(&mut self, pair: u16) -> Option<Box<dyn Sink>>;
 
-    /// Attaches several queues, each to its pair: with a message to each worker instead of one for each queue.
+    /// Attaches several queues, each to its pair. Each worker gets one message in place of one for each queue.
     fn attach(&mut self, queues: Vec<(u16, Queue)>) {
         for (pair, queue) in queues {
             match queue {
@@ -42,7 +42,7 @@ pub trait PortContext: Context {
         }
     }
 
-    /// Takes several queues back, in this order: with a message to each worker instead of one for each queue. `None`
+    /// Takes several queues back, in this order. Each worker gets one message in place of one for each queue. `None`
     /// for each that is not attached.
     fn detach(&mut self, which: &[(u16, Side)]) -> Vec<Option<Queue>> {
         let detach = |(pair, side): &(u16, Side)| match side {
@@ -52,8 +52,8 @@ pub trait PortContext: Context {
         which.iter().map(detach).collect()
     }
 
-    /// Changes an attached sink between two bursts. False, and nothing done, if none is attached or its workers do not let
-    /// go of it.
+    /// Changes an attached sink between two bursts. Returns false and does nothing if no sink is attached or its
+    /// workers do not release it.
     fn change_sink(&mut self, pair: u16, how: SinkChange<'_>) -> bool {
         let Some(mut sink) = self.detach_sink(pair) else { return false };
         how(&mut *sink);
@@ -65,18 +65,18 @@ pub trait PortContext: Context {
     fn announce(&mut self, address: MacAddress);
 }
 
-/// What is done to a sink.
+/// A change of a sink.
 pub type SinkChange<'a> = Box<dyn FnOnce(&mut dyn Sink) + 'a>;
 
-/// The control side of a port. One thread calls all of these.
+/// The control side of a port. One thread calls all of its functions.
 pub trait Port: Any + Send {
-    /// Queue pairs at most.
+    /// The largest number of queue pairs.
     fn queue_pairs(&self) -> u16;
 
-    /// What this is and how it stands, in one line for people: kind, path, connected or not, features.
+    /// The kind and state of the port in one line of text: kind, path, whether connected, features.
     fn describe(&self) -> String;
 
-    /// Features agreed on with the peer, if there is one and it has some.
+    /// Features agreed on with the peer; `None` if there is no peer or the kind of port has no features.
     fn features(&self) -> Option<Features> {
         None
     }
@@ -89,19 +89,19 @@ pub trait Port: Any + Send {
     /// Counters of one queue; they outlive reconnections.
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>>;
 
-    /// Starts the port: it listens, connects or opens.
+    /// Starts the port, which then listens, connects or opens a device.
     ///
     /// # Errors
-    /// The port cannot listen, connect or open; it is not started.
+    /// The port cannot listen, connect or open its device; it is not started.
     fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError>;
 
-    /// Called when a watched descriptor is ready, or when a time is over.
+    /// Called when a watched descriptor is ready, or when a timer has expired.
     ///
     /// # Errors
-    /// The port cannot go on and is ended. Mistakes of a peer are no errors of the port.
+    /// The port cannot continue and is ended. Mistakes of a peer are not errors of the port.
     fn ready(&mut self, token: Token, context: &mut dyn PortContext) -> Result<(), PortError>;
 
-    /// A queue has stopped by itself; it is detached already.
+    /// Called after a queue has stopped by itself. The queue is detached already.
     fn stopped(&mut self, pair: u16, side: Side, why: QueueError, context: &mut dyn PortContext);
 
     /// Stops the port and returns the state that another process needs to continue it. The state does not change
@@ -128,6 +128,6 @@ pub trait Port: Any + Send {
     /// Gives up all that [`Port::hand_over`] has passed to another process, without notifying the peer.
     fn leave(&mut self) {}
 
-    /// Ends: detaches everything and removes what it made.
+    /// Ends the port: detaches all queues and removes what the port has made.
     fn end(&mut self, context: &mut dyn PortContext);
 }

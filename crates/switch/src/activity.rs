@@ -1,4 +1,4 @@
-//! When frames last passed each queue, as far as a look once a second tells.
+//! When frames last passed each queue, to a precision of one second.
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ struct Last {
     since: Instant,
 }
 
-/// Of all queues.
+/// The activity of all queues.
 #[derive(Debug)]
 pub(crate) struct Activity {
     watches: bool,
@@ -30,7 +30,7 @@ impl Activity {
         Activity { watches, looked: None, last: BTreeMap::new() }
     }
 
-    /// Looks at all queues, if it is time to.
+    /// Reads the counters of all queues, if a second has passed.
     pub fn look(&mut self, now: Instant, ports: &[PortEntry]) {
         if !self.watches || self.looked.is_some_and(|looked| now - looked < INTERVAL) {
             return;
@@ -59,7 +59,7 @@ impl Activity {
         }
     }
 
-    /// For how long nothing has passed, and how many frames found no buffer meanwhile.
+    /// How long no frame has passed, and how many frames found no buffer in that time.
     pub fn of(
         &self,
         id: QueueId,

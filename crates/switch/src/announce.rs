@@ -1,11 +1,11 @@
-//! The frame that tells other bridges where a station is now.
+//! The frame that announces to other bridges where a station is now.
 use virtio::net::MacAddress;
 
 /// Shortest Ethernet frame without its check sequence (IEEE 802.3 §3.2.7).
 const MIN_FRAME_BYTES: usize = 60;
 
 /// A broadcast reverse ARP request of a station for itself (RFC 903), as the vhost-user message `SEND_RARP` asks for.
-/// Bridges on its way learn the address.
+/// Bridges that forward it learn the address.
 pub(crate) fn frame(address: MacAddress) -> [u8; MIN_FRAME_BYTES] {
     let mut frame = [0; MIN_FRAME_BYTES];
     let parts: [&[u8]; 9] = [

@@ -32,7 +32,7 @@ impl Control {
         })
     }
 
-    /// Puts a port in, starts it, and lets frames find it.
+    /// Adds a port, starts it, and makes it reachable for frames.
     pub(crate) fn add_port(
         &mut self,
         name: &str,
@@ -101,7 +101,7 @@ impl Control {
         said
     }
 
-    /// Ends a port and forgets it.
+    /// Ends and removes a port.
     pub(crate) fn remove_port(&mut self, name: &str) -> Result<(), ChangeError> {
         let at = self.place_of(name)?;
         if self.entries[at].forwarding.wire.is_some() && !self.entries[at].is_mirror() {
@@ -163,7 +163,7 @@ impl Control {
         Ok(())
     }
 
-    /// Takes the wire between two ports away: both learn from now on.
+    /// Removes the wire between two ports; both learn addresses from now on.
     pub(crate) fn remove_wire(&mut self, a: &str, b: &str) -> Result<(), ChangeError> {
         let ends = [self.place_of(a)?, self.place_of(b)?];
         if self.entries[ends[0]].forwarding.wire != Some(PortId(ends[1] as u16)) {
@@ -198,7 +198,7 @@ impl Control {
         common.tables.keep(&networks(&ports));
     }
 
-    /// Copies what passes a port from now on.
+    /// Copies the frames that pass a port from now on.
     pub(crate) fn copy_port(&mut self, name: &str) -> Result<(CopiesId, Receiver<Copied>), ChangeError> {
         let at = self.place_of(name)?;
         let (feed, copied) = self.feed(at);

@@ -1,4 +1,4 @@
-//! What ports may ask for: queues go to workers and come back, descriptors and times are watched.
+//! Services for ports: queues are attached to workers and detached, descriptors and timers are watched.
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Display;
 use std::io;
@@ -23,7 +23,7 @@ use crate::worker_options::Common;
 use crate::worker_pool::{AssignedSink, SinkMoves, WorkerPool};
 use crate::{PortId, QueueId, announce};
 
-/// First key of what ports watch; those below are the switch's own.
+/// The first key for descriptors of ports. Lower keys are the switch's own.
 pub(crate) const FIRST_WATCH: u64 = 2;
 
 type Held = BTreeMap<QueueId, (Generation, Box<dyn Source>)>;
@@ -33,7 +33,7 @@ type Taken = BTreeMap<(QueueId, Side), Queue>;
 struct Watch {
     key: u64,
     interest: Interest,
-    /// Held here too, so that it can be removed from the set whatever its owner did.
+    /// A second reference, so that the descriptor can be removed from the set whatever its owner did.
     fd: SharedFd,
 }
 
@@ -43,19 +43,19 @@ pub(crate) struct Attachments {
     pub common: Arc<Common>,
     programs: Programs,
     pub poller: Poller,
-    /// Who looks at a port.
+    /// The observers of ports.
     pub observers: Vec<Observer>,
     plan: QueuePlan,
-    /// What is attached, as its port knows it; the worker may already have reported that it stopped.
+    /// The attached queues, in the view of their ports. A worker may already have reported that a queue has stopped.
     attached: BTreeMap<(QueueId, Side), Generation>,
     sinks: BTreeMap<QueueId, AssignedSink>,
-    /// Sources wait here until all ports have started, so that their first frames find their receivers.
+    /// Sources that wait here until all ports have started, so that their first frames find their receivers.
     held: Option<Held>,
     watches: BTreeMap<(PortId, Token), Watch>,
     keys: HashMap<u64, (PortId, Token)>,
     timers: BTreeMap<(PortId, Token), Instant>,
     resting: Resting,
-    /// Said and not yet passed on.
+    /// Log lines that are not passed on yet.
     pub logged: Vec<(PortId, String)>,
     next: u64,
 }
@@ -92,7 +92,7 @@ impl Attachments {
         self.next
     }
 
-    /// All ports have started: frames may come.
+    /// Lets frames come, because all ports have started.
     pub fn open(&mut self) {
         for (id, (generation, source)) in self.held.take().unwrap_or_default() {
             self.add_source(id, generation, source);
@@ -192,7 +192,7 @@ impl Attachments {
         queue
     }
 
-    /// How the ring of an attached queue stands, whether its worker sleeps, and which it is.
+    /// The state of an attached queue's ring, and its worker.
     pub fn ring(&self, id: QueueId, side: Side) -> Option<(Option<RingState>, usize)> {
         self.attached.get(&(id, side))?;
         match side {
@@ -220,18 +220,18 @@ impl Attachments {
         }
     }
 
-    /// The port and token that watch under this key; `None` if none do any more, or if the port rests.
+    /// The port and token that watch under this key. `None` if no port does any more, or if the port is resting.
     pub fn watcher(&self, key: u64) -> Option<(PortId, Token)> {
         self.keys.get(&key).filter(|(port, _)| !self.resting.rests(*port)).copied()
     }
 
-    /// When the next timer is over, or the next rest.
+    /// When the next timer expires, or the next rest ends.
     pub fn next_timer(&self) -> Option<Instant> {
         let timers = self.timers.iter().map(|((port, _), at)| self.resting.not_before(*port, *at));
         timers.chain(self.resting.next()).min()
     }
 
-    /// A timer that is over, once.
+    /// Returns an expired timer, once.
     pub fn due(&mut self, now: Instant) -> Option<(PortId, Token)> {
         let is_due = |port: PortId, at: Instant| self.resting.not_before(port, at) <= now;
         let due = self.timers.iter().find(|((port, _), at)| is_due(*port, **at)).map(|(of, _)| *of)?;
@@ -249,7 +249,7 @@ impl Attachments {
         }
     }
 
-    /// Watches the descriptors of ports again whose rest is over; an error is `epoll_ctl`'s.
+    /// Watches the descriptors of ports again whose rest is over. An error comes from `epoll_ctl`.
     pub fn end_rests(&mut self, now: Instant) -> io::Result<()> {
         while let Some(port) = self.resting.rested(now) {
             for (_, watch) in self.watches.iter().filter(|((of, _), _)| *of == port) {
@@ -259,7 +259,7 @@ impl Attachments {
         Ok(())
     }
 
-    /// A queue has stopped by itself. False if its port has detached it meanwhile.
+    /// Handles a queue that has stopped by itself. False if its port has detached the queue before.
     pub fn stopped(&mut self, id: QueueId, side: Side, generation: Generation) -> bool {
         if self.attached.get(&(id, side)) != Some(&generation) {
             return false;

@@ -41,7 +41,7 @@ pub trait Operator {
     /// Called when [`Operator::wake_fd`] is readable; must clear it. `Break` ends the switch.
     fn handle_wake(&mut self, switch: &mut View<'_>) -> ControlFlow<()>;
 
-    /// Whether another switch runs that this one takes over from.
+    /// Whether this switch takes over from a running one.
     fn takes_over(&self) -> bool {
         false
     }
@@ -54,8 +54,8 @@ pub trait Operator {
         Ok(None)
     }
 
-    /// All of the other switch's ports are here, and no frame has moved yet. After success the other switch must
-    /// not continue.
+    /// Called when this switch has all ports of the other one and no frame has moved yet. After success the other
+    /// switch must not continue.
     ///
     /// # Errors
     /// The other switch has continued or cannot be reached; the text says why. This switch ends.
@@ -63,13 +63,13 @@ pub trait Operator {
         Ok(())
     }
 
-    /// All ports have started.
+    /// Called when all ports have started.
     fn started(&mut self, _switch: &mut View<'_>) {}
 
-    /// Logs what happened at a port, for people; or at a worker, by its name.
+    /// Logs an event of a port, or of a worker by its name.
     fn log(&mut self, port: &str, message: &dyn Display);
 
-    /// Something happened to a port.
+    /// Called when something has happened to a port.
     fn port_event(&mut self, _port: &str, _event: PortEvent) {}
 }
 
@@ -84,12 +84,12 @@ impl View<'_> {
         self.control.snapshot(None)
     }
 
-    /// The state of each queue. Workers wait for this no longer than for each other.
+    /// The state of each queue. A worker is kept from a queue no longer than by another worker.
     pub fn rings(&self) -> Vec<RingReport> {
         self.control.rings()
     }
 
-    /// Adds a port that learns, and starts it.
+    /// Adds a port that learns addresses, and starts it.
     ///
     /// # Errors
     /// The name is taken, [`crate::MAX_PORTS`] ports or [`crate::MAX_NETWORKS`] networks are there, or the port cannot
@@ -106,8 +106,8 @@ impl View<'_> {
     /// Ends a port and removes it.
     ///
     /// # Errors
-    /// No port has this name, or the port is an end of a wire or of a mirror. Or the port panicked as the last one,
-    /// and the switch ends.
+    /// No port has this name, or the port is an end of a wire or of a mirror. Or the port panicked and was the
+    /// last one; the switch ends.
     pub fn remove_port(&mut self, name: &str) -> Result<(), ChangeError> {
         self.control.remove_port(name)
     }
@@ -128,7 +128,7 @@ impl View<'_> {
         self.control.add_wire(a, b)
     }
 
-    /// Takes the wire between two ports away; both learn addresses from now on.
+    /// Removes the wire between two ports; both learn addresses from now on.
     ///
     /// # Errors
     /// No port has one of the names, or there is no wire between them.
@@ -136,12 +136,12 @@ impl View<'_> {
         self.control.remove_wire(a, b)
     }
 
-    /// Stops all ports and returns the state from which another process continues. Until [`View::resume`], only
-    /// ending the switch makes sense.
+    /// Stops all ports and returns the state from which another process continues. After this, only
+    /// [`View::resume`] or ending the switch is allowed.
     ///
     /// # Errors
-    /// A port cannot hand over its state; the switch has resumed then. Or a panic left no port, and the switch
-    /// ends.
+    /// A port cannot hand over its state; the switch has resumed then. Or no port is left after a panic, and the
+    /// switch ends.
     pub fn stand_still(&mut self) -> Result<SwitchState, ChangeError> {
         self.control.stand_still()
     }
@@ -190,10 +190,11 @@ pub(crate) struct Control {
     pub entries: Vec<PortEntry>,
     pub attachments: Attachments,
     pub mirrors: Vec<Mirrored>,
-    /// Of [`Options::forward_link_local`](crate::Options::forward_link_local), and how many workers there are.
+    /// The value of [`Options::forward_link_local`](crate::Options::forward_link_local), and the number of
+    /// workers.
     pub link_local: bool,
     pub workers: usize,
-    /// Why it cannot go on, found by its operator.
+    /// Why the switch cannot continue, as a request of the operator found.
     pub fatal: Option<RunError>,
     /// Log lines, each with its port, that are not passed on yet.
     logged: Vec<(String, String)>,
@@ -333,8 +334,8 @@ impl Control {
         next.min(self.attachments.pool.watch_interval())
     }
 
-    /// Calls a port, and passes on what it said. `None` if it does not run, or no more: one that panics is gone, and
-    /// the others go on, if there are any.
+    /// Calls a port, and passes on its log lines and events. `None` if the port does not run. A port that panics
+    /// is removed, and the switch continues if other ports are left.
     pub(crate) fn call<T>(
         &mut self,
         index: usize,
@@ -350,7 +351,7 @@ impl Control {
         })
     }
 
-    /// Calls a port, for callers whose own request fails if the port panics. The port is gone after a panic.
+    /// Calls a port, for callers whose own request fails if the port panics. A port that panics is removed.
     pub(crate) fn try_call<T>(
         &mut self,
         index: usize,
@@ -404,7 +405,7 @@ impl Control {
         self.read_reports()
     }
 
-    /// A port cannot go on; the others do, if there are any.
+    /// Ends a port that cannot continue. The switch continues if other ports are left.
     pub(crate) fn end_port(&mut self, index: usize, error: PortError) -> Result<(), RunError> {
         self.logged.push((self.entries[index].name.clone(), error.to_string()));
         self.call(index, |port, context| port.end(context))?;
@@ -418,7 +419,7 @@ impl Control {
         Ok(())
     }
 
-    /// Tells ports of their stopped queues, and finds out about workers.
+    /// Informs ports of their stopped queues, and handles workers that are stuck or gone.
     pub(crate) fn read_reports(&mut self) -> Result<(), RunError> {
         while let Some(event) = self.attachments.pool.next_event() {
             match event {

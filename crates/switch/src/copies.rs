@@ -23,20 +23,20 @@ const WAITING: u16 = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CopiesId(pub u64);
 
-/// One queue's copies, from when it is copied on.
+/// The copies of one queue, from the time when copying began.
 #[derive(Debug)]
 pub struct Copied {
     /// Queue pair.
     pub pair: u16,
     /// Direction.
     pub side: Side,
-    /// Where they come from.
+    /// The source of the copies.
     pub source: InMemorySource,
-    /// What was copied, and what found no room.
+    /// The counters of copies: passed, and dropped for lack of room.
     pub counters: Arc<QueueCounters>,
 }
 
-/// What is copied.
+/// The frames that are copied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope {
     pub port: PortId,
@@ -57,10 +57,10 @@ pub(crate) struct Observer {
     feed: SyncSender<Copied>,
     /// The observation has ended.
     pub ended: Arc<AtomicBool>,
-    /// Copies of queues that are not attached now. A guest may stop and start its rings as often as it likes: each
-    /// keeps one ring of copies, unless a worker has dropped the queue.
+    /// Copies of queues that are not attached now. A guest may stop and start its rings any number of times. Each
+    /// queue keeps one ring of copies, unless a worker has dropped the queue.
     spare: BTreeMap<(u16, Side), Copy>,
-    /// Whether it was logged that a queue is not copied.
+    /// Whether a log line already reported that a queue is not copied.
     pub told: bool,
 }
 
@@ -69,7 +69,7 @@ impl Observer {
         Observer { id, scope, feed, ended: Arc::default(), spare: BTreeMap::new(), told: false }
     }
 
-    /// The queue that takes the copies of one queue. Queues that were kept are used again.
+    /// Returns the queue that takes the copies of one queue. A queue that was kept is used again.
     ///
     /// # Errors
     /// The memory or the eventfd of the copies cannot be made, or the receiver has not taken up the queues that
@@ -92,13 +92,13 @@ impl Observer {
         Ok(Copy { id: self.id, sink, ended: Arc::clone(&self.ended) })
     }
 
-    /// The queue of these copies is not attached any more.
+    /// Keeps the queue of copies, because the observed queue is no longer attached.
     pub fn keep(&mut self, pair: u16, side: Side, copy: Copy) {
         self.spare.insert((pair, side), copy);
     }
 }
 
-/// Where copies go.
+/// The destination of a queue's copies.
 pub(crate) struct Copy {
     id: CopiesId,
     sink: InMemorySink,
@@ -190,9 +190,9 @@ impl Sink for CopiedSink {
 
 /// A kind of queue that can be copied.
 pub(crate) trait Copying: Any {
-    /// The queue alone, and the copies that were made of it.
+    /// Separates the queue from its copies.
     fn parted(self: Box<Self>) -> (Box<Self>, Vec<Copy>);
-    /// The queue with these copies; alone if there are none.
+    /// Combines the queue with these copies; without any, returns the queue itself.
     fn joined(self: Box<Self>, copies: Vec<Copy>) -> Box<Self>;
 }
 
@@ -228,7 +228,7 @@ impl Copying for dyn Sink {
     }
 }
 
-/// The queue alone; its copies are kept by their observers.
+/// Returns the queue without its copies, which are given to their observers.
 pub(crate) fn alone<T: Copying + ?Sized>(
     queue: Box<T>,
     id: QueueId,
@@ -244,7 +244,7 @@ pub(crate) fn alone<T: Copying + ?Sized>(
     inner
 }
 
-/// Changes the sink that is copied; the copies stay.
+/// Changes the sink inside; copying continues.
 pub(crate) fn change_inside(sink: &mut dyn Sink, how: impl FnOnce(&mut dyn Sink)) {
     if let Some(copied) = (&mut *sink as &mut dyn Any).downcast_mut::<CopiedSink>() {
         return how(&mut *copied.inner);
@@ -252,14 +252,14 @@ pub(crate) fn change_inside(sink: &mut dyn Sink, how: impl FnOnce(&mut dyn Sink)
     how(sink);
 }
 
-/// The queue, copied for one more.
+/// Adds an observer's copy to the queue.
 pub(crate) fn copied<T: Copying + ?Sized>(queue: Box<T>, copy: Copy) -> Box<T> {
     let (inner, mut copies) = queue.parted();
     copies.push(copy);
     inner.joined(copies)
 }
 
-/// The queue, copied for one less.
+/// Removes an observer's copy from the queue.
 pub(crate) fn no_longer_copied<T: Copying + ?Sized>(queue: Box<T>, id: CopiesId) -> Box<T> {
     let (inner, mut copies) = queue.parted();
     copies.retain(|copy| copy.id != id);

@@ -1,10 +1,10 @@
-//! The frames of the burst at hand that go out with another head, or of which more was read than their snapshots.
+//! Frames of the present burst that are sent with another head, or of which more than the snapshot was read.
 use std::io;
 use std::ops::Range;
 
 use frame::{DropReason, EditedFrames, FrameBatch, HeadEdit, Windows};
 
-/// Different edits of one frame until what was decided so far is handed over, which makes room for others.
+/// How many different edits of one frame can be pending. Handing them over makes room for others.
 pub(crate) const SLOTS: usize = 3;
 
 /// One worker's.
@@ -12,13 +12,13 @@ pub(crate) struct Edits {
     pub windows: Windows,
     slots: [EditedFrames; SLOTS],
     any: bool,
-    /// The slot of the last edit, and its frames.
+    /// The slot of the last edit, and the indices of its frames.
     slot: usize,
     which: Vec<u16>,
 }
 
 impl Edits {
-    /// For bursts of this many frames.
+    /// Edits for bursts of this many frames.
     ///
     /// # Errors
     /// The memory for heads cannot be made or mapped.
@@ -38,12 +38,12 @@ impl Edits {
         self.slots.iter().position(|slot| slot.batch().len() <= start.into())
     }
 
-    /// Whether frames from the one at `start` on can be edited once more.
+    /// Whether the frames from index `start` on can be edited once more.
     pub fn has_room(&self, start: u16) -> bool {
         self.free(start).is_some()
     }
 
-    /// Edits frames; `refused` is told of each that cannot be.
+    /// Edits frames. `refused` is called for each frame that cannot be edited.
     pub fn edit(
         &mut self,
         burst: &FrameBatch,
@@ -64,7 +64,7 @@ impl Edits {
         }
     }
 
-    /// The slot of the last edit, and the frames that it made.
+    /// The slot of the last edit, and the indices of its frames.
     pub fn last(&self) -> (usize, &[u16]) {
         (self.slot, &self.which)
     }
@@ -74,7 +74,7 @@ impl Edits {
         self.slots[slot].batch()
     }
 
-    /// What was edited was handed over.
+    /// Forgets all edits after they were handed over.
     #[inline(always)]
     pub fn clear(&mut self) {
         if self.any {

@@ -6,30 +6,30 @@ use port::PortError;
 
 use crate::{MAX_NETWORKS, MAX_PORTS};
 
-/// Where a panic is found.
+/// Where to find a panic's location.
 pub(crate) const WHERE: &str = "standard error names the line, which is a mistake of Tautline";
 
 /// Why a switch cannot be put together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    /// Two ports of one name.
+    /// Two ports have the same name.
     #[error("two ports are named '{0}'; give each a name of its own")]
     NameTwice(String),
-    /// A connection to a port that is not there.
+    /// A wire names a port that does not exist.
     #[error("cannot connect '{port}': there is no such port; the ports are {known}")]
     NoSuchPort {
-        /// As it was given.
+        /// The name as it was given.
         port: String,
-        /// The names that there are.
+        /// The existing names.
         known: String,
     },
-    /// A port connected to itself.
+    /// A port is wired to itself.
     #[error("cannot connect '{0}' to itself; name two ports")]
     ToItself(String),
-    /// A port connected twice.
+    /// A port is an end of two wires.
     #[error("'{0}' is connected twice; a wire has two ends, leave ports unconnected to switch by address")]
     ConnectedTwice(String),
-    /// More ports than identities.
+    /// There are more ports than [`MAX_PORTS`].
     #[error("{0} ports are more than the {max} that there can be", max = MAX_PORTS)]
     TooManyPorts(usize),
     /// No worker.
@@ -45,10 +45,10 @@ pub enum SetupError {
     Burst(usize),
 }
 
-/// Why a switch ended without a command of its operator.
+/// Why a switch ended without a request of its operator.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A port could not begin.
+    /// A port could not start.
     #[error("port '{name}': {error}")]
     Start {
         /// The port.
@@ -67,14 +67,14 @@ pub enum RunError {
         /// Why.
         error: PortError,
     },
-    /// A port's control side panicked as the switch started or ended, or was the last one.
+    /// The control side of a port panicked while the switch started or ended, or that port was the last one.
     #[error(
         "running port '{name}': its control code panicked: {message}; {WHERE}; start the switch without this port"
     )]
     PortPanicked {
         /// The port.
         name: String,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
     /// A worker panicked.
@@ -84,17 +84,17 @@ pub enum RunError {
     WorkerPanicked {
         /// The worker.
         worker: usize,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
-    /// A worker could not go on.
+    /// A worker could not continue.
     #[error("worker {worker}: {action}: {source}")]
     Worker {
         /// The worker.
         worker: usize,
         /// What was tried.
         action: &'static str,
-        /// What the system said.
+        /// What the system answered.
         source: io::Error,
     },
     /// More threads are stuck than can be abandoned.
@@ -106,20 +106,20 @@ pub enum RunError {
     WorkersStuck {
         /// How many.
         threads: usize,
-        /// After how long one counts as stuck.
+        /// The time after which a worker counts as stuck.
         deadline: Duration,
     },
-    /// The control thread could not go on.
+    /// The control thread could not continue.
     #[error("{action}: {source}")]
     System {
         /// What was tried.
         action: &'static str,
-        /// What the system said.
+        /// What the system answered.
         source: io::Error,
     },
 }
 
-/// Why a running switch was not changed.
+/// Why a change of a running switch failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// Another port has this name.
@@ -130,10 +130,10 @@ pub enum ChangeError {
     NoSuchPort {
         /// As given.
         name: String,
-        /// The names that there are.
+        /// The existing names.
         known: String,
     },
-    /// [`MAX_PORTS`] ports are there already.
+    /// There are [`MAX_PORTS`] ports already.
     #[error("there are {MAX_PORTS} ports, the most that there can be; remove one first")]
     TooManyPorts,
     /// [`MAX_NETWORKS`] networks are there already.
@@ -169,7 +169,7 @@ pub enum ChangeError {
     System {
         /// What was tried.
         action: &'static str,
-        /// What the system said.
+        /// What the system answered.
         source: std::io::Error,
     },
 }

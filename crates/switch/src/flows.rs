@@ -12,7 +12,7 @@ impl View<'_> {
         self.control.attachments.common.flows()
     }
 
-    /// Replaces the flow tables. Once this returns, no frame goes by the former ones.
+    /// Replaces the flow tables. After the function returns, no frame is forwarded by the former tables.
     ///
     /// # Errors
     /// The switch was started without flow tables.

@@ -8,12 +8,12 @@ use pipeline::{Key, Output, PortId, Program, WorkerFlows};
 use crate::tx_queues::{Sent, TxQueues};
 use crate::worker_counters::Outcome;
 
-/// What forwarding needs beside the burst.
+/// The state with which a burst is forwarded.
 pub(crate) struct Forwarder<'a> {
     pub key: &'a Key,
     pub program: &'a dyn Program,
     pub tx_queues: &'a mut TxQueues,
-    /// Of the queue that the burst came from: what the switch drops is counted there.
+    /// The counters of the source's queue, where the switch counts what it drops.
     pub counters: &'a QueueCounters,
 }
 
@@ -23,9 +23,9 @@ struct ToSinks<'a> {
     tx_queues: &'a mut TxQueues,
     counters: &'a QueueCounters,
     batch: &'a FrameBatch,
-    /// Of a burst that went to one port as a whole.
+    /// The counts of a burst that went to one port as a whole.
     sent: Option<Sent>,
-    /// What was handed over before the program had decided about all frames.
+    /// The counts of frames that were handed over before the program had decided about all.
     early: Sent,
 }
 
@@ -92,7 +92,7 @@ impl Output for ToSinks<'_> {
 }
 
 impl Forwarder<'_> {
-    /// Gives every frame to the sinks it goes to, or counts why not.
+    /// Gives every frame to its sinks, or counts why it is dropped.
     #[inline]
     pub fn forward(self, batch: &FrameBatch) -> Outcome {
         let Forwarder { key, program, tx_queues, counters } = self;

@@ -1,8 +1,9 @@
-//! One switch goes on where another, of another process, stood still.
+//! One switch continues in place of another, which runs in another process and has stopped.
 //!
-//! The old one stands still at a burst's end with everything completed: sources first, so that no frame is on its way
-//! when the sinks go. It forgets nothing and changes nothing until its operator ends it, and can go on at any time
-//! before. The new one has all ports, and no frame moves, when it asks its operator whether it may go on.
+//! The old switch stops at the end of a burst, when everything is completed. Sources stop first, so that no frame
+//! is in flight when the sinks stop. Until its operator ends it, the old switch keeps and changes nothing, and can
+//! continue at any time. When the new switch has all ports and no frame moves, it asks its operator whether it may
+//! continue.
 use std::collections::BTreeMap;
 
 use port::PortState;
@@ -58,7 +59,7 @@ impl Control {
         ended.map(drop).map_err(|error| self.must_end(error))
     }
 
-    /// Continues, because the other process did not.
+    /// Continues, because the other process did not take over.
     pub(crate) fn resume(&mut self) -> Result<(), ChangeError> {
         for index in 0..self.entries.len() {
             if std::mem::take(&mut self.entries[index].elsewhere) {

@@ -1,4 +1,5 @@
-//! What a worker's thread lets others see of itself, so that they can tell whether it is stuck, and where.
+//! The data by which the state of a worker's thread is observed. The control thread reads it to detect whether and
+//! where the worker is stuck.
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,28 +9,28 @@ use crate::{PortId, QueueId};
 /// In no queue.
 const NOWHERE: u64 = u64::MAX;
 
-/// Written by the worker with plain stores, once for each burst.
+/// The heartbeat. The worker writes it with plain stores, once for each burst.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    /// The thread, as the kernel numbers it.
+    /// The thread's number in the kernel.
     thread: AtomicI32,
     source: AtomicU64,
     sink: AtomicU64,
-    /// Another thread has its place: it is to touch nothing any more.
+    /// Another thread has taken this one's place; this one must not touch anything any more.
     abandoned: AtomicBool,
 }
 
-/// The queues that a thread is in: a call of the sink, if it is in one, with a burst of the source.
+/// The queues that a thread is in: the source of the burst, and the sink if a sink's call is in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WorkerPosition {
     pub source: Option<QueueId>,
     pub sink: Option<QueueId>,
 }
 
-/// What the kernel says of a thread.
+/// The kernel's data about a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThreadState {
-    /// The thread runs or waits for a CPU. `cpu` is the CPU time that it has used since it began.
+    /// The thread runs or waits for a CPU. `cpu` is the CPU time that the thread has used since it started.
     Runnable { cpu: Duration },
     /// The thread waits for something other than a CPU.
     Blocked,
@@ -55,7 +56,7 @@ impl Heartbeat {
         }
     }
 
-    /// The calling thread is the worker.
+    /// Notes that the calling thread is the worker.
     pub fn begin(&self) {
         self.thread.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
     }
@@ -75,12 +76,12 @@ impl Heartbeat {
         self.sink.store(NOWHERE, Ordering::Relaxed);
     }
 
-    /// Notes that the worker is in no source any more.
+    /// Notes that the worker is no longer in a source.
     pub fn leave_source(&self) {
         self.source.store(NOWHERE, Ordering::Relaxed);
     }
 
-    /// Where it is, or was last.
+    /// The queues that the worker is in, or was in last.
     pub fn position(&self) -> WorkerPosition {
         let read = |at: &AtomicU64| queue(at.load(Ordering::Relaxed));
         WorkerPosition { source: read(&self.source), sink: read(&self.sink) }
@@ -91,7 +92,8 @@ impl Heartbeat {
         self.abandoned.store(true, Ordering::SeqCst);
     }
 
-    /// Asked by the worker whenever it has claimed a queue: what it claims after that is another thread's.
+    /// Whether the worker was abandoned. The worker checks this after each claim of a queue, because a queue that
+    /// an abandoned worker claims belongs to another thread.
     #[inline(always)]
     pub fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Relaxed)
@@ -102,7 +104,7 @@ impl Heartbeat {
         self.thread.load(Ordering::Relaxed)
     }
 
-    /// What the kernel says of it; `None` where that cannot be read.
+    /// The kernel's data about the thread; `None` if it cannot be read.
     pub fn state(&self) -> Option<ThreadState> {
         let stat = fs::read_to_string(format!("/proc/self/task/{}/stat", self.thread())).ok()?;
         parse(&stat)

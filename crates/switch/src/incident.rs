@@ -1,16 +1,16 @@
-//! What people are told of a worker whose thread was given up.
+//! Messages about a worker whose thread was abandoned.
 use crate::error::WHERE;
 use crate::worker_event::{Cause, Replaced};
 use crate::{PortId, QueueId};
 
-/// For the port that is ended because of it.
+/// The remedy for a port that is ended because of a panic or a stuck worker.
 pub(crate) const REMEDY: &str = "the port is ended, all others go on; start the switch again to use it again";
 
 /// Where one of two is to blame.
 const EITHER: &str = "; the memory or descriptors of either can be the cause: a port that this happens to with \
                       another one too, or three times, is ended";
 
-/// What happened, where and what to look at.
+/// Describes an incident: what happened, where, and what the user can check.
 pub(crate) fn describe<'a>(replaced: &Replaced, name: impl Fn(PortId) -> &'a str) -> String {
     let queue = |queue: QueueId, direction: &str| {
         format!("'{}' ({direction} the guest, queue pair {})", name(queue.port), queue.pair)

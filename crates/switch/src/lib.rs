@@ -15,43 +15,45 @@
 //! ```
 //!
 //! A frame that arrives is admitted by its source address and length, its sender is learned, and it goes to
-//! the port behind which its receiver was seen; to all others if none was, or if it is for a group. Ports
-//! that are connected to each other are a wire instead: nothing is looked at. VLAN tags pass untouched, and
-//! stations are learned without regard to them, unless a port says anything of VLANs ([`VlanOptions`]).
+//! the port behind which its receiver was seen; to all others if none was, or if it is for a group. Two ports can
+//! be connected by a wire instead: each forwards all frames to the other, whatever their addresses. If no port has
+//! options for VLANs ([`VlanOptions`]), VLAN tags pass unchanged, and addresses are learned without regard to
+//! them.
 //!
 //! # Threads
 //!
 //! The control thread never touches a frame, and workers never touch a socket. A source belongs to one worker. A
 //! sink belongs to one worker too, unless more workers send to a port than it has sinks: then they share one. A
-//! worker claims a queue for one burst at a time, which is the only lock on the packet path; it waits for the lock
-//! only where a sink is shared. The control thread puts its requests into a worker's mailbox, which the worker
-//! reads between two passes; it waits for the answer when it takes a queue out or puts a sink in. A worker that
-//! finds nothing for the spin budget ([`WorkerOptions::spin`]) asks its sources for wake-ups and sleeps until one
-//! of them or a message wakes it.
+//! worker claims a queue for one burst at a time. The claim is the only lock on the packet path, and a worker
+//! waits for it only if a sink is shared. The control thread puts its requests into a worker's mailbox, which the
+//! worker reads between two passes. The control thread waits for the answer when it removes a queue or adds a
+//! sink. A worker that finds nothing for the spin budget ([`WorkerOptions::spin`]) asks its sources for wake-ups
+//! and sleeps until one of them or a message wakes it.
 //!
 //! # Workers that hang
 //!
-//! A source's or sink's call that does not return would take all queues of its worker along. So the control thread
-//! watches the passes that workers make. One that makes none for [`Options::worker_deadline`], in which it was
-//! blocked or used its CPU, is stuck: its thread is given up with the queues that it is in, and a new one claims all
-//! others. Ports hear of what is lost by `Port::stopped` with `QueueError::Lost`; the port to blame is ended. A
-//! thread that comes back finds that it was given up before it claims or releases anything. A panic in a port's
-//! code is dealt with in the same way. What this does not help against is a port whose *control* side blocks: it
-//! blocks the control thread, and with it what comes and goes at all ports, but no frame.
+//! A call of a source or sink that does not return blocks all queues of its worker. The control thread therefore
+//! watches the passes of all workers. A worker is stuck if it completes no pass for [`Options::worker_deadline`]
+//! while it is blocked or uses its CPU. Its thread is abandoned with the queues that it holds, and a new thread
+//! claims all others. Ports are informed of lost queues by `Port::stopped` with `QueueError::Lost`, and the port
+//! that caused the loss is ended. An abandoned thread that continues finds that it is abandoned before it claims
+//! or releases anything. A panic in a port's code is dealt with in the same way. A port whose *control* side
+//! blocks is not covered: it blocks the control thread, and so connections and changes of all ports, but no frame.
 //!
 //! # Counting
 //!
-//! Each frame that a source receives is counted there as passed, and then it is either given to sinks, each of
-//! which counts it as passed or dropped, or dropped by the switch, which counts it on the *source*'s queue:
-//! spoofed, too long, moving too often, over the limit of floods, receiver not connected, nowhere to go, and by flows or
-//! their limit. A flood, or a frame that flows send to several ports, goes to those that have a queue running; it is a drop if there is none. So, once all is quiet,
+//! Each frame that a source receives is counted there as passed. Then the frame is given to sinks, or the switch drops
+//! it. Each sink counts the frame as passed or dropped. The switch counts its drops on the *source*'s queue: spoofed,
+//! too long, moving too often, over the limit of floods, receiver not connected, nowhere to go, and by flows or their
+//! limit. A flood, or a frame that flows send to several ports, is copied to the ports that have a running queue; if
+//! there is no such port, the frame is a drop. Therefore, when no frame is in the switch:
 //!
 //! - frames of all sources = copies - flood copies + flooded + drops of these kinds,
 //! - copies = frames + drops of all sinks,
 //!
-//! except for what the control thread announced, and for a flood at the moment in which one of its sinks
-//! stops: that copy is counted as dropped although the others went through. Likewise a sink that returns an
-//! error is expected to have counted all frames of the burst.
+//! except for frames that the control thread sent (announcements), and for a flood during which one of its sinks
+//! stops: that copy is counted as dropped although the others were delivered. A sink that returns an error is
+//! expected to have counted all frames of the burst.
 //!
 //! # Where to change what
 //!
@@ -119,7 +121,7 @@ pub use switch_state::SwitchState;
 pub use worker_counters::WorkerCounts;
 pub use worker_options::WorkerOptions;
 
-/// Ports of one switch at most: workers and the table have room for so many from the start.
+/// The most ports of one switch. Workers and the table have room for them from the start.
 pub const MAX_PORTS: usize = 1024;
 
 /// Networks of one switch at most: each has a table of addresses.

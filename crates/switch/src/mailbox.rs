@@ -1,4 +1,4 @@
-//! What the control thread tells a worker, and what a worker reports.
+//! Messages from the control thread to a worker, and reports from workers.
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::programs::Programs;
 use crate::shared_queue::SharedQueue;
 use crate::{PortId, QueueId};
 
-/// Tells one attached-in queue from an earlier one in the same place.
+/// Distinguishes an attached queue from an earlier one with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Generation(pub u64);
 
@@ -43,17 +43,17 @@ pub(crate) enum Message {
         ids: BTreeSet<QueueId>,
         reply: mpsc::Sender<()>,
     },
-    /// One frame from the switch itself, as if it came from a port.
+    /// One frame of the switch itself, treated as if it came from a port.
     Flood {
         from: PortId,
         frame: Box<FrameBatch>,
     },
-    /// These hold from now on, by port. Answered when no frame goes by those before.
+    /// The programs that decide from now on, by port. Answered when the worker no longer uses the former programs.
     SetPrograms {
         programs: Programs,
         reply: mpsc::Sender<()>,
     },
-    /// These flow tables hold from now on. Answered with the former ones, which the worker no longer uses.
+    /// The worker uses these flow tables from now on. It answers with the former tables, which it no longer uses.
     SetFlows {
         tables: Arc<Tables>,
         reply: mpsc::Sender<Option<Arc<Tables>>>,
@@ -67,15 +67,15 @@ pub(crate) enum Message {
 
 /// From a worker.
 pub(crate) enum Report {
-    /// A queue stopped by itself and is out.
+    /// A queue stopped by itself and was removed.
     Stopped { id: QueueId, side: Side, generation: Generation, why: QueueError },
-    /// The worker is gone; it was told to, or it panicked with this message.
+    /// The worker has ended, either as it was told to or by a panic with this message.
     Gone { worker: Incarnation, panic: Option<String> },
-    /// The worker cannot go on.
+    /// The worker cannot continue.
     Failed { worker: Incarnation, action: &'static str, source: io::Error },
 }
 
-/// One thread of a worker, which has another when that one is stuck.
+/// One thread of a worker. A worker whose thread is stuck gets another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Incarnation {
     pub worker: usize,
@@ -88,11 +88,12 @@ pub(crate) struct Incarnation {
 ///
 /// `post` puts the message in, then sets `any`, then wakes. The worker checks `any` before it sleeps. Only the worker
 /// clears the waker, by [`take`](Mailbox::take) or [`clear_stale`](Mailbox::clear_stale), and it checks `any` again
-/// before it sleeps. So a wake that was cleared came with an `any` that is still seen: reading the eventfd
-/// comes after the write that it takes away (both are system calls on one counter, which the kernel locks), and
-/// setting `any` came before that write. A message that is taken between the last two steps of `post` leaves a wake
-/// for nothing, which `clear_stale` ends; before it did, such a waker stayed readable, and before `any` was set ahead
-/// of the wake, a woken worker spun for as long as the poster was preempted between the two.
+/// before it sleeps. A wake that was cleared therefore came with an `any` that is still visible: reading the
+/// eventfd comes after the write that it consumes (both are system calls on one counter, which the kernel locks),
+/// and `any` was set before that write. If the worker takes a message between the last two steps of `post`, the
+/// waker stays set without a message. `clear_stale` clears it; otherwise it would stay readable. `any` is set
+/// before the wake, because otherwise a woken worker would spin while the poster is preempted between the two
+/// steps.
 pub(crate) struct Mailbox {
     messages: Mutex<VecDeque<Message>>,
     any: AtomicBool,
@@ -115,13 +116,13 @@ impl Mailbox {
         self.waker.wake();
     }
 
-    /// Whether there may be messages: one load.
+    /// Whether there may be messages; costs one load.
     #[inline(always)]
     pub fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// All messages, oldest first. What is posted meanwhile wakes again.
+    /// All messages, oldest first. A message that is posted meanwhile wakes the worker again.
     pub fn take(&self) -> VecDeque<Message> {
         // In this order: a message that comes after the swap sets `any` again, whether it is taken here or not.
         self.any.swap(false, Ordering::Acquire);
@@ -129,8 +130,8 @@ impl Mailbox {
         mem::take(&mut self.messages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// To be called after a wake-up by this mailbox, and before `any` is asked again: ends a wake whose message was
-    /// taken already.
+    /// Must be called after a wake-up by this mailbox and before `any` is checked again. Clears a wake whose
+    /// message was taken already.
     pub fn clear_stale(&self) {
         if !self.any() {
             self.waker.clear();
@@ -143,7 +144,7 @@ impl Mailbox {
     }
 }
 
-/// Where workers report.
+/// The queue of the workers' reports.
 #[derive(Clone)]
 pub(crate) struct Reports {
     pub sender: mpsc::Sender<Report>,

@@ -1,4 +1,4 @@
-//! A mirror: a port whose guest is another port's traffic. What it copies goes to one port and nowhere else.
+//! A mirror: a port that receives copies of another port's traffic. The copies go to one port and nowhere else.
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use port::{Port, PortContext, PortError, Token};
 use crate::PortId;
 use crate::copies::{Copied, CopiesId};
 
-/// Asks it to look for queues that came.
+/// The token on which the mirror looks for new queues.
 pub(crate) const LOOK: Token = Token(0);
 
 /// Between two looks: a queue that comes later is mirrored so much later.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Which ports a mirror stands between.
+/// The ports of a mirror.
 pub(crate) struct Mirrored {
     pub from: PortId,
     pub to: PortId,
-    /// The mirror itself.
+    /// The mirror's own port.
     pub by: PortId,
     pub copies: CopiesId,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Mirror {
     name: String,
     pairs: u16,
     copied: Receiver<Copied>,
-    /// By its own pairs: copies that went on, and what the ring of copies had no room for.
+    /// For each pair of the mirror: copies that were forwarded, and copies for which the ring had no room.
     counters: Vec<PairCounters>,
 }
 

@@ -1,9 +1,9 @@
-//! What a port's control side said when it panicked.
+//! The error of a port whose control side panicked.
 use port::PortError;
 
 use crate::error::{RunError, WHERE};
 
-/// The port is gone.
+/// The port is ended.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "its control code panicked: {0}; {WHERE}; the port is ended, all others go on; \

@@ -1,4 +1,4 @@
-//! A port in its place in the switch.
+//! A port in the switch's list.
 use port::Port;
 
 use crate::mirror::Mirror;
@@ -7,13 +7,14 @@ use crate::snapshot::Link;
 
 pub(crate) struct PortEntry {
     pub name: String,
-    /// `None` after it panicked or was removed.
+    /// The control side of the port; `None` after it panicked or was removed.
     pub port: Option<Box<dyn Port>>,
-    /// Started, and not ended.
+    /// The port was started and has not ended.
     pub runs: bool,
-    /// Another port may have its place.
+    /// The port was removed; another port may take its index.
     pub removed: bool,
-    /// Another process has what it has, or is about to: it ends without a word to its peer.
+    /// Another process has the port's state, or is about to have it. The port then ends without notifying its
+    /// peer.
     pub elsewhere: bool,
     /// As it was when its control side was called last.
     pub link: Link,
@@ -40,7 +41,7 @@ impl PortEntry {
         self.port.as_ref().map_or_else(|| "panicked".to_owned(), |port| port.describe())
     }
 
-    /// Whether it is no port of the user's.
+    /// Whether the port is a mirror, which the user did not add.
     pub fn is_mirror(&self) -> bool {
         let port = self.port.as_deref().map(|port| port as &dyn std::any::Any);
         port.is_some_and(|port| port.is::<Mirror>())

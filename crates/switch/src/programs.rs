@@ -14,7 +14,7 @@ use crate::tables::{OwnAddresses, Tables};
 /// The programs of all ports, by port.
 pub(crate) type Programs = Arc<[Arc<dyn Program>]>;
 
-/// Ports by number; a place may have none, and then no frame goes anywhere from there.
+/// The forwarding of each port, by its number. Frames of a port without forwarding go nowhere.
 pub(crate) type Places<'a> = [Option<&'a Forwarding>];
 
 fn places<'a>(ports: &'a Places<'_>) -> impl Iterator<Item = (PortId, &'a Forwarding)> {
@@ -46,7 +46,7 @@ struct Network {
     /// The OpenFlow numbers of its members.
     numbers: Arc<[u16]>,
     table: Arc<MacTable>,
-    /// Whether one of them says anything of VLANs.
+    /// Whether a port of the network has a VLAN option.
     has_vlans: bool,
 }
 

@@ -1,13 +1,12 @@
-//! Which worker does what.
+//! Which worker serves which queue.
 //!
 //! Source `k` of port `p` belongs to worker `(k + p) mod W`: the queues of one port go to different
 //! workers, and ports with one queue each do not all go to the first.
 //!
-//! A sink is used by those workers that have sources whose frames may go to its port. If the port has at
-//! least as many sinks running as there are such workers, each sink belongs to one of them; else several
-//! workers use one and claim it burst by burst. A worker with several sinks to a port chooses by the hash
-//! of the flow. A flow that is always sent on one queue is moved by one worker to one sink, and stays in
-//! order.
+//! A sink is used by the workers whose sources may send to its port. If a port has at least as many running sinks
+//! as such workers, each sink belongs to one worker. Otherwise several workers share a sink and claim it for each
+//! burst. A worker with several sinks of one port chooses one by the hash of the flow. A flow that its sender
+//! always sends on one queue is moved by one worker to one sink, so its frames stay in order.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -15,10 +14,10 @@ use pipeline::{Program, Reach};
 
 use crate::PortId;
 
-/// Where one sink goes.
+/// The worker or workers of a sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum QueueAssignment {
-    /// To one worker.
+    /// One worker has the sink.
     Own(usize),
     /// To these.
     Shared(Vec<usize>),
@@ -33,16 +32,16 @@ struct Network<'a> {
     sending_ports: Vec<BTreeSet<PortId>>,
 }
 
-/// Who does what, known before any queue runs.
+/// The assignment of queues to workers, which is known before any queue runs.
 #[derive(Clone, Debug)]
 pub(crate) struct QueuePlan {
     workers: usize,
-    /// By port: workers that may send to it.
+    /// For each port, the workers that may send to it.
     users: Vec<Vec<usize>>,
 }
 
 impl QueuePlan {
-    /// For ports with these programs and this many queue pairs at most.
+    /// A plan for ports with these programs and at most this many queue pairs.
     pub fn new(workers: usize, programs: &[Arc<dyn Program>], pairs: &[u16]) -> Self {
         let mut users = vec![BTreeSet::new(); programs.len()];
         let mut networks: Vec<Network<'_>> = Vec::new();
@@ -82,7 +81,7 @@ impl QueuePlan {
         worker(self.workers, port, pair)
     }
 
-    /// Places for all sinks of a port that run, in their order.
+    /// The assignments of all running sinks of a port, in their order.
     pub fn sinks(&self, port: PortId, running: usize) -> Vec<QueueAssignment> {
         let users = &self.users[usize::from(port.0)];
         if running == 0 {

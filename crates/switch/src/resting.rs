@@ -1,8 +1,8 @@
-//! Ports that have used up their turn of the control thread, and rest.
+//! Ports that have used up their share of the control thread, and rest.
 //!
-//! A port rests for as long as its call took, if that was [`TURN`] or more: it has half of the control thread's time at
-//! most. The other half is for the other ports, the operator and the workers' reports. What happens at its descriptors
-//! meanwhile is seen when the rest is over, and so are its timers.
+//! After a call that took [`TURN`] or longer, a port rests for the same time. A port can thus use at most half of
+//! the control thread's time. The other half is left for other ports, the operator and the workers' reports.
+//! Events of its descriptors and timers are handled when the rest is over.
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use port::TURN;
 
 use crate::PortId;
 
-/// When each rest is over.
+/// When the rest of each port ends.
 #[derive(Debug, Default)]
 pub(crate) struct Resting(BTreeMap<PortId, Instant>);
 
 impl Resting {
-    /// A call of a port took this long. Whether the port rests from now on.
+    /// Notes how long a call of a port took. Returns whether the port rests from now on.
     pub fn called(&mut self, port: PortId, took: Duration, now: Instant) -> bool {
         let rests = took >= TURN;
         if rests {
@@ -28,24 +28,24 @@ impl Resting {
         self.0.contains_key(&port)
     }
 
-    /// When a port goes on; `at` if it does not rest.
+    /// When a port may be called, not before `at`.
     pub fn not_before(&self, port: PortId, at: Instant) -> Instant {
         self.0.get(&port).map_or(at, |over| at.max(*over))
     }
 
-    /// When the next rest is over.
+    /// When the next rest ends.
     pub fn next(&self) -> Option<Instant> {
         self.0.values().min().copied()
     }
 
-    /// A port whose rest is over, once.
+    /// Returns a port whose rest is over, once.
     pub fn rested(&mut self, now: Instant) -> Option<PortId> {
         let port = self.0.iter().find(|(_, over)| **over <= now).map(|(port, _)| *port)?;
         self.0.remove(&port);
         Some(port)
     }
 
-    /// The port is gone.
+    /// Forgets a port that was removed.
     pub fn forget(&mut self, port: PortId) {
         self.0.remove(&port);
     }

@@ -1,33 +1,33 @@
-//! How each queue stands, in words: who waits for whom.
+//! The state of each queue in words: whether driver or device must act next.
 use std::time::Duration;
 
 use frame::RingState;
 use serde::Serialize;
 
-/// One queue, for people and programs.
+/// The state of one queue, as text and as JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct RingReport {
     /// The port.
     pub port: String,
     /// Queue pair.
     pub pair: u16,
-    /// Whether these are frames from the guest; else those to it.
+    /// Whether the queue carries frames from the guest; if not, frames to it.
     pub from_guest: bool,
-    /// Whether its queue runs.
+    /// Whether the queue runs.
     pub runs: bool,
-    /// The worker that serves it; of a queue to the guest, the first of them.
+    /// The worker that serves the queue. For a queue to the guest, the first of its workers.
     pub worker: Option<usize>,
     /// Frames passed so far.
     pub frames: u64,
-    /// For how long no frame has passed; known from when the switch began to watch.
+    /// How many seconds no frame has passed. Known from the time when the switch began to watch.
     pub quiet_seconds: Option<f64>,
-    /// The ring, if there is one that can be read.
+    /// The ring, if the queue has one that can be read.
     pub ring: Option<Ring>,
-    /// All of this in words.
+    /// The state in words.
     pub words: String,
 }
 
-/// What its driver and the switch have made of a ring.
+/// The progress of a ring's driver and of the switch.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ring {
     /// Descriptors.
@@ -36,11 +36,11 @@ pub struct Ring {
     pub layout: &'static str,
     /// Chains that the driver has made available and that the switch has not taken.
     pub available: u16,
-    /// Where the switch takes the next.
+    /// The index or slot from which the switch takes the next chain.
     pub next_available: u16,
-    /// Where the switch gives the next back.
+    /// The index or slot at which the switch gives back the next chain.
     pub next_used: u16,
-    /// Whether its driver lets data pass.
+    /// Whether the driver has enabled the ring.
     pub enabled: bool,
 }
 
@@ -52,14 +52,14 @@ impl From<&RingState> for Ring {
     }
 }
 
-/// What is known of a queue beside its ring.
+/// The data about a queue besides its ring.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
-    /// For how long no frame has passed.
+    /// How long no frame has passed.
     pub quiet: Option<Duration>,
-    /// Frames dropped since for want of a receiver's buffers.
+    /// Frames dropped since then because the receiver had no buffer.
     pub full_since: u64,
-    /// The worker that serves it sleeps.
+    /// Whether the worker that serves the queue sleeps.
     pub worker_sleeps: bool,
 }
 
@@ -70,7 +70,7 @@ const NOT_SHARED: &str = " (if its driver runs, the guest's memory is not shared
 /// Shorter than this is no silence.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// A queue from the guest.
+/// Describes a queue from the guest.
 pub(crate) fn from_guest(ring: Option<&RingState>, seen: Seen) -> String {
     let silence = seen.quiet.filter(|quiet| *quiet >= SILENCE);
     let Some(ring) = ring else {
@@ -94,7 +94,7 @@ pub(crate) fn from_guest(ring: Option<&RingState>, seen: Seen) -> String {
     }
 }
 
-/// A queue to the guest.
+/// Describes a queue to the guest.
 pub(crate) fn to_guest(ring: Option<&RingState>, seen: Seen) -> String {
     let silence = seen.quiet.filter(|quiet| *quiet >= SILENCE);
     let Some(ring) = ring else {

@@ -1,4 +1,4 @@
-//! How each queue of a running switch stands.
+//! The state of each queue of a running switch.
 use std::time::Instant;
 
 use frame::{QueueCounters, Side};
@@ -8,7 +8,7 @@ use crate::ring_report::{self, Seen};
 use crate::{QueueId, RingReport};
 
 impl Control {
-    /// How each queue of each port stands.
+    /// The state of each queue of each port.
     pub(crate) fn rings(&self) -> Vec<RingReport> {
         let mut reports = Vec::new();
         for (port, entry) in self.present().filter(|(_, entry)| !entry.is_mirror()) {

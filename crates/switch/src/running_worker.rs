@@ -2,18 +2,17 @@
 //!
 //! # The loop
 //!
-//! A *pass* asks every source once. While passes find frames nothing else happens: one load says that the
-//! mailbox is empty, and a clock is read around one pass of 16. After [`QUIET_PASSES`] empty passes in a row
-//! the worker is *idle*; it spins on, reading the clock every [`QUIET_PASSES`] passes, until its spin budget
-//! is used up. Then it asks every source to wake it and sleeps. After a wake-up it makes a pass at once, unless
-//! it was woken by a message: what the sources have to do to go on polling can wait, the frame has waited long
-//! enough.
+//! A *pass* polls every source once. While passes find frames, the worker does little else: one load checks the
+//! mailbox, and a clock is read around one pass of 16. After [`QUIET_PASSES`] empty passes in a row the worker is
+//! *idle*; it spins on, reading the clock every [`QUIET_PASSES`] passes, until its spin budget is used up. Then it
+//! asks every source to wake it and sleeps. After a wake-up it makes a pass at once, unless a message woke it. The
+//! frame has waited long enough; what sources do to resume polling can wait.
 //!
 //! # No lost wake-up
 //!
 //! [`Source::sleep`] arms the notification and then checks again, so a frame is either seen by that check or makes
-//! the descriptor readable. A source that another thread holds at that moment was not armed: the worker does not
-//! sleep. For messages see [`Mailbox`].
+//! the descriptor readable. A source that another thread holds at that moment was not armed, so the worker does
+//! not sleep. For messages see [`Mailbox`].
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
@@ -41,7 +40,7 @@ const QUIET_PASSES: u32 = 32;
 const MAILBOX: u64 = 0;
 const SOURCE: u64 = 1;
 
-/// What was tried, and what the system said.
+/// What was tried, and what the system answered.
 pub(crate) type Failure = (&'static str, io::Error);
 
 struct RxQueue {
@@ -52,7 +51,8 @@ struct RxQueue {
     silent: bool,
     counters: Arc<QueueCounters>,
     program: Arc<dyn Program>,
-    /// Passes to be left out, so that a source whose bursts cost much has no more of the worker than another.
+    /// The number of passes in which the source is left out, so that a source with costly bursts gets no larger
+    /// share of the worker than others.
     debt: u32,
 }
 
@@ -63,17 +63,17 @@ const WORK_OF_A_PASS: u32 = 16 << 10;
 
 /// What a visit to one source came to.
 enum Visit {
-    /// Whether there was anything.
+    /// Whether there were frames.
     Done { moved: bool },
     /// The source has stopped.
     Stopped { moved: bool, why: QueueError },
-    /// The queue was taken away; the thread that took it knows.
+    /// The queue was removed. The thread that removed it knows.
     Gone,
-    /// Another thread has this worker's place.
+    /// Another thread has taken this worker's place.
     Abandoned,
 }
 
-/// A worker that runs.
+/// A running worker.
 pub(crate) struct RunningWorker {
     common: Arc<Common>,
     /// By port.
@@ -83,17 +83,17 @@ pub(crate) struct RunningWorker {
     counters: Arc<WorkerCounters>,
     rx_queues: Vec<RxQueue>,
     tx_queues: TxQueues,
-    /// Of the sinks in `tx_queues`.
+    /// The ids and generations of the sinks in `tx_queues`.
     generations: Vec<(QueueId, Generation)>,
     poller: Poller,
     spin: SpinBudget,
-    /// What the switch's own frames are counted on.
+    /// The counters of the switch's own frames.
     own: QueueCounters,
 }
 
 /// Outcome of a sleep attempt.
 enum Slept {
-    /// The worker did not sleep: something was there already.
+    /// The worker did not sleep, because there were frames or messages.
     NotAtAll,
     /// The worker is awake again. `moved`: whether the first pass found anything.
     Woken { moved: bool },

@@ -10,22 +10,23 @@ use crate::{
     MAX_PORTS, Policing, PortId, RunError, SetupError, Snapshot, TableOptions, VlanOptions, WorkerOptions,
 };
 
-/// What holds for all of the switch.
+/// Options of the whole switch.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// One worker for each entry, pinned on that CPU if there is one.
+    /// One worker for each entry, pinned to that CPU if the entry has one.
     pub workers: Vec<Option<usize>>,
-    /// How they work.
+    /// Options of all workers.
     pub worker: WorkerOptions,
     /// Learned addresses.
     pub table: TableOptions,
-    /// Whether frames to 01:80:c2:00:00:00 to 0f are forwarded, which belong to one link (spanning tree, LLDP,
-    /// LACP, 802.1X; IEEE 802.1Q §8.6.3). Wires forward them anyway.
+    /// Whether frames to 01:80:c2:00:00:00 to 0f are forwarded. These addresses belong to one link (spanning tree,
+    /// LLDP, LACP, 802.1X; IEEE 802.1Q §8.6.3). Wires forward them anyway.
     pub forward_link_local: bool,
-    /// How long a worker may be in one pass before it counts as stuck. The queues that it is in are lost then; all
-    /// others go on with another thread.
+    /// How long one pass of a worker may take before the worker counts as stuck. The queues that it holds are lost
+    /// then. Another thread takes over all others.
     pub worker_deadline: Duration,
-    /// Whether the control thread looks once a second at what passes, to say later for how long nothing did.
+    /// Whether the control thread reads the queues' counters once a second, to report how long no frame has
+    /// passed.
     pub watch_activity: bool,
     /// Flow tables by which all ports forward that are no end of a wire, in place of learning.
     pub flows: Option<Arc<Tables>>,
@@ -46,24 +47,24 @@ impl Default for Options {
     }
 }
 
-/// What holds for the frames that come from one port.
+/// Options for the frames from one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortOptions {
-    /// The only source addresses that they may have, and which no port may have that does not list them too;
-    /// any that is no group's and no other port's if `None`.
+    /// The only source addresses that frames from the port may have. Other ports must not use them unless they
+    /// list them too. `None` allows every address that is no group address and not in another port's list.
     pub addresses: Option<Vec<MacAddress>>,
-    /// Longest frame in bytes, from destination address to payload's end. A frame that is still to be segmented
-    /// is judged by its segments' payload.
+    /// The longest frame in bytes, from destination address to payload's end. For a frame that is still to be
+    /// segmented, the payload of its segments counts.
     pub max_frame_bytes: Option<u32>,
     /// Frames a second that may go to more than one port (broadcast, multicast, unknown receivers), so that a loop
-    /// or a misbehaving guest leaves room in the queues of other ports; `None` for no limit. Where there is only
-    /// one other port, all frames go there.
+    /// or a misbehaving guest leaves room in the queues of other ports; `None` for no limit. If there is only one
+    /// other port, frames to it are not limited.
     pub floods_per_second: Option<u32>,
-    /// How much may come from the port at all; the rest is dropped and counted.
+    /// The highest rates at which frames may come from the port. Frames above are dropped and counted.
     pub policing: Policing,
     /// The network whose ports it reaches; by default one without a name.
     pub network: String,
-    /// The VLANs of the port. In a network of which no port says anything of VLANs, tags play no part.
+    /// The VLANs of the port. In a network without a port that has a VLAN option, tags are ignored.
     pub vlans: VlanOptions,
 }
 
@@ -86,7 +87,7 @@ pub(crate) struct NamedPort {
     pub forwarding: Forwarding,
 }
 
-/// What a port's program is made of.
+/// The settings from which a port's program is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Forwarding {
     pub options: PortOptions,
@@ -102,9 +103,9 @@ pub struct Switch {
 /// How a switch ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// How it stood.
+    /// The counters at the end.
     pub snapshot: Snapshot,
-    /// Why it ended, if not by its operator.
+    /// The error that ended the switch; `Ok` if its operator ended it.
     pub result: Result<(), RunError>,
 }
 
@@ -151,7 +152,7 @@ impl Switch {
     /// Connects two ports by a wire: each frame from one goes to the other, whatever its addresses.
     ///
     /// # Errors
-    /// A name is unknown, both names are the same, or a port is connected to another one already.
+    /// A name is unknown, both names are the same, or a port is an end of a wire already.
     pub fn add_wire(&mut self, a: &str, b: &str) -> Result<(), SetupError> {
         let (a_id, b_id) = (self.find(a)?, self.find(b)?);
         if a_id == b_id {

@@ -1,7 +1,7 @@
 //! A queue while workers use it: a thread claims it for each burst.
 //!
-//! The control thread shares the queue, so that a worker that is stuck in one queue blocks no other: the queues
-//! that it does not hold at that moment go to another thread.
+//! The control thread keeps a reference to the queue, so that a worker that is stuck in one queue blocks no other.
+//! The queues that it does not hold at that moment are given to another thread.
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ const CLAIM_PAUSE: Duration = Duration::from_micros(50);
 /// is stuck keeps others no longer than this, once.
 const CLAIM_LIMIT: Duration = Duration::from_millis(20);
 
-/// A source or sink, and who may use it.
+/// A source or sink that workers claim.
 pub(crate) struct SharedQueue<T: ?Sized> {
-    /// `None` once it was taken out, or has stopped.
+    /// The queue; `None` once it was removed or has stopped.
     queue: Mutex<Option<Box<T>>>,
-    /// A claim was waited for too long: the next who wants it does not wait.
+    /// A claim has waited too long; the next claim does not wait.
     overdue: AtomicBool,
-    /// The thread that holds it was given up: it is not used any more, whatever that thread does.
+    /// The thread that holds the queue was abandoned. No thread uses the queue any more.
     retired: AtomicBool,
 }
 
@@ -109,8 +109,7 @@ impl<T: ?Sized> SharedQueue<T> {
         }
     }
 
-    /// Takes the queue away from all who know the queue; `None` if it is gone, or held by a thread that was given
-    /// up.
+    /// Removes the queue. `None` if it is gone already, or if an abandoned thread holds it.
     pub fn take(&self) -> Option<Box<T>> {
         if self.is_retired() { None } else { self.wait_for(CLAIM_LIMIT)?.take() }
     }
@@ -126,7 +125,8 @@ impl<T: ?Sized> SharedQueue<T> {
         Ok(())
     }
 
-    /// Retires the queue if an abandoned thread holds it: no thread may use it any more. Returns whether it is lost.
+    /// Retires the queue if an abandoned thread holds it: no thread may use the queue any more. Returns whether
+    /// the queue is lost.
     pub fn retire(&self) -> bool {
         // In this order: a thread that is slow and not stuck sees the flag before it releases its burst, or has
         // released the queue already.
@@ -143,7 +143,7 @@ impl<T: ?Sized> SharedQueue<T> {
         self.retired.load(Ordering::Relaxed)
     }
 
-    /// Takes the queue out though a thread panicked while it held it.
+    /// Removes the queue although a thread panicked while it held the queue.
     pub fn salvage(&self) -> Option<Box<T>> {
         match self.queue.try_lock() {
             Ok(mut claimed) => claimed.take(),

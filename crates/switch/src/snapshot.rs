@@ -1,4 +1,4 @@
-//! How a switch stands, for people and programs.
+//! The state of a switch, as text and as JSON.
 use std::fmt;
 
 use frame::{DropReason, Side};
@@ -13,9 +13,9 @@ use crate::{TableCounts, WorkerCounts};
 /// All counters of a switch at one moment.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
-    /// Since the start.
+    /// Seconds since the start.
     pub seconds: f64,
-    /// In the order in which they were added.
+    /// The ports in the order in which they were added.
     pub ports: Vec<PortSnapshot>,
     /// Learned addresses.
     pub table: TableCounts,
@@ -28,30 +28,30 @@ pub struct Snapshot {
 /// Ports that reach each other.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct NetworkSnapshot {
-    /// Its name; empty for ports that name none.
+    /// The network's name; empty for ports that name none.
     pub name: String,
-    /// Addresses learned in it.
+    /// The counts of the addresses learned in the network.
     pub table: TableCounts,
 }
 
 /// One port.
 #[derive(Clone, Debug, Serialize)]
 pub struct PortSnapshot {
-    /// As its user calls it.
+    /// The port's name.
     pub name: String,
-    /// What it is and how it stands.
+    /// The kind and state of the port.
     pub description: String,
-    /// Whether it is connected.
+    /// Whether the port is connected.
     pub link: Link,
     /// Features agreed on with its peer.
     pub features: Vec<String>,
-    /// The same as a number, as `0x0000000170000020`.
+    /// The features as a number, such as `0x0000000170000020`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feature_bits: Option<String>,
     /// The system's interface that it is, if it is one that is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<InterfaceSnapshot>,
-    /// Addresses learned behind it.
+    /// The number of addresses learned behind the port.
     pub addresses: u32,
     /// Queues, by pair.
     pub queues: Vec<QueueSnapshot>,
@@ -73,9 +73,9 @@ pub struct InterfaceSnapshot {
     pub index: u32,
     /// Longest IP packet in bytes.
     pub mtu: u32,
-    /// Its Ethernet address.
+    /// The interface's Ethernet address.
     pub mac: String,
-    /// It was set up by its administrator.
+    /// Whether the administrator has set the interface up.
     pub is_up: bool,
 }
 
@@ -96,7 +96,7 @@ impl InterfaceSnapshot {
 pub struct QueueSnapshot {
     /// Queue pair.
     pub pair: u16,
-    /// Whether these are frames from the guest; else those to it.
+    /// Whether the queue carries frames from the guest; if not, frames to it.
     pub from_guest: bool,
     /// Frames passed on.
     pub frames: u64,
@@ -106,12 +106,13 @@ pub struct QueueSnapshot {
     pub notifications: u64,
     /// Calls that the peer had suppressed.
     pub suppressed: u64,
-    /// Kicks that have come.
+    /// Kicks received.
     pub kicks: u64,
-    /// Dropped frames by reason, largest first.
+    /// Dropped frames by reason, the most frequent first.
     #[serde(serialize_with = "as_map")]
     pub drops: Vec<(&'static str, u64)>,
-    /// The latest frame of which some pieces found no buffer: buffers and pieces.
+    /// The latest frame that was cut into pieces and for which the receiver had too few buffers: number of buffers
+    /// and of pieces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<(u32, u32)>,
 }
@@ -125,12 +126,12 @@ impl QueueSnapshot {
         if self.from_guest { "from guest" } else { "to guest" }
     }
 
-    /// All dropped frames.
+    /// The number of all dropped frames.
     pub fn dropped(&self) -> u64 {
         self.drops.iter().map(|(_, frames)| frames).sum()
     }
 
-    /// Figures of the latest drop for this reason, and what helps.
+    /// Figures of the latest drop for this reason, and what the user can do.
     pub fn detail(&self, reason: &str) -> Option<String> {
         let (buffers, pieces) = self.cut_short.filter(|_| reason == DropReason::CutShort.text())?;
         Some(format!(
@@ -141,7 +142,7 @@ impl QueueSnapshot {
 }
 
 impl Snapshot {
-    /// All dropped frames.
+    /// The number of all dropped frames.
     pub fn dropped(&self) -> u64 {
         self.ports.iter().flat_map(|port| &port.queues).map(QueueSnapshot::dropped).sum()
     }

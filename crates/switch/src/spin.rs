@@ -1,13 +1,12 @@
-//! How long an idle worker goes on asking before it sleeps.
+//! How long an idle worker polls before it sleeps.
 use std::time::Duration;
 
-/// The spin budget as it stands.
+/// The present spin budget.
 ///
-/// A worker on a CPU of its own always has all of it. A worker that the scheduler places may run on the CPU of the
-/// thread that woke it, and each microsecond that it spins there is taken from that sender: after a
-/// long sleep it goes back to sleep as soon as nothing comes, and only a sleep shorter than the budget, in
-/// which spinning would have caught the next frame, gives the budget back. It is the rule by which KVM grows
-/// and shrinks halt polling.
+/// A worker on a CPU of its own always has the full budget. A worker that the scheduler places may run on the CPU
+/// of the thread that woke it, and then its spinning takes time from that sender. After a long sleep it therefore
+/// sleeps again as soon as no frame comes. Only a sleep shorter than the budget, in which spinning would have
+/// caught the next frame, restores the budget. KVM grows and shrinks halt polling by the same rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpinBudget {
     full: Duration,
@@ -25,7 +24,7 @@ impl SpinBudget {
         self.now
     }
 
-    /// A sleep is over that took so long.
+    /// Notes that a sleep of length `time` is over.
     pub fn slept(&mut self, time: Duration) {
         self.now = if self.own_cpu || time < self.full { self.full } else { Duration::ZERO };
     }

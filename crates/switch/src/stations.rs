@@ -1,4 +1,4 @@
-//! What a running switch says of its ports and of the stations that it knows, for people and programs.
+//! The reports of a running switch about its ports and learned stations, for people and programs.
 use serde::Serialize;
 
 use crate::PortId;
@@ -9,20 +9,20 @@ use crate::port_entry::PortEntry;
 /// A station.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StationReport {
-    /// The port behind which it was seen.
+    /// The port behind which the station was last seen.
     pub port: String,
     /// The network of that port.
     pub network: String,
-    /// Its VLAN; 0 is frames without tag.
+    /// The station's VLAN; 0 for frames without a tag.
     pub vlan: u16,
     /// Its address.
     pub address: String,
-    /// Seconds since it was seen.
+    /// The seconds since the station was last seen.
     pub age_seconds: u32,
 }
 
 impl Control {
-    /// What each port says of itself, by its number.
+    /// Each port's description of itself, by the port's number.
     pub(crate) fn descriptions(&self) -> Vec<String> {
         self.entries.iter().map(PortEntry::describe).collect()
     }

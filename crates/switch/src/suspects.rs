@@ -1,9 +1,9 @@
-//! Which port is to blame for a worker that is stuck or has panicked.
+//! Which port caused a worker to be stuck or to panic.
 //!
-//! Between a source's `lend` and its `release` it is plain whose code runs, except in a sink's `accept`: it
-//! reads the memory of the source's peer and writes that of its own, and either can be what blocks. A guest
-//! with slow memory must not bring down everyone it sends to, nor one that is sent to everyone who sends to it.
-//! So both are disconnected, and a port goes when the same happens with another partner, or for the third time.
+//! Between a source's `lend` and its `release` it is known whose code runs, except in a sink's `accept`. That call
+//! reads the memory of the source's peer and writes the memory of its own peer, and either can block. A guest with
+//! slow memory must not end every port that it sends to, and must not end every port that sends to it. Both ports
+//! are therefore disconnected. A port is ended when the same happens with another partner, or for the third time.
 use std::collections::BTreeMap;
 
 use crate::PortId;
@@ -11,12 +11,12 @@ use crate::PortId;
 /// So many times with the same partner, and both go: who of them is to blame will not show.
 const MOST_WITH_ONE: usize = 3;
 
-/// For each port, with whom it was found in a call that did not come back.
+/// For each port, the ports with which it was found in a call that did not return.
 #[derive(Debug, Default)]
 pub(crate) struct Suspects(BTreeMap<PortId, Vec<PortId>>);
 
 impl Suspects {
-    /// Notes that a burst from port `from` got stuck in port `to`. Returns the ports that are guilty.
+    /// Notes that a burst from port `from` got stuck in port `to`. Returns the ports to be ended.
     pub fn found(&mut self, from: PortId, to: PortId) -> Vec<PortId> {
         for (port, partner) in [(from, to), (to, from)] {
             self.0.entry(port).or_default().push(partner);

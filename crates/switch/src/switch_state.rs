@@ -1,14 +1,14 @@
-//! A switch on its way from one process to another.
+//! The state of a switch that is handed over to another process.
 use std::collections::BTreeMap;
 
 use port::PortState;
 use virtio::net::MacAddress;
 
-/// A switch that stands still.
+/// A switch that has stopped for a hand-over.
 #[derive(Debug, Default)]
 pub struct SwitchState {
-    /// Ports by name. Those whose kind cannot go on elsewhere have ended and are not among them.
+    /// Ports by name. Ports of a kind that cannot be handed over have ended and are not included.
     pub ports: BTreeMap<String, PortState>,
-    /// Who was behind which port, by VLAN.
+    /// The learned addresses: VLAN, address and port.
     pub stations: Vec<(u16, MacAddress, String)>,
 }

@@ -12,7 +12,7 @@ use crate::{MAX_PORTS, PortId};
 /// Addresses that only the ports which list them may use, by network.
 pub(crate) type OwnAddresses = BTreeMap<String, Vec<(MacAddress, PortId)>>;
 
-/// All tables. The control thread alone asks here: a program has the table of its network.
+/// All tables. Only the control thread uses this type: a program has the table of its network.
 #[derive(Debug)]
 pub(crate) struct Tables {
     options: TableOptions,
@@ -23,7 +23,7 @@ pub(crate) struct Tables {
 #[derive(Debug, Default)]
 struct State {
     by_network: BTreeMap<String, Arc<MacTable>>,
-    /// What was counted by tables of networks that are gone.
+    /// The counts of the tables of removed networks.
     gone: TableCounts,
 }
 
@@ -95,7 +95,7 @@ impl Tables {
         self.all().iter().for_each(|table| table.flush(port));
     }
 
-    /// Forgets all stations of a network, or of all.
+    /// Forgets all stations of one network, or of all networks.
     pub fn flush_all(&self, network: Option<&str>) {
         let state = self.state();
         let meant =

@@ -16,10 +16,10 @@ use crate::{PortId, QueueId};
 /// One sink, and the frames of the burst at hand that go there.
 struct TxQueue {
     id: QueueId,
-    /// This worker's alone, or shared with others where there are more of them than sinks.
+    /// The sink, which is this worker's alone or is shared if there are more workers than sinks.
     queue: Arc<SharedQueue<dyn Sink>>,
     which: Vec<u16>,
-    /// Frames that go there with another head, by their place in [`Edits`].
+    /// Indices in [`Edits`] of frames that go to this sink with another head.
     edited: [Vec<u16>; SLOTS],
 }
 
@@ -52,12 +52,12 @@ fn queue_of(frame: &Frame<'_>, queues: usize, key: &Key) -> usize {
     ((u128::from(flow::of_frame(frame, key)) * queues as u128) >> 64) as usize
 }
 
-/// What became of a burst at its receivers.
+/// The counts of a burst after it was given to sinks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// Frames that a sink was given; it has counted what became of them.
+    /// Frames given to a sink. The sink has counted whether it dropped them.
     pub accepted: u64,
-    /// Frames whose sink is gone.
+    /// Frames whose sink no longer exists.
     pub gone: u64,
 }
 
@@ -73,15 +73,15 @@ impl AddAssign for Sent {
 pub(crate) struct TxQueues {
     /// By port.
     ports: Vec<Vec<TxQueue>>,
-    /// Queues that have frames of the burst at hand.
+    /// Queues with frames of the present burst.
     touched: Vec<(u16, u16)>,
-    /// Queues that have edited frames, and the place of these in `edits`.
+    /// Queues with edited frames, and the slot of these in `edits`.
     touched_edited: Vec<(u16, u16, u16)>,
     pub edits: Edits,
     /// 0, 1, 2, ...
     all: Vec<u16>,
     burst: usize,
-    /// Sinks that stopped, not yet reported.
+    /// Sinks that have stopped and are not reported yet.
     stopped: Vec<(QueueId, QueueError)>,
     counters: Arc<WorkerCounters>,
     /// Flow tables, if the switch forwards by them.
@@ -89,7 +89,7 @@ pub(crate) struct TxQueues {
 }
 
 impl TxQueues {
-    /// For ports `0 .. ports` and bursts of this many frames, in the hands of the worker with these counters.
+    /// Sinks for ports `0 .. ports` and bursts of this many frames, used by the worker with these counters.
     ///
     /// # Errors
     /// The memory for edited frames cannot be made or mapped.
@@ -107,7 +107,7 @@ impl TxQueues {
         })
     }
 
-    /// Adds sinks that are not there yet.
+    /// Adds sinks that are not present yet.
     pub fn add(&mut self, sinks: impl Iterator<Item = (QueueId, Arc<SharedQueue<dyn Sink>>)>) {
         let mut ports = BTreeSet::new();
         for (id, queue) in sinks {
@@ -133,7 +133,8 @@ impl TxQueues {
         }
     }
 
-    /// Gives frames to a port, each to the queue of its flow. False if the port has no queue running here.
+    /// Queues frames for a port, each for the sink of its flow. Returns false if the port has no running queue
+    /// here.
     #[inline(always)]
     pub fn push(&mut self, to: PortId, frames: Range<u16>, batch: &FrameBatch, key: &Key) -> bool {
         let tx_queues = &mut self.ports[usize::from(to.0)];
@@ -175,7 +176,7 @@ impl TxQueues {
         queues > 0
     }
 
-    /// Hands over what was pushed: one call for each sink, in the order in which the frames came.
+    /// Hands over all queued frames: one call for each sink, in the order in which the frames came.
     #[inline]
     pub fn flush(&mut self, batch: &FrameBatch) -> Sent {
         let mut sent = Sent::default();
@@ -221,8 +222,8 @@ impl TxQueues {
         sent
     }
 
-    /// Hands all frames to a port that has one queue here, without a look at any of them; `None` if it has
-    /// several or none.
+    /// Hands all frames to a port that has exactly one queue here, without reading any. `None` if the port has
+    /// several queues or none.
     #[inline]
     pub fn send_all(&mut self, batch: &FrameBatch, to: PortId) -> Option<Sent> {
         let [tx_queue] = &mut self.ports[usize::from(to.0)][..] else { return None };
@@ -249,7 +250,7 @@ impl TxQueues {
         }
     }
 
-    /// Sinks that stopped since the last call; they are out already.
+    /// Sinks that stopped since the last call. They are removed already.
     #[inline(always)]
     pub fn stopped(&mut self) -> impl Iterator<Item = (QueueId, QueueError)> + '_ {
         self.stopped.drain(..)

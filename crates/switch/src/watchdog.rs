@@ -1,9 +1,9 @@
-//! Whether a worker is stuck: judged by what is seen of it now and then, and never by one look.
+//! Whether a worker is stuck, judged by repeated observations and never by a single one.
 //!
-//! A worker that works or polls makes passes; one that sleeps is in no queue. So a worker that does neither for
-//! long is stuck in a queue, or it does not get to run. That is told apart: time counts only while the thread
-//! is blocked or uses its CPU, and between two looks no more than the time between them should be, however long
-//! this process was stopped or the machine suspended.
+//! A worker that works or polls completes passes. A worker that sleeps is in no queue. A worker that does neither
+//! for long is therefore stuck in a queue, or the scheduler does not run it. The two are distinguished: time
+//! counts only while the thread is blocked or uses its CPU. Between two observations at most the planned interval
+//! counts, even if this process was stopped or the machine suspended for longer.
 use std::time::{Duration, Instant};
 
 use crate::heartbeat::ThreadState;
@@ -11,7 +11,7 @@ use crate::heartbeat::ThreadState;
 /// Looks in the time after which a worker counts as stuck.
 const OBSERVATIONS: u32 = 4;
 
-/// What is seen of one worker.
+/// The observations of one worker.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     deadline: Duration,
@@ -31,13 +31,13 @@ impl Watchdog {
         Watchdog { deadline, last: None, stuck: Duration::ZERO }
     }
 
-    /// Time between two looks at most.
+    /// The longest time between two observations.
     pub fn interval(deadline: Duration) -> Duration {
         (deadline / OBSERVATIONS).max(Duration::from_millis(1))
     }
 
-    /// A look at `at`: how many passes the worker has made, and whether it sleeps. The thread's state is asked for
-    /// only if that says nothing. For how long it is stuck, if it is.
+    /// Adds an observation at `at`: how many passes the worker has made, and whether it sleeps. The thread's state
+    /// is read only if these do not decide. Returns how long the worker has been stuck, if it is.
     pub fn observe(
         &mut self,
         at: Instant,

@@ -10,7 +10,7 @@ use crate::running_worker::{Failure, RunningWorker};
 use crate::worker_counters::WorkerCounters;
 use crate::worker_options::Common;
 
-/// A worker before it runs.
+/// A worker before it starts.
 pub(crate) struct Worker {
     pub incarnation: Incarnation,
     pub cpu: Option<usize>,
@@ -23,7 +23,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// The thread's body. Returns when it was told to stop, and reports in any case that it is gone.
+    /// The thread's body. Returns when the worker was told to stop. Reports in any case that the worker is gone.
     pub fn run(self) {
         let (worker, reports) = (self.incarnation, self.reports.clone());
         // Nothing of the worker is used after a panic but the queues that it was not in.
@@ -56,7 +56,7 @@ impl Worker {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".to_owned())

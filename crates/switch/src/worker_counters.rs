@@ -1,4 +1,4 @@
-//! How a worker spends its time. The clock is read where a state ends, and around one pass of
+//! How a worker spends its time. The clock is read at the end of each state, and around one pass of
 //! [`PASSES_PER_TIMED`].
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use crate::heartbeat::Heartbeat;
 /// Of so many passes one is timed: enough of them to know what a frame costs, too few to cost anything.
 const PASSES_PER_TIMED: u64 = 16;
 
-/// What a worker is doing.
+/// The state of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerState {
     /// Frames come.
@@ -19,7 +19,7 @@ pub(crate) enum WorkerState {
     Asleep,
 }
 
-/// What a worker did so far.
+/// The counts of a worker so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct WorkerCounts {
     /// Passes over all sources that found something.
@@ -28,30 +28,31 @@ pub struct WorkerCounts {
     pub passes_empty: u64,
     /// Frames taken from sources.
     pub frames: u64,
-    /// Of these, frames that went to every other port.
+    /// The number of frames that were flooded to all other ports.
     pub flooded: u64,
-    /// How often these were given to sinks.
+    /// How often flooded frames were given to sinks.
     pub flood_copies: u64,
-    /// Frames given to sinks, a flooded one once for each; what the sinks dropped is counted there.
+    /// Frames given to sinks, a flooded frame once for each sink. Frames that a sink dropped are counted by the
+    /// sink.
     pub copies: u64,
-    /// How often it went to sleep.
+    /// How often the worker went to sleep.
     pub sleeps: u64,
-    /// Wake-ups by a descriptor; the others were by time.
+    /// Wake-ups by a descriptor. All other wake-ups were by time.
     pub wakes: u64,
-    /// Nanoseconds in which frames came, with the short gaps between bursts.
+    /// Nanoseconds in which frames came, including short gaps between bursts.
     pub busy_ns: u64,
-    /// Nanoseconds spent asking for frames that did not come.
+    /// Nanoseconds of polling without frames.
     pub spinning_ns: u64,
     /// Nanoseconds asleep.
     pub asleep_ns: u64,
-    /// Nanoseconds of passes that found something, of those that were timed: one in 16.
+    /// Nanoseconds of the timed passes that found something. One pass of 16 is timed.
     pub timed_ns: u64,
-    /// Frames that these moved.
+    /// Frames that the timed passes moved.
     pub timed_frames: u64,
 }
 
 impl WorkerCounts {
-    /// Both together: what a worker did in two threads.
+    /// The sum of both: the counts of a worker in two threads.
     pub(crate) fn plus(self, other: WorkerCounts) -> WorkerCounts {
         WorkerCounts {
             passes_moved: self.passes_moved + other.passes_moved,
@@ -71,18 +72,18 @@ impl WorkerCounts {
     }
 }
 
-/// What became of a burst.
+/// The counts of one forwarded burst.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// Frames that went to every other port.
     pub flooded: u64,
-    /// How often they were given to sinks.
+    /// How often flooded frames were given to sinks.
     pub flood_copies: u64,
     /// Frames given to sinks, once for each sink.
     pub copies: u64,
 }
 
-/// One thread writes, any may read.
+/// The counters of a worker. One thread writes them, and any thread may read them.
 #[derive(Debug)]
 #[repr(align(128))] // lines of its own, and of the neighbour that the prefetcher brings along
 pub(crate) struct WorkerCounters {
@@ -102,9 +103,9 @@ pub(crate) struct WorkerCounters {
     pub heartbeat: Heartbeat,
 }
 
-/// A pass that has begun.
+/// A pass in progress.
 pub(crate) struct Pass {
-    /// Where it is timed: when it began, and how many frames there were before.
+    /// If the pass is timed: when it began, and how many frames there were before.
     timed: Option<(Instant, u64)>,
 }
 
@@ -133,7 +134,7 @@ impl WorkerCounters {
         }
     }
 
-    /// Whether it waits to be woken, or has not begun.
+    /// Whether the worker sleeps, or has not started.
     pub fn is_asleep(&self) -> bool {
         self.state.load(Ordering::Relaxed) == WorkerState::Asleep as u8
     }
@@ -144,7 +145,7 @@ impl WorkerCounters {
         self.passes.iter().fold(0, |sum, passes| sum + passes.load(Ordering::Relaxed))
     }
 
-    /// Another state begins, at the time that is returned.
+    /// Enters another state. Returns the time at which it begins.
     pub fn enter(&self, state: WorkerState) -> Instant {
         let now = Instant::now();
         let now_ns = nanoseconds(now - self.epoch);
@@ -161,7 +162,7 @@ impl WorkerCounters {
         now
     }
 
-    /// A sleep is over, at the time that is returned.
+    /// Ends a sleep. Returns the time at which the sleep ended.
     pub fn woken(&self, by_descriptor: bool) -> Instant {
         add(&self.wakes, u64::from(by_descriptor));
         self.enter(WorkerState::Spinning)
@@ -192,7 +193,8 @@ impl WorkerCounters {
         add(&self.copies, outcome.copies);
     }
 
-    /// So far, the state at hand included. Read while a state changes, that state may be missing.
+    /// The counts so far, including the present state. If the state changes during the call, the present state may
+    /// be missing.
     pub fn counts(&self) -> WorkerCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut spent = [0, 1, 2].map(|state: usize| read(&self.in_state_ns[state]));

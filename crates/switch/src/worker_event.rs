@@ -1,4 +1,4 @@
-//! What the control thread hears of workers.
+//! The events that the control thread learns from the workers' reports.
 use std::time::Duration;
 
 use frame::{QueueError, Side};
@@ -7,29 +7,29 @@ use crate::QueueId;
 use crate::heartbeat::WorkerPosition;
 use crate::mailbox::Generation;
 
-/// What a port is to be told, or the operator.
+/// An event for a port, or for the operator.
 pub(crate) enum Event {
-    /// A queue stopped by itself and is out.
+    /// A queue stopped by itself and was removed.
     Stopped { id: QueueId, side: Side, generation: Generation, why: QueueError },
-    /// A worker's thread was given up; another does its work.
+    /// A worker's thread was abandoned, and another took its place.
     Replaced(Replaced),
 }
 
 /// Why a worker's thread was replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The thread was in one call for this long; its thread id.
+    /// The thread was in one call for this long. The number is its thread id.
     Stuck(Duration, i32),
     /// The thread panicked with this message.
     Panic(String),
 }
 
-/// A worker's thread was given up.
+/// A worker whose thread was abandoned.
 pub(crate) struct Replaced {
     pub worker: usize,
     pub cause: Cause,
-    /// In which queues it was; none if it has come back meanwhile.
+    /// The queues that the thread was in; none if it has continued in the meantime.
     pub position: WorkerPosition,
-    /// Queues that are lost with it.
+    /// Queues that are lost with the thread.
     pub lost: Vec<(QueueId, Side, Generation)>,
 }

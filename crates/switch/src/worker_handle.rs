@@ -1,4 +1,4 @@
-//! One worker, as the control thread sees it.
+//! One worker, as the control thread knows it.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -18,20 +18,20 @@ pub(crate) struct WorkerHandle {
     pub incarnation: Incarnation,
     pub mailbox: Arc<Mailbox>,
     pub counters: Arc<WorkerCounters>,
-    /// Of the threads before this one.
+    /// The counts of the worker's earlier threads.
     pub before: WorkerCounts,
     pub watchdog: Watchdog,
     pub thread: Option<JoinHandle<()>>,
     /// The worker cannot be replaced; it gets no more messages.
     pub failed: bool,
-    /// What it was told to use, those that others use too included.
+    /// The queues that the worker was told to use, including shared ones.
     pub sources: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Source>>)>,
     pub sinks: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Sink>>)>,
 }
 
 impl WorkerHandle {
-    /// Parts with the queues that its thread is in and that cannot be had back; says which they are, and where
-    /// the thread is.
+    /// Gives up the queues that the worker's thread holds and that cannot be recovered. Returns them, and the
+    /// position of the thread.
     pub fn abandon(&mut self, is_stuck: bool) -> (WorkerPosition, Vec<(QueueId, Side, Generation)>) {
         let position = self.counters.heartbeat.position();
         let mut lost = Vec::new();
@@ -63,7 +63,7 @@ impl WorkerHandle {
         (position, lost)
     }
 
-    /// Goes on with what another worker had.
+    /// Takes over the queues of another worker.
     pub fn take_over(
         &mut self,
         sources: BTreeMap<QueueId, (Generation, Arc<SharedQueue<dyn Source>>)>,

@@ -1,4 +1,4 @@
-//! How workers work, and what all of them share.
+//! Options of workers, and state that all of them share.
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,18 +7,18 @@ use pipeline::Key;
 
 use crate::tables::Tables;
 
-/// How workers work.
+/// Options of workers.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerOptions {
-    /// Frames that are taken from a source at a time.
+    /// The most frames that are taken from a source at a time.
     pub burst: usize,
-    /// How long a worker goes on asking after the last frame, before it sleeps. One without a CPU of its own
-    /// does so only while frames come more often than this.
+    /// How long a worker polls after the last frame before it sleeps. A worker without a CPU of its own polls only
+    /// while frames come more often than this.
     pub spin: Duration,
-    /// How often a sleeping worker asks sources that cannot wake it.
+    /// How often a sleeping worker polls sources that cannot wake it.
     pub poll_interval: Duration,
-    /// Called by each worker on its own thread before it touches a queue: there it gives up the rights that it does
-    /// not need.
+    /// Called by each worker on its own thread before it touches a queue. The function gives up the rights that a
+    /// worker does not need.
     pub confine: fn() -> io::Result<()>,
 }
 
@@ -33,7 +33,7 @@ impl Default for WorkerOptions {
     }
 }
 
-/// What all workers share.
+/// State that all workers share.
 pub(crate) struct Common {
     pub tables: Tables,
     pub key: Key,

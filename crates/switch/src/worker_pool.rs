@@ -1,5 +1,5 @@
-//! All workers, as the control thread sees them: it tells, waits for answers, notices who is stuck, and gives
-//! their queues to others.
+//! All workers, as the control thread knows them. It sends them messages, waits for answers, detects stuck
+//! workers, and gives their queues to others.
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -27,7 +27,7 @@ use crate::{QueueId, RunError};
 /// Threads that were given up and are still there, at most: each keeps what it held.
 const MOST_ABANDONED: usize = 16;
 
-/// The workers. Stops them when dropped.
+/// The pool of workers. Dropping it stops them.
 pub(crate) struct WorkerPool {
     workers: Vec<WorkerHandle>,
     common: Arc<Common>,
@@ -37,16 +37,16 @@ pub(crate) struct WorkerPool {
     reports: Receiver<Report>,
     waker: Arc<Waker>,
     deadline: Duration,
-    /// Workers were told to stop.
+    /// Whether the workers were told to stop.
     stopping: bool,
-    /// What happened and was not passed on yet.
+    /// Events that are not passed on yet.
     events: VecDeque<Event>,
     abandoned: Vec<JoinHandle<()>>,
-    /// The first thing that went wrong with a worker and cannot be mended.
+    /// The first failure of a worker that cannot be repaired.
     trouble: Option<RunError>,
 }
 
-/// A sink in the hands of workers.
+/// A sink, with the workers that use it.
 pub(crate) struct AssignedSink {
     pub generation: Generation,
     pub assignment: QueueAssignment,
@@ -62,7 +62,8 @@ impl QueueAssignment {
     }
 }
 
-/// Sinks that workers get and give back, by worker: one message for all that a worker gets, and one for the rest.
+/// Sinks that workers get and give back. Each worker gets one message for all its new sinks, and one for all
+/// others.
 #[derive(Default)]
 pub(crate) struct SinkMoves {
     to: BTreeMap<usize, Vec<SharedSink>>,
@@ -70,7 +71,7 @@ pub(crate) struct SinkMoves {
 }
 
 impl SinkMoves {
-    /// `before`: the workers that have the sink now, if any.
+    /// `before` has the workers that use the sink now, if any.
     pub fn give(&mut self, id: QueueId, sink: &AssignedSink, before: Option<&QueueAssignment>) {
         let before = before.map_or(&[][..], QueueAssignment::workers);
         let after = sink.assignment.workers();
@@ -153,14 +154,14 @@ impl WorkerPool {
         })
     }
 
-    /// Waits until all look for frames.
+    /// Waits until all workers poll for frames.
     pub fn begun(&mut self) {
         for worker in 0..self.workers.len() {
             self.ask(worker, |reply| Message::Begun { reply });
         }
     }
 
-    /// Rings when a worker reports.
+    /// The waker that is set when a worker reports.
     pub fn waker(&self) -> &Waker {
         &self.waker
     }
@@ -169,12 +170,12 @@ impl WorkerPool {
         self.workers.iter().map(|handle| handle.before.plus(handle.counters.counts()))
     }
 
-    /// What went wrong with a worker, once.
+    /// The first unrepairable failure of a worker, once.
     pub fn take_trouble(&mut self) -> Option<RunError> {
         self.trouble.take()
     }
 
-    /// The next thing that a port is to hear of; what cannot be mended becomes trouble.
+    /// The next event for a port. A failure that cannot be repaired is kept for `take_trouble`.
     pub fn next_event(&mut self) -> Option<Event> {
         self.read_reports();
         self.events.pop_front()
@@ -207,12 +208,12 @@ impl WorkerPool {
         self.trouble.get_or_insert(why);
     }
 
-    /// Between two looks at the workers.
+    /// The longest time between two checks of the workers.
     pub fn watch_interval(&self) -> Duration {
         Watchdog::interval(self.deadline)
     }
 
-    /// Looks whether a worker is stuck, and replaces it.
+    /// Checks whether a worker is stuck, and replaces it.
     pub fn watch(&mut self) {
         for worker in 0..self.workers.len() {
             self.watch_one(worker);
@@ -321,7 +322,8 @@ impl WorkerPool {
         self.tell(worker, Message::AddSource { id, generation, queue });
     }
 
-    /// Takes sources, each from its worker, in this order. `None` for each that has stopped by itself, or is lost.
+    /// Removes sources, each from its worker, in this order. `None` for each that has stopped by itself or is
+    /// lost.
     pub fn take_sources(&mut self, which: &[(usize, QueueId)]) -> Vec<Option<Box<dyn Source>>> {
         let mut taken = BTreeMap::<usize, Vec<QueueId>>::new();
         for (worker, id) in which.iter().filter(|(worker, id)| self.source(*worker, *id).is_some()) {
@@ -339,8 +341,8 @@ impl WorkerPool {
         self.tell(worker, Message::Flood { from, frame: Box::new(frame) });
     }
 
-    /// Moves sinks between workers. Returns once each worker has what it gets, and no longer uses what it gives back.
-    /// A sink that moves is there all the while: for a moment the old worker and the new one have it.
+    /// Moves sinks between workers. Returns once each worker has its new sinks and no longer uses the ones that it
+    /// gave back. A sink that moves is always reachable: for a moment the old worker and the new one both have it.
     pub fn move_sinks(&mut self, moves: SinkMoves) {
         for (worker, sinks) in moves.to {
             // First, so that a thread that takes this worker's place while it is asked has them too.
@@ -354,7 +356,7 @@ impl WorkerPool {
         }
     }
 
-    /// Other programs decide once this returns.
+    /// Replaces the programs. The new ones decide once this returns.
     pub fn set_programs(&mut self, programs: Programs) {
         // First, so that a thread that replaces a worker while it is asked has the new programs too.
         self.programs = Arc::clone(&programs);
@@ -363,7 +365,7 @@ impl WorkerPool {
         }
     }
 
-    /// Other flow tables hold once this returns, and no worker uses the former ones.
+    /// Replaces the flow tables. After the function returns, no worker uses the former tables.
     pub fn set_flows(&mut self, tables: &Arc<Tables>) {
         if let Some(flows) = &self.common.flows {
             // First, so that a thread that replaces a worker while it is asked has the new tables too.
@@ -385,7 +387,7 @@ impl WorkerPool {
         self.workers[worker].counters.is_asleep()
     }
 
-    /// Tells all workers to stop and waits for them, those that are stuck excepted.
+    /// Tells all workers to stop, and waits for all that are not stuck.
     pub fn stop(&mut self) {
         self.stopping = true;
         for handle in &self.workers {
@@ -415,7 +417,7 @@ impl Drop for WorkerPool {
     }
 }
 
-/// For messages about a system call of the control thread.
+/// An error of a system call of the control thread, for `map_err`.
 pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> RunError {
     move |source| RunError::System { action, source }
 }

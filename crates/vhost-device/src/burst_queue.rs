@@ -6,11 +6,11 @@ use crate::{EventFd, Notifiers, ParkedQueue, RingQueue, StoppedAt};
 
 /// The queue of a device that the control thread serves in bursts.
 ///
-/// The queue does not look at [`Notifiers::enabled`]: the device decides whether it serves a ring that is not enabled.
+/// The queue does not read [`Notifiers::enabled`]: the device decides whether it serves a disabled ring.
 pub struct BurstQueue {
     /// The device half.
     pub queue: Box<dyn DeviceQueue>,
-    /// Chains that were taken from the ring and not given back.
+    /// Chains that were popped and not given back.
     pub burst: Burst,
     /// The driver's kick and call.
     pub notifiers: Notifiers,

@@ -1,33 +1,34 @@
-//! What a device may ask of the program that runs it.
+//! Services of the program that runs a device.
 use std::fmt::Display;
 use std::io;
 use std::time::Duration;
 
 use vhost_user::SharedFd;
 
-/// A device's own name for something it watches.
+/// A device's name for something that it watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(pub u32);
 
-/// What a device waits for.
+/// The events that a device waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// Something to read, or the end.
+    /// Data to read, or the end of the connection.
     Readable,
-    /// Something to read, room to write, or the end.
+    /// Data to read, room to write, or the end of the connection.
     ReadableOrWritable,
-    /// Room to write, or the end. A peer that does not read its messages is not read from either.
+    /// Room to write, or the end of the connection. For a peer that does not read its messages: nothing is read from
+    /// it either.
     Writable,
 }
 
-/// What watches descriptors and times for one device on the control thread. When something is ready or due, the program
-/// calls [`Backend::ready`](crate::Backend::ready) with its token.
+/// Watches descriptors and timers for one device on the control thread. When a descriptor is ready or a timer
+/// expires, the program calls [`Backend::ready`](crate::Backend::ready) with its token.
 ///
-/// A program whose device has needs of its own, such as worker threads that queues go to, makes a trait with this one
-/// above it and names that as the device's [`Device::Context`](crate::Device::Context).
+/// A program whose device needs more services, such as worker threads for queues, defines a trait above this one and
+/// uses it as the device's [`Device::Context`](crate::Device::Context).
 pub trait Context {
     /// Watches a descriptor (level-triggered). A later call for the same token replaces descriptor and interest. The
-    /// descriptor stays open for as long as it is watched.
+    /// descriptor stays open as long as it is watched.
     ///
     /// # Errors
     /// The system refuses to watch the descriptor: it cannot be polled, or a limit of watches or memory is reached.
@@ -36,9 +37,9 @@ pub trait Context {
     /// Stops watching the descriptor of this token, if there is one.
     fn unwatch(&mut self, token: Token);
 
-    /// Has the device called with this token once, after this time. A later call for the same token replaces it.
+    /// Calls the device with this token once, after this time. A later call for the same token replaces it.
     fn after(&mut self, token: Token, time: Duration);
 
-    /// Logs what happened, for people; `message` names what was tried and what to do if it is an error.
+    /// Logs an event. If it is an error, `message` says what was tried and what the user can do.
     fn log(&mut self, message: &dyn Display);
 }

@@ -1,4 +1,4 @@
-//! The device behind one connection: what the front-end has set up, and what runs of it.
+//! The device of one connection: what the front-end has set up, and its running rings.
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::os::fd::OwnedFd;
@@ -26,7 +26,7 @@ use crate::{Context, Interest};
 /// `VIRTIO_CONFIG_S_NEEDS_RESET` (VIRTIO 1.3 §2.1).
 const NEEDS_RESET: u8 = 0x40;
 
-/// A ring as the front-end starts it.
+/// A ring that the front-end starts.
 pub(crate) struct StartedRing {
     pub index: usize,
     pub config: VringConfig,
@@ -76,7 +76,7 @@ impl<D: Device> Engine<D> {
         }
     }
 
-    /// All is as before the first message, but for the memory.
+    /// Resets the connection to the state before the first message, except for the memory.
     pub(crate) fn reset(&mut self, context: &mut D::Context<'_>) -> Outcome {
         self.rings.clear(context);
         self.device.reset(&mut self.rings, context);
@@ -101,7 +101,7 @@ impl<D: Device> Engine<D> {
         self.status | if self.needs_reset { NEEDS_RESET } else { 0 }
     }
 
-    /// A message to this kind of device; `changed` says whether its configuration space is another one then.
+    /// Handles a message to this kind of device. Sets `changed` if its configuration space has changed.
     pub(crate) fn message(
         &mut self,
         message: DeviceMessage,
@@ -112,7 +112,7 @@ impl<D: Device> Engine<D> {
         Ok(())
     }
 
-    /// A part of the configuration space. What lies behind the fields that are known reads as zeros.
+    /// A part of the configuration space. Bytes behind the known fields read as zeros.
     pub(crate) fn read_config(&self, offset: u32, size_bytes: u32) -> Vec<u8> {
         let bytes = self.device.config();
         (u64::from(offset)..u64::from(offset) + u64::from(size_bytes))
@@ -120,7 +120,7 @@ impl<D: Device> Engine<D> {
             .collect()
     }
 
-    /// A fresh region, whose pages the device takes back when it has made others since.
+    /// Makes a fresh region. The device frees its pages again after it has made further ones.
     pub(crate) fn new_in_flight(
         &self,
         layout: RingLayout,
@@ -211,7 +211,7 @@ impl<D: Device> Engine<D> {
         self.rings.enable(index, enabled, &self.device, context);
     }
 
-    /// Goes over to other memory, rings included, or stays with what there was if a ring is not in it.
+    /// Changes to other memory, including the rings. If a ring is not inside the new memory, the old memory is kept.
     pub(crate) fn set_space(&mut self, space: AddressSpace, context: &mut D::Context<'_>) -> Outcome {
         let space = Arc::new(space);
         let mut taken = self.rings.take_all(&self.rings.indices(), context);
@@ -300,7 +300,7 @@ impl<D: Device> Engine<D> {
         watched.map_or(Ok(()), |kick| watch_kick(index, &kick, context))
     }
 
-    /// A queue has stopped by itself: tells the driver as far as there are ways to.
+    /// Called after a queue has stopped by itself. Notifies the driver, as far as the protocol allows.
     pub fn broke(&mut self, kind: D::Kind) {
         self.needs_reset = true;
         let Some(ring) = self.rings.find(kind).and_then(|index| self.rings.get_mut(index)) else { return };
@@ -312,10 +312,10 @@ impl<D: Device> Engine<D> {
         }
     }
 
-    /// Serves the ring at this place, if the control thread serves rings of its kind.
+    /// Serves the ring with this index, if the control thread serves rings of its kind.
     ///
     /// # Errors
-    /// The ring is malformed; it stays stopped. The error comes with the kind of the ring.
+    /// The ring is malformed. It stays stopped. The error comes with the kind of the ring.
     pub fn serve(&mut self, index: usize, context: &mut D::Context<'_>) -> Result<(), (D::Kind, RingError)> {
         let Some(kind) = self.rings.get(index).map(|ring| ring.kind) else { return Ok(()) };
         if !D::is_served_here(kind) {
@@ -340,7 +340,7 @@ impl<D: Device> Engine<D> {
         }
     }
 
-    /// Where the rings of parked queues stand.
+    /// The positions of the rings of parked queues.
     pub fn bases(&mut self) -> Vec<(usize, VringBase)> {
         self.rings.bases()
     }
@@ -353,17 +353,17 @@ impl<D: Device> Engine<D> {
         self.needs_reset |= needs_reset;
     }
 
-    /// Puts parked queues back to work, where another process did not go on with them.
+    /// Attaches parked queues again, because another process did not take them over.
     pub fn unpark(&mut self, context: &mut D::Context<'_>) {
         self.rings.unpark(&self.device, context);
     }
 
-    /// What the driver has set in another process.
+    /// Restores the driver's settings from the state of another process.
     pub fn restore(&mut self, state: &[Vec<u8>], context: &mut D::Context<'_>) {
         self.device.restore(state, &mut self.rings, context);
     }
 
-    /// Watches the kicks of rings that the control thread serves again, after they were not watched for a while.
+    /// Watches the kicks of rings on the control thread again, after an interruption.
     ///
     /// # Errors
     /// The kick of a ring cannot be watched, for example at the open-files limit or the limit of epoll watches.

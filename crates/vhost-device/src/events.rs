@@ -1,4 +1,4 @@
-//! The events of a session, each done and answered.
+//! Carries out the events of a session, and answers them.
 use std::sync::Arc;
 
 use vhost_user::SharedFd;
@@ -13,18 +13,18 @@ use virtio::net::MacAddress;
 use crate::device::{Device, DeviceMessage, not_offered};
 use crate::engine::{Engine, StartedRing};
 
-/// What came of an event.
+/// The result of an event.
 pub(crate) struct Acted {
-    /// What is to be sent.
+    /// The reply to send.
     pub sent: Sent,
     /// A socket for the back-end's own requests.
     pub channel: Option<SharedFd>,
-    /// Whether the configuration space is another one now.
+    /// Whether the configuration space has changed.
     pub config_changed: bool,
 }
 
 impl<D: Device> Engine<D> {
-    /// Does what an event asks for and answers it.
+    /// Carries out an event and answers it.
     ///
     /// # Errors
     /// The session ends: the request was refused and its message has no room for an error reply.

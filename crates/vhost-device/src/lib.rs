@@ -1,24 +1,24 @@
-//! Devices behind vhost-user sockets: everything that a device does not have to know of the protocol.
+//! Devices behind vhost-user sockets: this crate implements everything that does not depend on the kind of device.
 //!
-//! A *device* ([`Device`]) says its features, what its rings are for, and how a queue is made of a ring and served. A
-//! [`Backend`] puts it behind a socket: it listens or connects again and again, speaks the protocol, maps the front-end's
-//! memory within limits, starts, moves and stops rings, notes pages for a migration (VHOST_LOG_ALL) and chains in flight
-//! for a crash, and hands the device over to another process.
+//! A *device* ([`Device`]) states its features and the purpose of its rings, and makes and serves a ring's queue. A
+//! [`Backend`] puts the device behind a socket. It listens or connects repeatedly, and handles the protocol. It maps
+//! the front-end's memory within limits, and starts, moves and stops rings. It logs written pages for a migration
+//! (VHOST_LOG_ALL) and chains in flight for a crash, and hands the device over to another process.
 //!
 //! # A new device
 //!
-//! 1. A type for what a ring is for ([`Device::Kind`]); `()` if there is one ring.
-//! 2. A queue: [`RingQueue`] for it, which the engine moves to other memory, enables, and gives its eventfds, and
-//!    [`ParkedQueue`] for the type that has it while it is not with a thread of the program ([`Device::Queue`]).
-//!    [`BurstQueue`] is both for a device that the control thread serves.
+//! 1. A type for the purpose of a ring ([`Device::Kind`]); `()` if there is one ring.
+//! 2. A queue with two traits. With [`RingQueue`] the engine moves it to other memory, enables it, and sets its
+//!    eventfds. [`ParkedQueue`] is for the type that owns it while no thread of the program does ([`Device::Queue`]).
+//!    [`BurstQueue`] implements both for a device that the control thread serves.
 //! 3. [`Device`] for a type that is cloned for each connection.
 //!
-//! `tests/echo.rs` is a whole one, with one queue that the control thread serves.
+//! `tests/echo.rs` is a complete example, with one queue that the control thread serves.
 //!
 //! # A program that runs it
 //!
-//! One thread calls the back-end with a [`Context`], which watches descriptors and times for it. [`PlainContext`] is one
-//! for a program with few devices:
+//! One thread calls the back-end with a [`Context`], which watches descriptors and timers for it. [`PlainContext`] is
+//! a context for a program with few devices:
 //!
 //! ```no_run
 //! # use std::{sync::Arc, time::Duration};
@@ -39,9 +39,9 @@
 //! }
 //! ```
 //!
-//! A queue that costs more than the control thread can give goes to a thread of the program ([`Device::attach`],
-//! [`Device::detach`], [`Device::change`]): the device then has a context of its own, a trait above [`Context`]. The crate
-//! `port` does that for the network device of a switch.
+//! A queue that needs more time than the control thread has is given to a thread of the program ([`Device::attach`],
+//! [`Device::detach`], [`Device::change`]). The device then has a context of its own, a trait above [`Context`]. The
+//! crate `port` does that for the network device of a switch.
 //!
 //! # Where to change what
 //!

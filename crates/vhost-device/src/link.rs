@@ -1,4 +1,4 @@
-//! How a device comes to its connections: by listening or by connecting again and again.
+//! How a device gets its connections: it listens, or connects repeatedly.
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,25 +8,25 @@ use vhost_user::socket::{Connection, Listener, SocketError};
 use crate::descriptors::DescriptorGuard;
 use crate::unix_socket::connect_now;
 
-/// Time between two attempts to connect or, if the system refuses it, to accept.
+/// The time between two attempts to connect or, if the system refuses it, to accept.
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Who waits for whom.
+/// Which end listens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// This end listens; the path is made and removed with the device.
     #[default]
     Server,
-    /// This end connects, and tries again for as long as no server listens.
+    /// This end connects, and tries again while no server listens.
     Client,
 }
 
-/// The socket that waits for peers.
+/// The socket that waits for peers, or the attempts to connect.
 #[derive(Debug)]
 pub(crate) enum Link {
     /// Listening.
     Server(Listener),
-    /// Not connected; `told` once it was said why.
+    /// Not connected; `told` is set after the reason was logged.
     Client { told: bool },
 }
 

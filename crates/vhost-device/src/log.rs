@@ -9,9 +9,9 @@ use crate::rate::LogRateLimiter;
 /// Lines that front-ends may cause over time; a new connection does not reset the limits.
 #[derive(Debug)]
 struct Limits {
-    /// Lines about connections that come and go.
+    /// Limits lines about new and closed connections.
     connections: LogRateLimiter,
-    /// Lines about what is wrong with a front-end.
+    /// Limits lines about faults of front-ends.
     warnings: LogRateLimiter,
 }
 
@@ -23,7 +23,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// For a device of this name: as a rule its kind and the path of its socket.
+    /// The log of a device with this name, which usually is its kind and the path of its socket.
     pub fn new(name: impl Into<String>) -> Self {
         let limits =
             Mutex::new(Limits { connections: LogRateLimiter::new(), warnings: LogRateLimiter::new() });
@@ -39,14 +39,14 @@ impl Log {
         ask(&mut self.limits.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Logs that a connection came or went, unless many did lately.
+    /// Logs that a connection was made or closed, unless there were many such lines lately.
     pub fn log(&self, context: &mut (impl Context + ?Sized), message: impl Display) {
         if let Some(line) = self.limits(|limits| limits.connections.admit(Instant::now(), message)) {
             context.log(&format_args!("{}: {line}", self.name));
         }
     }
 
-    /// Logs what is wrong with a front-end, unless a lot was lately.
+    /// Logs a fault of a front-end, unless there were many such lines lately.
     pub fn warn(&self, context: &mut (impl Context + ?Sized), message: impl Display) {
         if let Some(line) = self.limits(|limits| limits.warnings.admit(Instant::now(), message)) {
             context.log(&format_args!("{}: {line}", self.name));

@@ -1,17 +1,17 @@
-//! What is offered to front-ends: the engine's share, and the device's.
+//! The offer to front-ends: the engine's part, and the device's.
 //!
-//! Whatever the device, the engine offers the device feature VHOST_LOG_ALL and these protocol features (vhost-user text,
+//! For every device, the engine offers the device feature VHOST_LOG_ALL and these protocol features (vhost-user text,
 //! "Protocol features"):
 //!
 //! | feature | offered |
 //! |---|---|
 //! | MQ, REPLY_ACK, CONFIGURE_MEM_SLOTS, STATUS, RESET_DEVICE | yes |
 //! | LOG_SHMFD, INFLIGHT_SHMFD, BACKEND_REQ | yes |
-//! | RARP, MTU, CONFIG, CRYPTO_SESSION | if the device says so |
-//! | PAGEFAULT | no: postcopy needs userfaultfd handlers around every touch of memory |
-//! | DEVICE_STATE | no: beyond the rings' positions no device has state to move |
+//! | RARP, MTU, CONFIG, CRYPTO_SESSION | if the device offers it |
+//! | PAGEFAULT | no: postcopy needs userfaultfd handlers around every access to memory |
+//! | DEVICE_STATE | no: devices have no state to transfer except the positions of rings |
 //! | HOST_NOTIFIER | no: there is no doorbell page |
-//! | INBAND_NOTIFICATIONS | no: workers notify, and they hold no session |
+//! | INBAND_NOTIFICATIONS | no: workers notify, and they have no access to the session |
 //! | BACKEND_SEND_FD | no: no request of this back-end carries a descriptor |
 use vhost_user::bits::ProtocolFeatures;
 use vhost_user::session::backend::{Offer, OfferError};
@@ -29,10 +29,10 @@ const PROTOCOL: ProtocolFeatures = ProtocolFeatures::MQ
     .union(ProtocolFeatures::INFLIGHT_SHMFD)
     .union(ProtocolFeatures::BACKEND_REQ);
 
-/// Everything that is offered, for a session.
+/// The complete offer, for a session.
 ///
 /// # Errors
-/// The device has more rings than the protocol can name.
+/// The device has more rings than the protocol can number.
 pub(crate) fn of<D: Device>(device: &D) -> Result<Offer, OfferError> {
     let features = device.features().union(Features::VHOST_LOG_ALL);
     let protocol = PROTOCOL | device.protocol_features();

@@ -25,7 +25,7 @@ use crate::{Context as _, Interest};
 /// From one look at whether memory of this device is still being unmapped to the next.
 const UNMAP_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Why a connection is over.
+/// Why a connection has ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum End {
     #[error(transparent)]
@@ -40,7 +40,7 @@ pub(crate) enum End {
     NotHandedOver(String),
     #[error("cannot watch the socket: {0}")]
     Watch(#[from] std::io::Error),
-    /// A queue was lost with its worker; its position is unknown too.
+    /// A queue was lost with its worker, so its position is unknown.
     #[error("{0}: lost: its worker does not give it back")]
     QueueLost(String),
 }
@@ -48,18 +48,18 @@ pub(crate) enum End {
 pub(crate) struct Peer<D: Device> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) connection: Connection,
-    /// Replies wait for the front-end to read.
+    /// Whether replies wait for the front-end to read.
     blocked: bool,
-    /// The socket is not watched, for memory is being unmapped.
+    /// Whether the socket is unwatched because memory is being unmapped.
     waits: bool,
     pub(crate) session: BackendSession,
     pub engine: Engine<D>,
     pub(crate) channel: Option<Connection>,
-    /// A queue has run.
+    /// Whether a queue has run.
     pub ran: bool,
-    /// The last request that was refused, and why.
+    /// The last refused request, and the reason.
     pub refused: Option<String>,
-    /// The front-end has asked for the number of queues.
+    /// Whether the front-end has asked for the number of queues.
     pub asked_for_queues: bool,
 }
 
@@ -85,11 +85,11 @@ impl<D: Device> Peer<D> {
         }
     }
 
-    /// Called when the socket is ready: sends what waits and serves the messages that have come, for one turn.
+    /// Called when the socket is ready. Sends waiting messages and serves received ones, for one turn.
     ///
     /// # Errors
     /// The front-end has closed the socket or broken the protocol, a request was refused that has no error reply, a
-    /// worker does not return a queue, or a descriptor cannot be watched. The connection is to be closed.
+    /// worker does not return a queue, or a descriptor cannot be watched. The connection must be closed.
     pub fn serve(&mut self, context: &mut D::Context<'_>) -> Result<(), End> {
         let turn = Turn::begin();
         let mut sent_all = self.connection.flush()?;
@@ -157,7 +157,7 @@ impl<D: Device> Peer<D> {
         self.refused = Some(refused);
     }
 
-    /// A message that was answered before, to another process.
+    /// Handles a message that another process has answered before.
     pub(crate) fn repeat(&mut self, message: Message, context: &mut D::Context<'_>) -> Result<(), String> {
         match self.session.receive(message).map_err(|error| error.to_string())? {
             Received::Nothing | Received::Reply(_) => Ok(()),
@@ -175,7 +175,7 @@ impl<D: Device> Peer<D> {
         }
     }
 
-    /// After the sockets were not watched for a while.
+    /// Watches the sockets again, after an interruption.
     pub(crate) fn watch_again(&mut self, context: &mut D::Context<'_>) -> std::io::Result<()> {
         if let Some(channel) = &self.channel {
             context.watch(CHANNEL, channel.socket(), Interest::Readable)?;
@@ -193,10 +193,10 @@ impl<D: Device> Peer<D> {
     }
 
     /// Called when the socket of the back-end's requests is readable. If the front-end closes this socket, the
-    /// connection goes on.
+    /// connection continues.
     ///
     /// # Errors
-    /// A reply of the front-end breaks the protocol. The connection is to be closed.
+    /// A reply of the front-end breaks the protocol. The connection must be closed.
     pub fn channel_ready(&mut self, context: &mut D::Context<'_>) -> Result<(), End> {
         let turn = Turn::begin();
         while !turn.is_over() {
@@ -238,12 +238,12 @@ impl<D: Device> Peer<D> {
     /// Checks that no queue was lost with its worker.
     ///
     /// # Errors
-    /// A worker did not return a queue, so its state is unknown. The connection is to be closed.
+    /// A worker did not return a queue, so its state is unknown. The connection must be closed.
     pub fn check_queues(&mut self) -> Result<(), End> {
         self.engine.rings.take_lost().map_or(Ok(()), |kind| Err(End::QueueLost(D::name(kind))))
     }
 
-    /// A queue has stopped by itself.
+    /// Called after a queue has stopped by itself.
     pub fn queue_broke(&mut self, kind: D::Kind) {
         self.engine.broke(kind);
         // NEEDS_RESET is announced by a configuration change (VIRTIO 1.3 §2.1.2).
@@ -253,7 +253,7 @@ impl<D: Device> Peer<D> {
     /// Called when a ring that the control thread serves was kicked.
     ///
     /// # Errors
-    /// As [`Peer::check_queues`]. A malformed ring is no error here: the device then needs a reset.
+    /// The causes of [`Peer::check_queues`]. A malformed ring is no error here: the device then needs a reset.
     pub fn kicked(&mut self, index: usize, context: &mut D::Context<'_>) -> Result<(), End> {
         if let Err((kind, error)) = self.engine.serve(index, context) {
             self.shared.log.warn(context, format_args!("{}: {error}; reset the device", D::name(kind)));
@@ -262,7 +262,7 @@ impl<D: Device> Peer<D> {
         self.check_queues()
     }
 
-    /// How the connection stands, in one line.
+    /// The state of the connection, in one line of text.
     pub fn describe(&self) -> String {
         Standing(&self.engine).to_string()
     }

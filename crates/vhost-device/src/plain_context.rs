@@ -1,4 +1,4 @@
-//! A context for a program that runs one device, or a few, on one thread.
+//! A context for a program that runs one or a few devices on one thread.
 use std::fmt::Display;
 use std::io;
 use std::time::Duration;
@@ -8,29 +8,29 @@ use vhost_user::SharedFd;
 use crate::watches::Watches;
 use crate::{Context, Interest, Token};
 
-/// Watches by `poll(2)`, and passes each line of the log to a function.
+/// A context that watches by `poll(2)`, and passes each log line to a function.
 pub struct PlainContext<L> {
     watches: Watches,
     log: L,
 }
 
 impl<L: FnMut(&dyn Display)> PlainContext<L> {
-    /// Nothing is watched yet.
+    /// A context that watches nothing yet.
     pub fn new(log: L) -> Self {
         PlainContext { watches: Watches::default(), log }
     }
 
-    /// Waits until something is ready or due, at most for `timeout`. The device is to be called with each token. A
-    /// signal ends the wait.
+    /// Waits until a descriptor is ready or a timer expires, at most for `timeout`. The caller must call the device
+    /// with each token. A signal ends the wait.
     ///
     /// # Errors
-    /// As [`Watches::wait`].
+    /// The causes of [`Watches::wait`].
     pub fn wait(&mut self, timeout: Duration) -> io::Result<Vec<Token>> {
         let ready = Watches::wait([&mut self.watches], timeout)?;
         Ok(ready.into_iter().map(|(_, token)| token).collect())
     }
 
-    /// What is watched: for [`Watches::wait`] over several contexts.
+    /// The watched descriptors and timers, for calling [`Watches::wait`] over several contexts.
     pub fn watches(&mut self) -> &mut Watches {
         &mut self.watches
     }

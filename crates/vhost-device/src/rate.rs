@@ -1,24 +1,25 @@
-//! How often a peer may have something done or said: limits of a device, which a new connection does not reset.
+//! Limits on how often a peer may cause an action or a log line. They belong to a device, so a new connection does
+//! not reset them.
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-/// So many at once, and then one each time that an interval has passed.
+/// Allows a number of events at once, and then one for each interval that has passed.
 #[derive(Debug)]
 pub struct TokenBucket {
     burst: u32,
     interval: Duration,
     tokens: u32,
-    /// Up to when intervals are counted.
+    /// The time up to which intervals are counted.
     since: Instant,
 }
 
 impl TokenBucket {
-    /// Full: so many may be taken at once, then one for each `interval`.
+    /// A full bucket: `burst` events are allowed at once, then one for each `interval`.
     pub fn new(burst: u32, interval: Duration) -> Self {
         TokenBucket { burst, interval, tokens: burst, since: Instant::now() }
     }
 
-    /// Whether one more is allowed now.
+    /// Whether one more event is allowed now.
     pub fn take(&mut self, now: Instant) -> bool {
         let intervals =
             now.saturating_duration_since(self.since).as_nanos() / self.interval.as_nanos().max(1);
@@ -40,7 +41,7 @@ impl TokenBucket {
     }
 }
 
-/// Lines of a log that a peer causes.
+/// Limits the log lines that a peer causes.
 #[derive(Debug)]
 pub struct LogRateLimiter {
     bucket: TokenBucket,
@@ -54,12 +55,13 @@ impl Default for LogRateLimiter {
 }
 
 impl LogRateLimiter {
-    /// Enough lines for a peer with few mistakes, and two lines a second for a peer that makes mistakes all the time.
+    /// Allows enough lines for a peer with few mistakes, and two lines a second for a peer that makes mistakes all
+    /// the time.
     pub fn new() -> Self {
         LogRateLimiter { bucket: TokenBucket::new(64, Duration::from_millis(500)), left_out: 0 }
     }
 
-    /// The line to log, with the number of lines left out before it; `None` if this line is left out too.
+    /// Returns the line to log, with the number of lines suppressed before it; `None` if this line is suppressed too.
     pub fn admit(&mut self, now: Instant, what: impl Display) -> Option<String> {
         if !self.bucket.take(now) {
             self.left_out += 1;

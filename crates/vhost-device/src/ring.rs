@@ -1,4 +1,4 @@
-//! One started ring: what the front-end said of it, and its queue.
+//! One started ring: its parameters from the front-end, and its queue.
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ pub(crate) struct Ring<D: Device> {
     pub config: VringConfig,
     pub enabled: bool,
     pub err: Option<SharedFd>,
-    /// The driver's kicks, if the control thread serves the ring.
+    /// The driver's kick, if the control thread serves the ring.
     pub kick: Option<SharedFd>,
-    /// The ring is malformed, and detached until the front-end stops it.
+    /// Whether the ring is malformed. Its queue stays detached until the front-end stops the ring.
     pub broken: bool,
-    /// Where its queue stood when it found that.
+    /// The position of its queue when the queue found the ring malformed.
     pub stopped_at: Arc<StoppedAt>,
-    /// Its queue, while it is not attached.
+    /// The queue, while it is not attached.
     pub parked: Option<D::Queue>,
 }
 
@@ -47,17 +47,17 @@ impl InFlight {
     }
 }
 
-/// What the device half of a ring is made of.
+/// The parts from which the device half of a ring is made.
 pub(crate) struct HalfOf<'a> {
     pub index: usize,
     pub config: &'a VringConfig,
-    /// Where it begins.
+    /// The position at which the ring begins.
     pub position: Position,
     pub features: Features,
     pub indirect_flags: IndirectFlags,
 }
 
-/// Makes the device half of a ring in this memory.
+/// Makes the device half of a ring in the given memory.
 pub(crate) fn activate(
     ring: &HalfOf<'_>,
     space: &Arc<AddressSpace>,
@@ -85,7 +85,7 @@ pub(crate) fn activate(
     queue.activate_device(space, options).map_err(|error| refused(&error))
 }
 
-/// Where a ring begins, in the terms of queues.
+/// Converts a position of the protocol to one of a queue.
 pub(crate) fn position(base: VringBase) -> Position {
     match base {
         // The used ring's own index is the same: a stopped ring has nothing in flight.
@@ -96,7 +96,7 @@ pub(crate) fn position(base: VringBase) -> Position {
     }
 }
 
-/// Where a queue stands, in the terms of the protocol.
+/// Converts a position of a queue to one of the protocol.
 pub(crate) fn base(position: Position) -> VringBase {
     match position {
         Position::Split { next_available, .. } => VringBase::Split { next_available },
@@ -106,9 +106,9 @@ pub(crate) fn base(position: Position) -> VringBase {
     }
 }
 
-/// Notifies the driver so from now on, and at once: QEMU starts a ring with an eventfd that nothing listens to and passes
-/// the guest's own behind it. A notification in between was lost, and with an event index the driver would not be
-/// notified again.
+/// Sets the driver's call and notifies at once: QEMU starts a ring with an eventfd that nothing listens to, and
+/// passes the guest's own one later. A notification in between was lost, and with an event index the driver would not
+/// be notified again.
 pub(crate) fn set_call(queue: &mut dyn RingQueue, call: Option<EventFd>) {
     if let Some(call) = &call {
         call.notify();

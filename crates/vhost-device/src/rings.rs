@@ -9,17 +9,17 @@ use crate::tokens;
 /// Rings that the front-end has started, by their index.
 pub(crate) struct Rings<D: Device> {
     list: Vec<Option<Ring<D>>>,
-    /// A queue was to be had back and was not there, though it had not stopped.
+    /// A queue that was requested from a worker and not returned, although it had not stopped.
     lost: Option<D::Kind>,
 }
 
 impl<D: Device> Rings<D> {
-    /// Room for so many.
+    /// An empty list with room for `count` rings.
     pub fn new(count: usize) -> Self {
         Rings { list: (0..count).map(|_| None).collect(), lost: None }
     }
 
-    /// The started rings, with their places.
+    /// The started rings, with their indices.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Ring<D>)> {
         self.list.iter().enumerate().filter_map(|(index, ring)| Some((index, ring.as_ref()?)))
     }
@@ -32,7 +32,7 @@ impl<D: Device> Rings<D> {
         self.list.get_mut(index)?.as_mut()
     }
 
-    /// The started ring of this kind.
+    /// The index of the started ring of this kind.
     pub fn find(&self, kind: D::Kind) -> Option<usize> {
         self.iter().find(|(_, ring)| ring.kind == kind).map(|(index, _)| index)
     }
@@ -54,7 +54,7 @@ impl<D: Device> Rings<D> {
         wanted
     }
 
-    /// Takes the queue of a ring out, from wherever it is; its last batch released.
+    /// Takes the queue of a ring, from a worker or parked, after its last batch was released.
     pub fn take(&mut self, index: usize, context: &mut D::Context<'_>) -> Option<D::Queue> {
         self.take_all(&[index], context).pop().map(|(_, running)| running)
     }
@@ -89,12 +89,12 @@ impl<D: Device> Rings<D> {
         taken
     }
 
-    /// Which queue a worker kept that was given up while this device asked for the queue: no other event reports it.
+    /// A queue that an abandoned worker kept when this device requested it; no other event reports it.
     pub fn take_lost(&mut self) -> Option<D::Kind> {
         self.lost.take()
     }
 
-    /// Puts queues back to work, or aside.
+    /// Attaches queues, or parks them.
     pub fn put_all(&mut self, queues: Vec<(usize, D::Queue)>, device: &D, context: &mut D::Context<'_>) {
         let wanted = self.wanted(device);
         let mut attached = Vec::new();
@@ -115,7 +115,7 @@ impl<D: Device> Rings<D> {
         self.iter().map(|(index, _)| index).collect()
     }
 
-    /// A ring has started.
+    /// Adds a ring that has started.
     pub fn start(
         &mut self,
         index: usize,
@@ -145,7 +145,7 @@ impl<D: Device> Rings<D> {
         (running, ring)
     }
 
-    /// Lets data pass a ring, or not.
+    /// Enables or disables a ring.
     pub fn enable(&mut self, index: usize, enabled: bool, device: &D, context: &mut D::Context<'_>) {
         if let Some(ring) = self.get_mut(index) {
             ring.enabled = enabled;
@@ -161,7 +161,7 @@ impl<D: Device> Rings<D> {
         self.list.iter_mut().for_each(|ring| *ring = None);
     }
 
-    /// Takes all queues from the workers; what they hold is given back.
+    /// Takes all queues from the workers, after these have given back their chains.
     pub fn park(&mut self, context: &mut D::Context<'_>) {
         let taken = self.take_all(&self.indices(), context);
         self.park_all(taken);
@@ -172,12 +172,12 @@ impl<D: Device> Rings<D> {
         self.served_here().into_iter().for_each(|index| context.unwatch(tokens::kick(index)));
     }
 
-    /// Puts them back to work, where another process did not go on with them.
+    /// Attaches all queues again, because another process did not take them over.
     pub fn unpark(&mut self, device: &D, context: &mut D::Context<'_>) {
         self.change(&self.indices(), device, context, &mut |_, running| D::resumed(running));
     }
 
-    /// Where the rings of parked queues stand; of one that stopped by itself, where it did.
+    /// The positions of the rings of parked queues; for a queue that stopped by itself, the position at which it did.
     pub fn bases(&mut self) -> Vec<(usize, VringBase)> {
         let mut bases = Vec::new();
         for (index, ring) in self.list.iter_mut().enumerate() {

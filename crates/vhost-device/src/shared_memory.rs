@@ -12,11 +12,12 @@ use vhost_user::session::backend::SharedRegion;
 
 use crate::ring::InFlight;
 
-/// Bytes of one table by default: larger than guests are as a rule, and small enough that a hundred hostile devices,
-/// each with a second table of the same size on its way, leave most of the 128 TiB that a process can address.
+/// The default limit of one table in bytes: larger than most guests. It is small enough that a hundred hostile
+/// devices, each with a second table of the same size in preparation, leave most of the 128 TiB that a process can
+/// address.
 pub const DEFAULT_LIMIT_BYTES: u64 = 512 << 30;
 
-/// All memory of one front-end, as it is set up.
+/// All memory that one front-end has set up.
 pub(crate) struct SharedMemory {
     peer: Arc<PeerMemory>,
     pub space: Arc<AddressSpace>,
@@ -181,7 +182,7 @@ fn refused_mapping(error: MapError) -> Refusal {
     }
 }
 
-/// What happened to the memory, and what to do.
+/// Describes a loss of memory, and what the user can do.
 pub(crate) fn lost(loss: &Loss) -> String {
     let size = Size(loss.bytes);
     match loss.cause {

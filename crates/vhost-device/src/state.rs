@@ -1,15 +1,15 @@
-//! A device on its way from one process to another that goes on with it.
+//! The state of a device that is handed over to another process.
 use serde_json::Value;
 use vhost_user::SharedFd;
 
-/// What the other process needs: words, and the descriptors that they name by their place in `files`.
+/// The state for the other process: a JSON document, and the descriptors that it names by their index in `files`.
 ///
-/// Processes one version apart understand each other: the reader ignores fields that it does not know, and has a
-/// default for each that may be missing.
+/// Processes one version apart understand each other: the reader ignores unknown fields, and has a default for each
+/// field that may be missing.
 #[derive(Debug, Default)]
 pub struct HandOverState {
-    /// Of the kind of device that wrote it.
+    /// The document, in the format of the kind of device that wrote it.
     pub words: Value,
-    /// Held by the device too.
+    /// The descriptors, which the device holds too.
     pub files: Vec<SharedFd>,
 }

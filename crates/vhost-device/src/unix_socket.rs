@@ -1,4 +1,4 @@
-//! A vhost-user socket: its path, checked before anything is tried with it, and how to connect to it.
+//! A vhost-user socket: checks its path before use, and connects to it.
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::descriptors::DescriptorGuard;
 /// Longest path of a socket in bytes: `sun_path` of `unix(7)` has 108, the last of which is 0.
 const MOST_BYTES: usize = 107;
 
-/// Checks that a socket can be bound to a path; `kind` is what the path is written behind (`kind:path`).
+/// Checks that a socket can be bound to a path. `kind` is the word before the path in `kind:path`.
 ///
 /// # Errors
 /// The path is too long.
@@ -26,10 +26,10 @@ pub fn check(kind: &str, path: &Path) -> Result<(), DeviceError> {
     Err(DeviceError::new(format!("use {kind}:{}", path.display()), why, "choose a shorter path"))
 }
 
-/// Connects if a server listens. Never waits, not even for a server whose queue of peers is full.
+/// Connects if a server listens. Never waits, even if the server's queue of connections is full.
 ///
 /// # Errors
-/// No server listens there, its queue of peers is full, or the system has no socket left.
+/// No server listens there, its queue of connections is full, or the system has no socket left.
 pub fn connect_now(path: &Path, guard: &Arc<DescriptorGuard>) -> io::Result<Connection> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -1,4 +1,4 @@
-//! What devices watch, for contexts of few devices.
+//! The descriptors and timers that a few devices watch.
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,10 +9,11 @@ use vhost_user::SharedFd;
 
 use crate::{Interest, Token};
 
-/// The descriptors and times that a [`Context`](crate::Context) of one device or device watches by `poll(2)`.
+/// The descriptors and timers of one [`Context`](crate::Context), watched by `poll(2)`.
 #[derive(Default)]
 pub struct Watches {
-    /// Held, so that a device that forgets to unwatch is seen by its open descriptors.
+    /// The descriptors are held open, so that a device that forgets to unwatch one can be noticed by its open
+    /// descriptors.
     fds: BTreeMap<Token, (SharedFd, PollFlags)>,
     times: BTreeMap<Token, Instant>,
 }
@@ -47,8 +48,9 @@ impl Watches {
         self.fds.len()
     }
 
-    /// Waits until something that one of the devices watches is ready or due, at most for `timeout`. Returns the devices'
-    /// numbers in the order of `devices`, with the tokens. A time that is due is removed. A signal ends the wait.
+    /// Waits until a descriptor is ready or a timer expires for one of the devices, at most for `timeout`. Returns
+    /// the tokens, each with the device's index in `devices`. A timer that has expired is removed. A signal ends the
+    /// wait.
     ///
     /// # Errors
     /// `poll` is refused: out of memory, or more descriptors than the process may open.

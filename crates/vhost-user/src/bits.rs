@@ -1,4 +1,4 @@
-//! Feature bits of the protocol; those of the device are [`virtio::Features`].
+//! Feature bits of the protocol. Those of the device are [`virtio::Features`].
 use bitflags::bitflags;
 
 bitflags! {
@@ -56,8 +56,8 @@ bitflags! {
 }
 
 impl ProtocolFeatures {
-    /// Everything that the sessions of this crate handle. What is missing here is never offered nor
-    /// accepted; [`crate::codec::table::NOT_OFFERED`] says why, bit by bit.
+    /// Everything that the sessions of this crate handle. Other features are never offered or accepted;
+    /// [`crate::codec::table::NOT_OFFERED`] gives the reason for each.
     pub const HANDLED: Self = Self::MQ
         .union(Self::LOG_SHMFD)
         .union(Self::RARP)
@@ -76,10 +76,11 @@ impl ProtocolFeatures {
         .union(Self::STATUS)
         .union(Self::DEVICE_STATE);
 
-    /// A feature that this set has and whose needs it lacks, with what is needed, or `None`.
+    /// A feature of this set that needs another one which the set lacks, and the one that it needs; `None` if nothing
+    /// is missing.
     ///
-    /// In-band notifications need a channel back and acknowledgements (vhost-user text, "In-band
-    /// notifications"): without them the back-end is to close the connection.
+    /// In-band notifications need a back-end channel and acknowledgements (vhost-user text, "In-band notifications"):
+    /// without them the back-end must close the connection.
     pub fn unmet_need(self) -> Option<(Self, Self)> {
         let needs = Self::BACKEND_REQ.union(Self::REPLY_ACK);
         (self.contains(Self::INBAND_NOTIFICATIONS) && !self.contains(needs))

@@ -1,8 +1,8 @@
-//! The in-flight buffer (vhost-user text, "Inflight I/O tracking"): one part for each queue, one behind the other.
-//! What is written there is the device's affair.
+//! The in-flight buffer (vhost-user text, "Inflight I/O tracking"): one part for each queue, one after the other. Its
+//! content belongs to the device.
 use virtio::{QueueSize, RingLayout};
 
-/// Bytes of the whole buffer; at most 64 GiB, for both counts have sixteen bits.
+/// The bytes of the whole buffer; at most 64 GiB, because both counts have sixteen bits.
 pub fn area_bytes(layout: RingLayout, queue_count: u16, size: QueueSize) -> u64 {
     u64::from(queue_count) * layout.in_flight_bytes(size)
 }

@@ -1,12 +1,11 @@
 #![forbid(unsafe_code)]
 //! The vhost-user protocol, both ends.
 //!
-//! vhost-user joins a **front-end**, which owns a virtio driver's memory and rings (QEMU, or a process
-//! with a virtio-user driver), and a **back-end**, which is the device (a switch). They talk over a Unix
-//! socket: memory, eventfds and logs go along as file descriptors. This crate speaks the protocol and
-//! nothing else: it maps no memory, touches no ring, and knows nothing of packets. It follows QEMU's
-//! `docs/interop/vhost-user.rst`, called "the vhost-user text" here, and implementations where they
-//! differ from it; each such place says so.
+//! vhost-user connects a **front-end**, which owns a virtio driver's memory and rings (QEMU, or a process with a
+//! virtio-user driver), and a **back-end**, which is the device (a switch). They exchange messages over a Unix
+//! socket. Memory, eventfds and logs are passed as file descriptors. This crate handles the protocol only: it maps no
+//! memory, accesses no ring, and handles no packets. It follows QEMU's `docs/interop/vhost-user.rst`, called "the
+//! vhost-user text" here. Where implementations differ from the text it follows them, and a comment says so.
 //!
 //! # Three layers
 //!
@@ -94,49 +93,49 @@
 //!
 //! # What is handled
 //!
-//! [`codec::table`] is the truth; a test keeps this list like it.
+//! [`codec::table`] is authoritative; a test checks this list against it.
 //!
 //! | front-end request | answered with | needs |
 //! |---|---|---|
 //! | GET_FEATURES | its payload |  |
-//! | SET_FEATURES | 0 or an error, if asked for |  |
-//! | SET_OWNER | 0 or an error, if asked for |  |
-//! | RESET_OWNER | 0 or an error, if asked for |  |
-//! | SET_MEM_TABLE | 0 or an error, if asked for |  |
+//! | SET_FEATURES | 0 or an error, if requested |  |
+//! | SET_OWNER | 0 or an error, if requested |  |
+//! | RESET_OWNER | 0 or an error, if requested |  |
+//! | SET_MEM_TABLE | 0 or an error, if requested |  |
 //! | SET_LOG_BASE | its payload | LOG_SHMFD |
-//! | SET_LOG_FD | 0 or an error, if asked for |  |
-//! | SET_VRING_NUM | 0 or an error, if asked for |  |
-//! | SET_VRING_ADDR | 0 or an error, if asked for |  |
-//! | SET_VRING_BASE | 0 or an error, if asked for |  |
+//! | SET_LOG_FD | 0 or an error, if requested |  |
+//! | SET_VRING_NUM | 0 or an error, if requested |  |
+//! | SET_VRING_ADDR | 0 or an error, if requested |  |
+//! | SET_VRING_BASE | 0 or an error, if requested |  |
 //! | GET_VRING_BASE | its payload |  |
-//! | SET_VRING_KICK | 0 or an error, if asked for |  |
-//! | SET_VRING_CALL | 0 or an error, if asked for |  |
-//! | SET_VRING_ERR | 0 or an error, if asked for |  |
+//! | SET_VRING_KICK | 0 or an error, if requested |  |
+//! | SET_VRING_CALL | 0 or an error, if requested |  |
+//! | SET_VRING_ERR | 0 or an error, if requested |  |
 //! | GET_PROTOCOL_FEATURES | its payload | PROTOCOL_FEATURES offered |
-//! | SET_PROTOCOL_FEATURES | 0 or an error, if asked for | PROTOCOL_FEATURES offered |
+//! | SET_PROTOCOL_FEATURES | 0 or an error, if requested | PROTOCOL_FEATURES offered |
 //! | GET_QUEUE_NUM | its payload | MQ offered |
-//! | SET_VRING_ENABLE | 0 or an error, if asked for | PROTOCOL_FEATURES offered |
-//! | SEND_RARP | 0 or an error, if asked for | RARP offered |
-//! | NET_SET_MTU | 0 or an error, if asked for | MTU offered |
-//! | SET_BACKEND_REQ_FD | 0 or an error, if asked for | BACKEND_REQ offered |
+//! | SET_VRING_ENABLE | 0 or an error, if requested | PROTOCOL_FEATURES offered |
+//! | SEND_RARP | 0 or an error, if requested | RARP offered |
+//! | NET_SET_MTU | 0 or an error, if requested | MTU offered |
+//! | SET_BACKEND_REQ_FD | 0 or an error, if requested | BACKEND_REQ offered |
 //! | IOTLB_MSG | 0 or an error | ACCESS_PLATFORM |
 //! | SET_VRING_ENDIAN | | not offered: legacy devices of the other byte order only |
 //! | GET_CONFIG | its payload | CONFIG |
-//! | SET_CONFIG | 0 or an error, if asked for | CONFIG |
+//! | SET_CONFIG | 0 or an error, if requested | CONFIG |
 //! | CREATE_CRYPTO_SESSION | its payload | CRYPTO_SESSION |
-//! | CLOSE_CRYPTO_SESSION | 0 or an error, if asked for | CRYPTO_SESSION |
+//! | CLOSE_CRYPTO_SESSION | 0 or an error, if requested | CRYPTO_SESSION |
 //! | POSTCOPY_ADVISE | a descriptor | PAGEFAULT |
-//! | POSTCOPY_LISTEN | 0 or an error, if asked for | PAGEFAULT |
+//! | POSTCOPY_LISTEN | 0 or an error, if requested | PAGEFAULT |
 //! | POSTCOPY_END | 0 or an error | PAGEFAULT |
 //! | GET_INFLIGHT_FD | its payload | INFLIGHT_SHMFD |
-//! | SET_INFLIGHT_FD | 0 or an error, if asked for | INFLIGHT_SHMFD |
+//! | SET_INFLIGHT_FD | 0 or an error, if requested | INFLIGHT_SHMFD |
 //! | GPU_SET_SOCKET | | not offered: no GPU device over this protocol |
-//! | RESET_DEVICE | 0 or an error, if asked for | RESET_DEVICE |
-//! | VRING_KICK | 0 or an error, if asked for | INBAND_NOTIFICATIONS |
+//! | RESET_DEVICE | 0 or an error, if requested | RESET_DEVICE |
+//! | VRING_KICK | 0 or an error, if requested | INBAND_NOTIFICATIONS |
 //! | GET_MAX_MEM_SLOTS | its payload | CONFIGURE_MEM_SLOTS |
-//! | ADD_MEM_REG | 0 or an error, if asked for | CONFIGURE_MEM_SLOTS |
-//! | REM_MEM_REG | 0 or an error, if asked for | CONFIGURE_MEM_SLOTS |
-//! | SET_STATUS | 0 or an error, if asked for | STATUS |
+//! | ADD_MEM_REG | 0 or an error, if requested | CONFIGURE_MEM_SLOTS |
+//! | REM_MEM_REG | 0 or an error, if requested | CONFIGURE_MEM_SLOTS |
+//! | SET_STATUS | 0 or an error, if requested | STATUS |
 //! | GET_STATUS | its payload | STATUS |
 //! | GET_SHARED_OBJECT | | not offered: dma-buf sharing is for GPU and video devices |
 //! | SET_DEVICE_STATE_FD | its payload | DEVICE_STATE |
@@ -145,27 +144,27 @@
 //!
 //! | back-end request | answered with | needs |
 //! |---|---|---|
-//! | BACKEND_IOTLB_MSG | 0 or an error, if asked for | ACCESS_PLATFORM |
-//! | BACKEND_CONFIG_CHANGE_MSG | 0 or an error, if asked for | CONFIG |
-//! | BACKEND_VRING_HOST_NOTIFIER_MSG | 0 or an error, if asked for | HOST_NOTIFIER |
-//! | BACKEND_VRING_CALL | 0 or an error, if asked for | INBAND_NOTIFICATIONS |
-//! | BACKEND_VRING_ERR | 0 or an error, if asked for | INBAND_NOTIFICATIONS |
+//! | BACKEND_IOTLB_MSG | 0 or an error, if requested | ACCESS_PLATFORM |
+//! | BACKEND_CONFIG_CHANGE_MSG | 0 or an error, if requested | CONFIG |
+//! | BACKEND_VRING_HOST_NOTIFIER_MSG | 0 or an error, if requested | HOST_NOTIFIER |
+//! | BACKEND_VRING_CALL | 0 or an error, if requested | INBAND_NOTIFICATIONS |
+//! | BACKEND_VRING_ERR | 0 or an error, if requested | INBAND_NOTIFICATIONS |
 //! | BACKEND_SHARED_OBJECT_ADD | | not offered: dma-buf sharing is for GPU and video devices |
 //! | BACKEND_SHARED_OBJECT_REMOVE | | not offered: dma-buf sharing is for GPU and video devices |
 //! | BACKEND_SHARED_OBJECT_LOOKUP | | not offered: dma-buf sharing is for GPU and video devices |
 //! | BACKEND_SHMEM_MAP | | not offered: no device of Tautline has VIRTIO shared memory regions |
 //! | BACKEND_SHMEM_UNMAP | | not offered: no device of Tautline has VIRTIO shared memory regions |
 //!
-//! No protocol feature is offered beyond those: CROSS_ENDIAN, XEN_MMAP, SHARED_OBJECT,
-//! GET_VRING_BASE_INFLIGHT, GPA_ADDRESSES and SHMEM are not; [`codec::table::NOT_OFFERED`] says why.
+//! The protocol features CROSS_ENDIAN, XEN_MMAP, SHARED_OBJECT, GET_VRING_BASE_INFLIGHT, GPA_ADDRESSES and SHMEM are
+//! not offered; [`codec::table::NOT_OFFERED`] says why.
 //!
 //! # What a peer's mistake leads to
 //!
-//! A message that breaks a rule changes nothing. If its sender waits for an acknowledgement
-//! (need_reply), or the message has a reply that can carry an error, that reply goes out and the
-//! session goes on ([`session::backend::Received::Rejected`]). Otherwise the session is closed with a
-//! [`Violation`] that names message, field and value. Descriptors are owned from the moment that the
-//! kernel hands them over: whatever path a message takes, they are passed on or closed.
+//! A message that breaks a rule changes nothing. If the sender waits for an acknowledgement (need_reply), or the
+//! message has a reply that can carry an error, that reply is sent and the session continues
+//! ([`session::backend::Received::Rejected`]). Otherwise the session is closed with a [`Violation`] that names
+//! message, field and value. Descriptors are owned from the moment that the kernel passes them: whatever happens to a
+//! message, they are passed on or closed.
 pub mod bits;
 pub mod codec;
 pub mod inflight;

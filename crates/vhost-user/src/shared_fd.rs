@@ -1,24 +1,24 @@
-//! A descriptor with several holders.
+//! A descriptor with several owners.
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// A descriptor that all of its clones share: no clone opens anything, and the last one closes it.
+/// A descriptor that all of its clones share. Cloning opens nothing, and dropping the last clone closes it.
 ///
-/// What closing means is decided by the value that it is made of. An [`OwnedFd`] is closed by the thread that drops the
-/// last clone. That may wait for the peer that passed the descriptor, so a
-/// [`DescriptorFilter`](crate::socket::DescriptorFilter) makes it of a value that is closed elsewhere. No descriptor can
-/// be taken out again, so none can be closed in another way.
+/// The value that it is made from decides how it is closed. An [`OwnedFd`] is closed by the thread that drops the
+/// last clone. Closing may wait for the peer that passed the descriptor. A
+/// [`DescriptorFilter`](crate::socket::DescriptorFilter) therefore makes it from a value that another thread closes.
+/// The descriptor cannot be taken out again, so it cannot be closed in another way.
 #[derive(Clone)]
 pub struct SharedFd(Arc<dyn AsFd + Send + Sync>);
 
 impl SharedFd {
-    /// Of a value that holds a descriptor, and closes it when it is dropped.
+    /// Shares a value that holds a descriptor and closes it when it is dropped.
     pub fn new(fd: impl AsFd + Send + Sync + 'static) -> Self {
         SharedFd(Arc::new(fd))
     }
 
-    /// Whether both are clones of one.
+    /// Whether both are clones of the same descriptor.
     pub fn is_same(&self, other: &SharedFd) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -1,7 +1,7 @@
-//! What a peer did wrong.
+//! Violations of the protocol by a peer.
 use thiserror::Error;
 
-/// A message that breaks the protocol: which message, which field, which value, what would be right.
+/// A message that breaks the protocol: the message, the field, its value, and what is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{message}: {field} is {value} ({value:#x}), expected {expected}")]
 pub struct Violation {
@@ -9,9 +9,9 @@ pub struct Violation {
     pub message: &'static str,
     /// The field, or the rule, that is broken.
     pub field: &'static str,
-    /// What the peer sent.
+    /// The value that the peer sent.
     pub value: u64,
-    /// What would have been right.
+    /// The valid values.
     pub expected: &'static str,
 }
 

@@ -1,15 +1,15 @@
-//! The values that describe one ring, each checked where it is made.
+//! The values that describe one ring. Each is checked when it is made.
 pub use virtio::{PackedPosition, QueueSize, RingLayout};
 
 use virtio::Features;
 
-/// Which queue, below the number of queues that the session has.
+/// The index of a queue, below the session's number of queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VringIndex(u8);
 
 impl VringIndex {
-    /// `None` unless `index` is below `queue_count`; the protocol's own limit is 256 queues, for kick,
-    /// call and err messages carry the index in eight bits.
+    /// `None` unless `index` is below `queue_count`. The protocol allows 256 queues, because kick, call and err
+    /// messages have the index in eight bits.
     pub fn new(index: u32, queue_count: u16) -> Option<Self> {
         (index < u32::from(queue_count)).then(|| u8::try_from(index).ok()).flatten().map(Self)
     }
@@ -19,23 +19,23 @@ impl VringIndex {
         self.0
     }
 
-    /// The index as an index.
+    /// The index for use in arrays.
     pub fn as_usize(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// The memory layout of all rings that these features agree on.
+/// The layout of all rings, given the agreed features.
 pub fn layout_of(features: Features) -> RingLayout {
     if features.contains(Features::RING_PACKED) { RingLayout::Packed } else { RingLayout::Split }
 }
 
-/// Where a ring continues, as SET_VRING_BASE and GET_VRING_BASE carry it.
+/// The position at which a ring continues, as in SET_VRING_BASE and GET_VRING_BASE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VringBase {
     /// The free-running index of the next available entry.
     Split {
-        /// Not reduced by the size of the ring.
+        /// The index, not reduced by the size of the ring.
         next_available: u16,
     },
     /// Both positions with their wrap counters.
@@ -59,11 +59,10 @@ impl VringBase {
         }
     }
 
-    /// Reads the `num` field of a base message; `None` where a split base has reserved bits set.
+    /// Reads the `num` field of a base message. `None` if a split base has reserved bits set.
     ///
-    /// A packed base whose upper half is zero carries the available position only: DPDK's virtio-user
-    /// and vhost library write it so, and take the used position to be the same, for a stopped ring
-    /// has nothing in flight.
+    /// A packed base whose upper half is zero has only the available position: DPDK's virtio-user and vhost library
+    /// write it so. The used position is then the same, because a stopped ring has nothing in flight.
     pub fn from_wire(layout: RingLayout, num: u32) -> Option<Self> {
         match layout {
             RingLayout::Split => Some(Self::Split { next_available: u16::try_from(num).ok()? }),
@@ -88,7 +87,7 @@ impl VringBase {
         }
     }
 
-    /// Whether this base is one of that layout and, if packed, lies within the ring.
+    /// Whether this base belongs to that layout and, if packed, lies within the ring.
     pub fn fits(self, layout: RingLayout, size: QueueSize) -> bool {
         match (self, layout) {
             (Self::Split { .. }, RingLayout::Split) => true,
@@ -100,9 +99,9 @@ impl VringBase {
     }
 }
 
-/// Where the three parts of a ring lie: front-end addresses, or I/O virtual addresses with
-/// VIRTIO_F_ACCESS_PLATFORM. Aligned, but not checked against the memory table: translating them is
-/// the embedder's.
+/// The addresses of a ring's three parts: front-end addresses, or I/O virtual addresses with
+/// VIRTIO_F_ACCESS_PLATFORM. They are aligned, but not checked against the memory table: the embedder translates
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VringAddresses {
     /// Descriptor table (split) or descriptor ring (packed).

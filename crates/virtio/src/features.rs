@@ -5,8 +5,8 @@ use std::fmt;
 use bitflags::bitflags;
 
 bitflags! {
-    /// A set of feature bits as offered, accepted or negotiated. Bits without a name here are kept. Printing a set names
-    /// its bits, but for those of one type of device: [`NetFeatures`] names a network device's.
+    /// A set of feature bits as offered, accepted or negotiated. Bits without a name in this type are kept. Printing
+    /// a set names its bits, except those of one type of device: [`NetFeatures`] names those of a network device.
     #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
     pub struct Features: u64 {
         /// The device handles packets with partial checksum (§5.1.3).
@@ -126,8 +126,8 @@ impl Features {
     }
 }
 
-/// The feature bits of a network device, as they are printed: bits 0 to 23 and 50 to 127 mean something else for each
-/// type of device (VIRTIO 1.3 §2.2).
+/// The feature bits of a network device, for printing: bits 0 to 23 and 50 to 127 have another meaning for each type
+/// of device (VIRTIO 1.3 §2.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NetFeatures(pub Features);
 

@@ -1,10 +1,11 @@
-//! Feature bits, what both ends of a ring agree on, and the formats of the network and the crypto device: values and pure functions, no I/O, no shared memory.
+//! Feature bits, ring layouts, and the formats of the network and the crypto device: values and pure functions,
+//! without I/O and shared memory.
 //!
 //! # Where to change what
 //!
-//! - To add an offload: `net/` (what it means, who accepts it, how a frame is finished without it), then
-//!   `GsoOutput` in `crates/net-queues/src/deliver/`; offered by `vhost_user/net/offer.rs`, asked for by
-//!   `virtio_user/options.rs`, set by `tap/offloads.rs`.
+//! - To add an offload: `net/` (its meaning, which peers accept it, how a frame is completed without it), then
+//!   `GsoOutput` in `crates/net-queues/src/deliver/`. It is offered by `vhost_user/net/offer.rs`, requested by
+//!   `virtio_user/options.rs`, and set by `tap/offloads.rs`.
 //! - To add a code or a field of the crypto device: `crypto/`.
 #![deny(unsafe_code)]
 

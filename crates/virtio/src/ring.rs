@@ -1,10 +1,10 @@
-//! What every end of a virtqueue agrees on: layout, size, positions in a packed ring, and the shape of the memory in
-//! which vhost-user devices track what is in flight.
+//! Properties of a virtqueue that all ends agree on: layout, size, positions in a packed ring, and the layout of the
+//! memory in which vhost-user devices track what is in flight.
 
-/// How a ring is laid out.
+/// The layout of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RingLayout {
-    /// Descriptor table, available ring and used ring apart (VIRTIO 1.3 §2.7).
+    /// Descriptor table, available ring and used ring are separate (VIRTIO 1.3 §2.7).
     Split,
     /// One ring that both sides write (VIRTIO 1.3 §2.8).
     Packed,
@@ -20,8 +20,8 @@ impl RingLayout {
     }
 
     /// Bytes of one queue's part of an in-flight region: header and descriptor states (vhost-user, "Inflight I/O
-    /// tracking"), up to the next cache line, as in libvhost-user and DPDK's vhost library. The packed header's
-    /// fields end at byte 29, the states are aligned to 8.
+    /// tracking"), rounded up to a cache line, as in libvhost-user and DPDK's vhost library. The fields of the packed
+    /// header end at byte 29, and the states are aligned to 8 bytes.
     pub fn in_flight_bytes(self, size: QueueSize) -> u64 {
         let (header, state) = match self {
             RingLayout::Split => (16, 16),
@@ -39,7 +39,7 @@ pub struct QueueSize(u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a {layout:?} queue of {size} descriptors; VIRTIO 1.3 {} allows {}", rule(*layout).0, rule(*layout).1)]
 pub struct QueueSizeError {
-    /// The layout it was meant for.
+    /// The layout for which the size was checked.
     pub layout: RingLayout,
     /// The number that was given.
     pub size: u32,
@@ -64,12 +64,12 @@ impl QueueSize {
         Self::of_any_layout(size).filter(|size| size.fits(layout)).ok_or(QueueSizeError { layout, size })
     }
 
-    /// A size that one of the layouts allows, where theirs is not yet known.
+    /// A size that at least one layout allows, for use before the layout is known.
     pub fn of_any_layout(size: u32) -> Option<Self> {
         u16::try_from(size).ok().filter(|size| (1..=Self::MAX).contains(size)).map(Self)
     }
 
-    /// Split rings need a power of two (§2.7), packed rings do not (§2.8).
+    /// Whether the layout allows this size: split rings need a power of two (§2.7), packed rings do not (§2.8).
     pub fn fits(self, layout: RingLayout) -> bool {
         layout == RingLayout::Packed || self.0.is_power_of_two()
     }
@@ -81,7 +81,7 @@ impl QueueSize {
     }
 }
 
-/// A place in a packed ring: slot and wrap counter (VIRTIO 1.3 §2.8.1).
+/// A position in a packed ring: slot and wrap counter (VIRTIO 1.3 §2.8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PackedPosition {
     /// Slot, below the queue size.
@@ -94,19 +94,19 @@ impl PackedPosition {
     /// Where a fresh ring starts: slot 0, wrap counter 1.
     pub const START: PackedPosition = PackedPosition { slot: 0, wrap: true };
 
-    /// From the wire: 15 bits of slot, the wrap counter on top (VIRTIO 1.3 §2.8.10, vhost-user "vring
-    /// base").
+    /// Reads the format of the specifications: slot in 15 bits, wrap counter in the top bit (VIRTIO 1.3 §2.8.10,
+    /// vhost-user "vring base").
     pub const fn from_bits(bits: u16) -> Self {
         PackedPosition { slot: bits & 0x7fff, wrap: bits & 0x8000 != 0 }
     }
 
-    /// For the wire.
+    /// Writes the format of the specifications.
     #[inline(always)]
     pub const fn to_bits(self) -> u16 {
         self.slot | (self.wrap as u16) << 15
     }
 
-    /// The place `slots` further in a ring of `size`; `slots` is at most `size`.
+    /// The position `slots` further in a ring of `size`; `slots` is at most `size`.
     #[inline(always)]
     pub const fn forward(self, slots: u16, size: u16) -> Self {
         let slot = self.slot as u32 + slots as u32;
@@ -117,7 +117,7 @@ impl PackedPosition {
         }
     }
 
-    /// The place `slots` back.
+    /// The position `slots` back.
     #[inline(always)]
     pub const fn back(self, slots: u16, size: u16) -> Self {
         if slots > self.slot {

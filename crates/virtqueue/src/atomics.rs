@@ -1,8 +1,8 @@
-//! The atomics that a ring is made of, as a parameter: the machine's own, the platform's for devices that
-//! are not processors, and those of a model checker.
+//! The atomics of a ring, as a type parameter: the processor's own, the platform's for devices that are not
+//! processors, and those of a model checker.
 //!
-//! Everything in this crate that touches a ring is generic over [`Atomics`], so that what the models
-//! explore is the code that runs.
+//! Everything in this crate that touches a ring is generic over [`Atomics`], so that the models explore the code that
+//! runs.
 
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, fence};
@@ -17,7 +17,7 @@ pub trait Word<T> {
     fn store(&self, value: T, order: Ordering);
 }
 
-/// A family of atomics and how it publishes.
+/// A family of atomics, with its way to publish.
 pub trait Atomics: 'static {
     /// 16 bits.
     type U16: Word<u16>;
@@ -76,7 +76,7 @@ macro_rules! machine_word {
 }
 machine_word!(AtomicU16: u16, AtomicU32: u32, AtomicU64: u64);
 
-/// Made of the processor's own atomics, as all but models are.
+/// Atomics built from the processor's own, as all except models are.
 pub(crate) trait ProcessorAtomics:
     Atomics<U16 = AtomicU16, U32 = AtomicU32, U64 = AtomicU64> + 'static
 {

@@ -1,4 +1,4 @@
-//! Chains of several descriptors in the making: what the layouts' walks share.
+//! Builds chains of several descriptors, for the walks of both layouts.
 
 use memory::{Access, SgBuilder};
 
@@ -76,7 +76,7 @@ impl ChainBuilder {
     }
 }
 
-/// An indirect descriptor must be negotiated, and the last of its chain (§2.7.5.3.1, §2.8.7).
+/// Checks that an indirect descriptor was negotiated and is the last of its chain (§2.7.5.3.1, §2.8.7).
 pub(crate) fn check_indirect<F: FeatureSet>(
     has_next: bool,
     flags: u16,
@@ -90,7 +90,7 @@ pub(crate) fn check_indirect<F: FeatureSet>(
     Err(PopError::malformed(rule, place, flags.into()))
 }
 
-/// Number of descriptors in an indirect table of so many bytes.
+/// The number of descriptors in an indirect table of `bytes` bytes.
 pub(crate) fn table_entries(bytes: u32, place: Place) -> Result<u32, PopError> {
     let entries = bytes / 16;
     if !bytes.is_multiple_of(16) || entries == 0 || entries > u32::from(MAX_CHAIN) {

@@ -1,4 +1,4 @@
-//! A burst of chains popped from a queue: their buffers where they lie.
+//! A burst of chains popped from a queue, with the addresses of their buffers.
 
 use memory::{Demotion, SgArena, SgList, SharedSlice};
 
@@ -9,15 +9,15 @@ use crate::work::Work;
 /// A reusable arena for the chains of one burst.
 ///
 /// `pop` appends chains, the worker reads and writes their buffers in place, `add_used` gives them back.
-/// The arena allocates while it grows to the size of the bursts and not afterwards. Chains stay valid
-/// memory for as long as they are here, even if the guest's memory is unplugged meanwhile.
+/// The arena allocates while it grows to the size of the bursts and not afterwards. The buffers of chains stay mapped
+/// as long as the chains are in the burst, even if the guest's memory is unplugged meanwhile.
 #[derive(Debug)]
 pub struct Burst {
     pub(crate) arena: SgArena,
     pub(crate) chains: Chains,
     /// The queue that the chains came from.
     pub(crate) owner: u64,
-    /// How many chains the queue had popped with the last of these.
+    /// How many chains the queue had popped in total when it popped the last of these.
     pub(crate) popped_to: u64,
     /// Chains that are not yet used.
     pub(crate) open: usize,
@@ -41,12 +41,12 @@ impl Burst {
         }
     }
 
-    /// Most chains that fit.
+    /// The most chains that fit.
     pub fn capacity(&self) -> usize {
         self.chains.limit()
     }
 
-    /// Number of chains, used ones included.
+    /// The number of chains, including used ones.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.chains.len()
@@ -57,18 +57,18 @@ impl Burst {
         self.chains.is_empty()
     }
 
-    /// What it took to pop chains from the beginning on, in descriptors followed and pieces of chains that have
-    /// several; goes on from 0 behind the largest number. Each call of `pop` adds a few thousand at most.
+    /// The work of popping all chains so far: descriptors followed, and pieces of chains with several pieces. The
+    /// counter wraps around to 0. Each call of `pop` adds a few thousand at most.
     pub fn work(&self) -> u32 {
         self.work.total()
     }
 
-    /// Number of chains that are still to be used.
+    /// The number of chains that are not yet used.
     pub fn open(&self) -> usize {
         self.open
     }
 
-    /// Where the chains' pieces are kept.
+    /// The arena with the chains' pieces.
     #[inline(always)]
     pub fn arena(&self) -> &SgArena {
         &self.arena
@@ -85,14 +85,14 @@ impl Burst {
         self.chains.iter().map(|chain| ChainRef { burst: self, chain })
     }
 
-    /// Says how many bytes were written to a chain's writable part; more than it holds counts as that.
+    /// Sets how many bytes were written to a chain's writable part. A number above the part's size is reduced to it.
     #[inline(always)]
     pub fn set_written(&mut self, index: usize, bytes: u32) {
         self.chains[index].set_written(bytes);
     }
 
-    /// Lets `fill` write to each chain from `from` on, as long as the chain is nothing but one piece that the
-    /// device may write and `fill` says how many bytes it has written. Returns how many chains were filled.
+    /// Lets `fill` write to each chain from `from` on. It stops at a chain that is not one piece writable by the
+    /// device, and when `fill` does not return how many bytes it has written. Returns how many chains were filled.
     #[inline(always)]
     pub fn fill_singles(
         &mut self,
@@ -109,14 +109,14 @@ impl Burst {
         filled
     }
 
-    /// Whether and how queues that [can](crate::DeviceQueue::demotes_descriptors) demote the lines of the
-    /// descriptors of chains that are given back from now on.
+    /// Sets how the cache lines of descriptors are demoted when their chains are given back. Only queues that
+    /// [support it](crate::DeviceQueue::demotes_descriptors) do so.
     #[inline(always)]
     pub fn set_descriptor_demotion(&mut self, demotion: Option<Demotion>) {
         self.demotion = demotion;
     }
 
-    /// Demotes, of each chain that the driver wrote in one piece, the line `offset` bytes in.
+    /// Demotes the line at `offset` bytes into each chain that the driver wrote in one piece.
     #[inline(never)]
     pub fn demote_readable(&self, demotion: Demotion, offset: usize) {
         for piece in self.chains().filter_map(|chain| chain.only_readable()) {
@@ -131,13 +131,13 @@ impl Burst {
         self.open = 0;
     }
 
-    /// As [`Burst::clear`], and lets go of the guest's memory.
+    /// As [`Burst::clear`], and also releases the guest's memory.
     pub fn release(&mut self) {
         self.clear();
         self.arena.release();
     }
 
-    /// Prepares for a burst from `owner`; what another queue left open can no longer be used there.
+    /// Prepares for a burst from `owner`. Chains of another queue that are still open become unusable.
     #[inline(always)]
     pub(crate) fn begin(&mut self, owner: u64) {
         if self.open == 0 || self.owner != owner {
@@ -151,7 +151,7 @@ impl Burst {
         self.chains.limit() - self.chains.len()
     }
 
-    /// Whether there are chains from `from` on and none of them is used.
+    /// Whether there are chains from `from` on and all of them are unused.
     pub(crate) fn all_open(&self, from: usize) -> bool {
         from < self.chains.len() && self.chains[from..].iter().all(|chain| !chain.done)
     }
@@ -197,7 +197,7 @@ impl<'a> ChainRef<'a> {
         self.burst.arena.slices(self.chain.first_writable()..self.chain.end())
     }
 
-    /// The piece that the driver wrote, if the chain is nothing but one such piece.
+    /// The piece that the driver wrote, if the chain consists of only that piece.
     #[inline(always)]
     pub fn only_readable(&self) -> Option<SharedSlice<'a>> {
         self.chain.only_piece(false).and_then(|at| self.burst.arena.slice(at))
@@ -220,23 +220,23 @@ impl<'a> ChainRef<'a> {
         self.chain.id
     }
 
-    /// Whether it has been used.
+    /// Whether the chain has been used.
     pub fn is_done(&self) -> bool {
         self.chain.done
     }
 
-    /// Copies from the readable part, `offset` bytes in, each byte read once; returns how many bytes.
+    /// Copies from the readable part, starting at byte `offset`. Reads each byte once, and returns the number of bytes.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> usize {
         SgList::new(self.readable()).skip(offset).read(into)
     }
 
-    /// Copies to the writable part, `offset` bytes in; returns how many bytes.
+    /// Copies to the writable part, starting `offset` bytes into it. Returns how many bytes.
     pub fn write(&self, offset: usize, from: &[u8]) -> usize {
         SgList::new(self.writable()).skip(offset).write(from)
     }
 
-    /// The one copy between two guests: from this chain's readable part, `offset` bytes in, to the
-    /// writable part of another guest's chain; at most `len` bytes; returns how many.
+    /// The only copy between two guests: copies at most `len` bytes from this chain's readable part, starting at
+    /// `offset`, to the writable part of another guest's chain. Returns how many.
     pub fn copy_to(&self, offset: usize, to: ChainRef<'_>, to_offset: usize, len: usize) -> usize {
         SgList::new(self.readable()).skip(offset).copy_to(SgList::new(to.writable()).skip(to_offset), len)
     }

@@ -1,4 +1,4 @@
-//! Chains: what a burst keeps of each, and how they are made and given back.
+//! Chains: what a burst keeps of each, and how they are built and given back.
 
 use memory::{Access, SgBuilder, SgRun};
 
@@ -6,21 +6,21 @@ use crate::tuning;
 
 /// One chain of a burst: a buffer of the driver, in one or more pieces.
 ///
-/// The order of the fields is kept: what is the same for all simple chains of a queue lies together, and is
+/// The order of the fields is fixed: fields that are equal for all simple chains of a queue lie together, and are
 /// written with few stores.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Chain {
-    /// First of its slices in the arena; readable ones come before writable ones.
+    /// The index of its first slice in the arena. Readable slices come before writable ones.
     pub first: u32,
     /// Head (split) or buffer id (packed).
     pub id: u16,
-    /// Where it was popped: available index (split) or slot (packed).
+    /// The position from which it was popped: available index (split) or slot (packed).
     pub popped_at: u16,
     pub readable_pieces: u32,
     pub writable_pieces: u32,
     pub readable_bytes: u32,
-    /// What will be reported as written.
+    /// The number of bytes that will be reported as written.
     pub written: u32,
     pub writable_bytes: u32,
     /// Ring slots that it occupies (packed).
@@ -29,7 +29,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Where its piece lies, if it has but one, in this direction.
+    /// The index of its piece, if it has exactly one in this direction and none in the other.
     #[inline(always)]
     pub fn only_piece(&self, writable: bool) -> Option<u32> {
         let pieces = if writable { (0, 1) } else { (1, 0) };
@@ -51,7 +51,7 @@ impl Chain {
         self.readable_pieces + self.writable_pieces
     }
 
-    /// Whether it has but one piece, in either direction.
+    /// Whether the chain has exactly one piece, in either direction.
     #[inline(always)]
     pub fn is_single(&self) -> bool {
         self.pieces() == 1
@@ -63,8 +63,8 @@ impl Chain {
     }
 }
 
-/// Chains of one descriptor each in the making, all of one direction and all with buffers that lie where the
-/// last one did: most are. What a chain needs beside its descriptor is in registers meanwhile.
+/// Builds chains of one descriptor each, all in one direction and all with buffers in the same memory window as the
+/// last one. Most chains are such. What a chain needs besides its descriptor stays in registers.
 pub(crate) struct Singles<'a, const WRITABLE: bool> {
     run: SgRun<'a>,
     first: u32,
@@ -73,14 +73,14 @@ pub(crate) struct Singles<'a, const WRITABLE: bool> {
 impl<'a, const WRITABLE: bool> Singles<'a, WRITABLE> {
     const ACCESS: Access = if WRITABLE { Access::Write } else { Access::Read };
 
-    /// At most `max` chains.
+    /// A builder for at most `max` chains.
     #[inline(always)]
     pub fn new(builder: &'a mut SgBuilder<'_>, max: usize) -> Self {
         let first = builder.len();
         Singles { run: builder.run(Self::ACCESS, max), first }
     }
 
-    /// Appends a buffer and writes its chain; false, and nothing is appended, for all that is not so simple.
+    /// Appends a buffer and writes its chain. Returns false and appends nothing if the chain is not so simple.
     #[inline(always)]
     pub fn push(&mut self, (address, len): (u64, u32), id: u16, popped_at: u16, to: &mut Chain) -> bool {
         let Some(buffer) = self.run.push(address, len) else { return false };
@@ -104,17 +104,17 @@ impl<'a, const WRITABLE: bool> Singles<'a, WRITABLE> {
         true
     }
 
-    /// Takes back the last `count` chains' buffers.
+    /// Removes the buffers of the last `count` chains.
     pub fn take_back(&mut self, count: usize) {
         self.run.take_back(count);
         self.first -= count as u32;
     }
 }
 
-/// Steps through chains that become used and says for each batch which used entry stands for it.
+/// Steps through chains that become used, and calls `used` for each batch with the used entry that stands for it.
 ///
-/// Without IN_ORDER every chain has its own. With it, one entry stands for a run of chains, and the driver
-/// takes the skipped ones as written to their full length (VIRTIO 1.3 §2.7.9, §2.8.8); a chain that was
+/// Without IN_ORDER every chain has its own entry. With IN_ORDER, one entry stands for a run of chains, and the
+/// driver takes the skipped ones as written to their full length (VIRTIO 1.3 §2.7.9, §2.8.8). A chain that was
 /// written only in part therefore ends its batch.
 pub(crate) fn batches(chains: &mut [Chain], in_order: bool, mut used: impl FnMut(BatchEnd)) {
     let mut batch = BatchEnd::default();

@@ -4,8 +4,8 @@ use std::ops::{Deref, DerefMut};
 
 use crate::chain::Chain;
 
-/// The chains of a burst. All slots are there from the beginning and written over, so that a loop that fills
-/// them never asks whether there is room for the next.
+/// The chains of a burst. All slots exist from the beginning and are overwritten, so that a loop that fills them
+/// needs no check for room.
 #[derive(Debug)]
 pub(crate) struct Chains {
     slots: Box<[Chain]>,
@@ -17,7 +17,7 @@ impl Chains {
         Chains { slots: vec![Chain::default(); limit].into(), len: 0 }
     }
 
-    /// Most chains that fit.
+    /// The most chains that fit.
     pub fn limit(&self) -> usize {
         self.slots.len()
     }
@@ -28,14 +28,14 @@ impl Chains {
         &mut self.slots[self.len..]
     }
 
-    /// The first `count` spare slots are chains now.
+    /// Makes the first `count` spare slots chains.
     #[inline(always)]
     pub fn add(&mut self, count: usize) {
         debug_assert!(count <= self.slots.len() - self.len);
         self.len = self.slots.len().min(self.len + count);
     }
 
-    /// One more, of which there is room for.
+    /// Adds a chain. There must be room for it.
     #[inline(always)]
     pub fn push(&mut self, chain: Chain) {
         self.spare()[0] = chain;

@@ -1,4 +1,4 @@
-//! From what a peer says about a queue to a queue that runs.
+//! From a peer's statements about a queue to a running queue.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     RingLayout, Smp, With,
 };
 
-/// What a peer has said about a queue. Each field is untrusted until the queue is activated.
+/// The settings of a queue that a peer has sent. Each field is untrusted until the queue is activated.
 #[derive(Clone, Debug)]
 pub struct QueueConfig {
     /// Layout and features, as negotiated.
@@ -28,7 +28,7 @@ pub struct QueueConfig {
     pub driver_area: Address,
     /// Used ring (split) or device event suppression (packed).
     pub device_area: Address,
-    /// Where the ring stands.
+    /// The position at which the ring starts.
     pub position: Position,
 }
 
@@ -39,7 +39,7 @@ pub enum ActivateError {
     /// A size that the layout does not allow.
     #[error(transparent)]
     Size(#[from] QueueSizeError),
-    /// A ring that is not in shared memory or not aligned.
+    /// A ring that is outside of shared memory, or not aligned.
     #[error("ring: {0}")]
     Ring(#[from] BindError),
     /// A position of the other layout, or one that no ring of this size can have.
@@ -50,14 +50,14 @@ pub enum ActivateError {
     InFlight(#[from] InFlightError),
 }
 
-/// What else a device half can be given.
+/// Further options of a device half.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceOptions {
-    /// Log writes for live migration.
+    /// The log of writes for live migration.
     pub log: Option<UsedLog>,
     /// In-flight region: mapping and the queue's offset in it in bytes.
     pub in_flight: Option<(Arc<Mapping>, u64)>,
-    /// What to make of indirect tables in a packed ring.
+    /// How to treat indirect tables in a packed ring.
     pub indirect_flags: IndirectFlags,
 }
 
@@ -100,7 +100,7 @@ impl QueueConfig {
         if fits { Ok(self.position) } else { Err(ActivateError::Position(self.position)) }
     }
 
-    /// The device half. The ring's memory is resolved here; its contents are checked as they are read.
+    /// The device half. The ring's memory is resolved here. The contents of the ring are checked when they are read.
     ///
     /// # Errors
     /// The size or the position is not one that this layout can have, or an area of the ring is not inside one
@@ -150,8 +150,7 @@ impl QueueConfig {
     /// region or not aligned (VIRTIO 1.3 §2.7, §2.8). The in-flight region is too small, or its content does not
     /// fit this queue.
     ///
-    /// A ring whose used descriptors contradict the base is no error here: the first [`DeviceQueue::pop`] reports
-    /// it.
+    /// Used descriptors that contradict the base are no error here: the first [`DeviceQueue::pop`] reports them.
     pub fn packed_device<F: FeatureSet>(
         &self,
         space: &Arc<AddressSpace>,
@@ -186,8 +185,8 @@ impl QueueConfig {
         Ok(PackedDevice::new(parts).with_indirect_flags(options.indirect_flags).stopped_by(broken))
     }
 
-    /// The driver half, over rings that it owns and clears. `indirect` is where indirect tables may lie, and the
-    /// descriptors of each table.
+    /// The driver half, over rings that it owns and clears. `indirect` is the memory for indirect tables, and the
+    /// number of descriptors of each table.
     ///
     /// # Errors
     /// The size is not one that this layout can have, or an area of the ring or the indirect tables are not inside

@@ -1,4 +1,4 @@
-//! What every driver half can do, whatever its layout and features.
+//! The driver half of a queue, independent of layout and features.
 
 use std::iter::{Copied, Rev};
 use std::slice::Iter;
@@ -9,43 +9,43 @@ use memory::{Address, AddressSpace, AtomicSlice, BindError};
 use crate::error::{Malformed, Place, RingError};
 use crate::{Position, QueueSize};
 
-/// Which way a buffer goes.
+/// The direction of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The device reads it.
+    /// The device reads the buffer.
     ToDevice,
-    /// The device writes it.
+    /// The device writes the buffer.
     FromDevice,
 }
 
-/// A buffer of one piece, and the caller's name for it, which comes back when it is used.
+/// A buffer of one piece, with the caller's cookie, which is returned when the buffer is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffer {
-    /// Address as the device knows it.
+    /// The address, as the device knows it.
     pub address: u64,
     /// Length in bytes.
     pub len: u32,
-    /// The caller's name for it.
+    /// A number of the caller's that identifies the buffer.
     pub cookie: u32,
 }
 
 /// One piece of a [`Request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Address as the device knows it.
+    /// The address, as the device knows it.
     pub address: u64,
     /// Length in bytes.
     pub len: u32,
 }
 
-/// A buffer of several pieces: first what the device reads, then what it writes.
+/// A buffer of several pieces: first those that the device reads, then those that it writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Pieces that the device reads.
     pub readable: &'a [Piece],
     /// Pieces that the device writes.
     pub writable: &'a [Piece],
-    /// The caller's name for it.
+    /// A number of the caller's that identifies the request.
     pub cookie: u32,
 }
 
@@ -54,12 +54,12 @@ impl Request<'_> {
         self.readable.len() + self.writable.len()
     }
 
-    /// Bytes that the device may write, as far as a used length can say.
+    /// Bytes that the device may write; at most the largest used length.
     pub(crate) fn writable_bytes(&self) -> u32 {
         self.writable.iter().fold(0, |sum: u32, piece| sum.saturating_add(piece.len))
     }
 
-    /// Each piece with whether the device writes it.
+    /// Each piece, and whether the device writes it.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&Piece, bool)> {
         self.readable.iter().map(|p| (p, false)).chain(self.writable.iter().map(|p| (p, true)))
     }
@@ -68,7 +68,7 @@ impl Request<'_> {
 /// A buffer that the device has given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// The caller's name for it.
+    /// The cookie that the caller gave with the buffer.
     pub cookie: u32,
     /// Bytes that the device wrote; never more than the buffer holds.
     pub written: u32,
@@ -79,14 +79,14 @@ pub trait DriverQueue: Send {
     /// Number of descriptors.
     fn size(&self) -> QueueSize;
 
-    /// Number of descriptors that are free: buffers of one piece that would fit.
+    /// The number of free descriptors, which is the number of one-piece buffers that fit.
     fn free_descriptors(&self) -> u16;
 
-    /// Makes buffers of one piece available, as many as fit, and publishes once; returns how many.
+    /// Makes buffers of one piece available, as many as fit, and publishes once. Returns how many.
     fn add(&mut self, buffers: &[Buffer], direction: Direction) -> usize;
 
-    /// Makes buffers of several pieces available, as many as fit in order, and publishes once; returns
-    /// how many. A request without pieces, or of more than fit an empty queue, never fits.
+    /// Makes buffers of several pieces available, as many as fit in order, and publishes once. Returns how many. A
+    /// request without pieces, or with more pieces than an empty queue holds, never fits.
     fn add_requests(&mut self, requests: &[Request<'_>]) -> usize;
 
     /// Appends up to `max` used buffers to `used`; returns how many.
@@ -97,41 +97,41 @@ pub trait DriverQueue: Send {
     /// returns the same error.
     fn reclaim(&mut self, used: &mut Vec<Used>, max: usize) -> Result<usize, RingError>;
 
-    /// Whether the device wants to be kicked for what was added since this was last asked.
+    /// Whether the device must be kicked for buffers that were added since the last call of this function.
     fn needs_kick(&mut self) -> bool;
 
-    /// Asks the device for a call when more is used. True if something is used already: then reclaim
-    /// again, no call will come for it.
+    /// Asks the device for a call when more buffers are used. Returns true if buffers are used already. The caller
+    /// must then reclaim again, because no call will come for them.
     #[must_use]
     fn enable_calls(&mut self) -> bool;
 
     /// Tells the device that no call is needed.
     fn disable_calls(&mut self);
 
-    /// Where the ring stands, as the device will find it once it has used everything.
+    /// The position of the ring that the device will have once it has used everything.
     fn position(&self) -> Position;
 
-    /// What a kick carries with NOTIFICATION_DATA: queue number and position (VIRTIO 1.3 §2.9).
+    /// The data of a kick with NOTIFICATION_DATA: queue number and position (VIRTIO 1.3 §2.9).
     fn notification_data(&self, queue: u16) -> u32;
 
-    /// Empties the queue for a new start (RING_RESET, §2.6.1, or a device that is gone); returns the
-    /// cookies of the buffers that the device had. Call it only when the device no longer uses the ring.
+    /// Empties the queue for a new start (RING_RESET, §2.6.1, or a device that is gone). Returns the cookies of the
+    /// buffers that the device had. Must only be called when the device no longer uses the ring.
     fn reset(&mut self) -> Vec<u32>;
 }
 
-/// What a driver half remembers of one buffer, or of one descriptor.
+/// The data that a driver half keeps about one buffer, or about one descriptor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slot {
     pub cookie: u32,
     pub writable: u32,
-    /// Descriptors of the buffer that has its head or id here; 0 if there is none.
+    /// The number of descriptors of the buffer with this head or id; 0 if there is none.
     pub slots: u16,
-    /// Next of the chain, on split rings.
+    /// The next descriptor of the chain, on split rings.
     pub next: u16,
 }
 
-/// Numbers that no outstanding buffer has, the one given back last in front. A list through the slots themselves
-/// would have each number wait for the one before it.
+/// Ids that no outstanding buffer has. The one given back last is used first. A linked list through the slots would
+/// be slower, because each load would wait for the one before it.
 #[derive(Debug, Default)]
 pub(crate) struct FreeIds(Vec<u16>);
 
@@ -140,7 +140,7 @@ impl FreeIds {
         FreeIds((0..size).rev().collect())
     }
 
-    /// The next ones, in the order in which they are taken; the caller knows that there are so many.
+    /// The next `count` ids, in the order in which they are taken. The caller must know that there are as many.
     #[inline(always)]
     pub fn next(&self, count: usize) -> Copied<Rev<Iter<'_, u16>>> {
         self.0[self.0.len() - count..].iter().rev().copied()
@@ -186,13 +186,13 @@ impl IndirectTables {
         Ok(IndirectTables { cells: space.atomic_slice(address, words)?, address: address.value(), entries })
     }
 
-    /// Pieces that fit one table.
+    /// The most pieces that fit into one table.
     pub(crate) fn entries(&self) -> usize {
         self.entries.into()
     }
 
-    /// Writes one table, each descriptor as two words; returns its address and length. Relaxed: published
-    /// with the descriptor that points to it.
+    /// Writes one table, each descriptor as two words. Returns its address and length. The stores are relaxed: the
+    /// descriptor that points to the table publishes them.
     pub(crate) fn write(&self, table: u16, descriptors: impl Iterator<Item = (u64, u64)>) -> (u64, u32) {
         let first = 2 * usize::from(table) * usize::from(self.entries);
         let mut len = 0;

@@ -1,4 +1,4 @@
-//! What a peer can do wrong in a ring, said precisely.
+//! The errors in a ring that a peer writes.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub enum Malformed {
     AvailableTooFarAhead,
     /// A head or next index is not in the table.
     DescriptorOutOfRange,
-    /// More descriptors than the queue holds, or than any driver needs: too long, or a loop.
+    /// More descriptors than the queue holds, or than any driver needs: the chain is too long, or loops.
     ChainTooLong,
     /// Buffers that lie in more regions of memory than any driver needs.
     TooManyPieces,
@@ -24,7 +24,7 @@ pub enum Malformed {
     IndirectNotNegotiated,
     /// An indirect descriptor inside an indirect table.
     IndirectInIndirect,
-    /// An indirect descriptor that also has a next one.
+    /// An indirect descriptor that also has a next descriptor.
     IndirectWithNext,
     /// An indirect table of no descriptors, of half a descriptor, or of too many.
     IndirectTableSize,
@@ -38,7 +38,8 @@ pub enum Malformed {
     UsedTooFarAhead,
     /// A used length longer than the buffer's writable part.
     UsedLengthTooLong,
-    /// A ring that was used further than the front-end says, by a device that left no record of how far.
+    /// A ring that was used further than the front-end states, by an earlier device that left no record of its
+    /// position.
     UsedBeyondBase,
     /// A write that the dirty log cannot record.
     LogTooSmall,
@@ -81,7 +82,7 @@ impl Malformed {
     }
 }
 
-/// Where in a ring something was found.
+/// A place in a ring where an error was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place {
@@ -95,7 +96,7 @@ pub enum Place {
     Slot(u16),
     /// Entry of the indirect table of a head or slot.
     Indirect {
-        /// Head of the chain (split) or slot (packed).
+        /// Head of the chain (split) or slot (packed) that has the table.
         of: u16,
         /// Entry in the table.
         entry: u16,
@@ -132,7 +133,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A malformed ring. It stays stopped until it is reset; nothing else does.
+/// An error in a ring. The ring stays stopped until it is reset; other rings are not affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingError {
     /// The broken rule.
@@ -156,10 +157,10 @@ impl fmt::Display for RingError {
 /// Why no chain could be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PopError {
-    /// The ring is malformed and stopped. Every later call says the same.
+    /// The ring is malformed and stopped. Every later call returns the same error.
     #[error("malformed ring, stopped until reset: {0}")]
     Malformed(#[from] RingError),
-    /// The IOTLB lacks a translation. Ask the front-end for it, and take again when it has come.
+    /// The IOTLB lacks a translation. The caller must ask the front-end for it, and pop again when it has come.
     #[error("no translation yet for {access:?} at iova {iova:#x}")]
     Miss {
         /// The address to ask for.

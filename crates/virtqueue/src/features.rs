@@ -15,7 +15,7 @@ pub struct RingFeatures {
     pub indirect: bool,
     /// Buffers are used in order.
     pub in_order: bool,
-    /// The device is behind a bus; the driver's barriers must reach it.
+    /// The device is behind a bus, so the driver's barriers must reach it.
     pub order_platform: bool,
     /// Kicks carry the driver's position.
     pub notification_data: bool,
@@ -37,7 +37,7 @@ impl RingFeatures {
         }
     }
 
-    /// What this crate can do, to be offered or accepted.
+    /// The features that this crate supports.
     pub fn supported() -> Features {
         [
             Features::VERSION_1,
@@ -69,7 +69,7 @@ impl From<Features> for RingFeatures {
     }
 }
 
-/// The features as a type, so that a queue's code has nothing to decide per descriptor.
+/// The features as a type, so that a queue's code decides nothing for each descriptor.
 pub trait FeatureSet: Send + 'static {
     /// `VIRTIO_F_EVENT_IDX`.
     const EVENT_IDX: bool;

@@ -1,8 +1,8 @@
-//! Where a ring stands: what is saved when it stops and restored when it starts.
+//! The position of a ring: saved when it stops and restored when it starts.
 
 use virtio::{PackedPosition, RingLayout};
 
-/// Where a queue stands: everything a successor needs to go on from there.
+/// The position of a queue: everything that the next process needs to continue from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Position {
     /// Free-running indexes of a split ring.
@@ -32,8 +32,8 @@ impl Position {
         }
     }
 
-    /// From the 32 bits of `SET_VRING_BASE`. A split ring's base holds only the available index: the
-    /// queue was idle, or is recovered from its in-flight region, so used equals available.
+    /// Reads the 32 bits of `SET_VRING_BASE`. A split ring's base has only the available index. Used equals
+    /// available, because the queue was idle or is recovered from its in-flight region.
     pub const fn from_vring_base(layout: RingLayout, base: u32) -> Self {
         match layout {
             RingLayout::Split => Position::Split { next_available: base as u16, next_used: base as u16 },
@@ -44,7 +44,7 @@ impl Position {
         }
     }
 
-    /// For the reply to `GET_VRING_BASE`.
+    /// The value for the reply to `GET_VRING_BASE`.
     pub const fn to_vring_base(self) -> u32 {
         match self {
             Position::Split { next_available, .. } => next_available as u32,

@@ -1,4 +1,4 @@
-//! What is measured: algorithms as a session, a request, and a call of the library.
+//! The measured algorithms: each as a session, a request, and a call of the library.
 use std::hint::black_box;
 
 use crypto_device::Library;
@@ -23,10 +23,10 @@ const NONCE: [u8; 12] = [0x4e; 12];
 const AAD: [u8; 13] = [0x41; 13];
 const TAG_BYTES: usize = 16;
 
-/// An algorithm with its length of key, and the direction.
+/// An algorithm with its key length and direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Algorithm {
-    /// The name that users write.
+    /// The name on the command line.
     pub name: &'static str,
     kind: Kind,
 }
@@ -44,7 +44,8 @@ const fn cipher(name: &'static str, cipher: Cipher, key_bytes: usize, encrypt: b
 }
 
 impl Algorithm {
-    /// All that are measured. CBC is there in both directions: only one of them can work on several blocks at once.
+    /// All algorithms that are measured. CBC is measured in both directions, because only decryption can process
+    /// several blocks at once.
     pub const ALL: [Algorithm; 10] = [
         cipher("aes-128-cbc", Cipher::AesCbc, 16, true),
         cipher("aes-128-cbc-decrypt", Cipher::AesCbc, 16, false),
@@ -64,7 +65,7 @@ impl Algorithm {
         Algorithm { name: "aes-128-cmac", kind: Kind::Mac { mac: Mac::CmacAes, key_bytes: 16, bytes: 16 } },
     ];
 
-    /// The session that it needs.
+    /// The session for this algorithm.
     pub fn setup(&self) -> CryptoSetup {
         match self.kind {
             Kind::Cipher { cipher, key_bytes, .. } => request::cipher_session(cipher, &KEY[..key_bytes]),
@@ -87,12 +88,12 @@ impl Algorithm {
         }
     }
 
-    /// The most bytes of a request beside its data.
+    /// The most bytes of a request in addition to its data.
     pub const fn overhead_bytes() -> usize {
         virtio::crypto::DataRequest::BYTES + IV.len() + AAD.len() + TAG_BYTES + 64
     }
 
-    /// The library that does the algorithm's work, called directly.
+    /// A direct call of the library for this algorithm.
     ///
     /// # Errors
     /// The library does not have the algorithm.
@@ -134,10 +135,10 @@ impl Work {
         }
     }
 
-    /// Works on these bytes once, for its time alone.
+    /// Processes these bytes once, to measure the time.
     ///
     /// # Errors
-    /// The library refuses.
+    /// The library reports an error.
     pub fn once(&self, data: &mut [u8]) -> Result<(), DriverError> {
         black_box(self.done(black_box(data)).map_err(|status| self.failed(status))?);
         Ok(())
@@ -146,7 +147,7 @@ impl Work {
     /// The result for these bytes, as a device gives it.
     ///
     /// # Errors
-    /// The library refuses.
+    /// The library reports an error.
     pub fn result(&self, data: &[u8]) -> Result<Vec<u8>, DriverError> {
         let mut data = data.to_vec();
         let behind = self.done(&mut data).map_err(|status| self.failed(status))?;

@@ -1,4 +1,4 @@
-//! Operations a second and latencies of a device, beside the library called directly, in turns.
+//! Operations a second and latencies of a device, compared with direct calls of the library, in turns.
 mod algorithms;
 
 use std::ops::ControlFlow;
@@ -19,7 +19,7 @@ pub use algorithms::{Algorithm, Work};
 /// The library looks at the clock after about so many bytes: looking costs as much as enciphering a few dozen.
 const BYTES_A_LOOK: usize = 1 << 16;
 
-/// What is to be measured.
+/// The measurement to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// The socket of the device.
@@ -28,30 +28,30 @@ pub struct Job {
     pub algorithms: Vec<Algorithm>,
     /// Bytes of a request's data.
     pub sizes: Vec<u32>,
-    /// Requests under way at once; each size is measured with one alone, too.
+    /// Requests that are outstanding at once. Each size is also measured with one.
     pub depth: u16,
     /// Packed rings.
     pub packed: bool,
-    /// How often all is measured, for each algorithm and size.
+    /// The number of blocks, for each algorithm and size.
     pub blocks: u32,
-    /// Length of a trial: three of them are a block.
+    /// Length of a trial; a block has three.
     pub trial: Duration,
-    /// How long the device may take for one request.
+    /// The longest time that the device may take for one request.
     pub patience: Duration,
 }
 
-/// One algorithm and size.
+/// The results of one algorithm and size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Name of the algorithm.
     pub algorithm: String,
     /// Bytes of a request's data.
     pub bytes: u32,
-    /// What was measured, in its order.
+    /// The blocks in the order in which they were measured.
     pub blocks: Vec<Block>,
-    /// From submission to completion, one request at a time.
+    /// The time from submission to completion with one outstanding request.
     pub alone: Histogram,
-    /// From submission to completion, with all requests under way that may be.
+    /// The time from submission to completion with all requests outstanding.
     pub deep: Histogram,
 }
 
@@ -60,26 +60,26 @@ pub struct Row {
 pub struct Block {
     /// Operations a second of the library.
     pub library_per_s: f64,
-    /// Operations a second of the device, one at a time.
+    /// Operations a second of the device with one outstanding request.
     pub alone_per_s: f64,
-    /// Operations a second of the device, with all under way that may be.
+    /// Operations a second of the device with all requests outstanding.
     pub device_per_s: f64,
-    /// What else the machine did meanwhile, if that was much.
+    /// Other work of the machine during the block, if it was substantial.
     pub disturbance: Option<String>,
 }
 
 impl Row {
-    /// The median over the blocks.
+    /// The median of a figure over the blocks.
     pub fn median(&self, of: impl Fn(&Block) -> f64) -> f64 {
         statistics::median(&self.blocks.iter().map(of).collect::<Vec<_>>()).unwrap_or(f64::NAN)
     }
 
-    /// The device's operations a second over the library's.
+    /// The device's operations a second, divided by the library's.
     pub fn throughput(&self) -> Option<RatioEstimate> {
         self.ratio(|block| block.device_per_s)
     }
 
-    /// The operations a second of one request at a time over the library's.
+    /// The device's operations a second with one outstanding request, divided by the library's.
     pub fn throughput_alone(&self) -> Option<RatioEstimate> {
         self.ratio(|block| block.alone_per_s)
     }
@@ -92,13 +92,14 @@ impl Row {
     }
 }
 
-/// What is measured next: the algorithm's name and the bytes of a request. It ends the run by [`ControlFlow::Break`].
+/// Called before each measurement with the algorithm's name and the bytes of a request. It can end the run by
+/// [`ControlFlow::Break`].
 pub type Next<'a> = dyn FnMut(&str, u32) -> ControlFlow<()> + 'a;
 
-/// Measures everything, or as much as comes before `next` ends the run.
+/// Measures everything, or until `next` ends the run.
 ///
 /// # Errors
-/// The device cannot be connected to, fails, or gives another result than the library.
+/// The device cannot be connected to, fails, or returns another result than the library.
 pub fn run(job: &Job, next: &mut Next<'_>) -> Result<Vec<Row>, DriverError> {
     let longest = job.sizes.iter().copied().max().unwrap_or(0) as usize + Algorithm::overhead_bytes();
     let mut options = Options::new(&job.path);

@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_micros(500);
 /// Frames of one queue at a time.
 const BURST: usize = 256;
 
-/// What is captured.
+/// The selection of captured frames.
 pub struct Options {
     /// The number of frames after which the capture ends.
     pub count: Option<u64>,
@@ -128,7 +128,7 @@ struct Recorded {
     captured: u64,
     /// Frames that found no room.
     dropped: u64,
-    /// Its port was removed before the end, or the switch has ended.
+    /// Whether the port was removed, or the switch ended, before the end of the capture.
     port_is_gone: bool,
 }
 

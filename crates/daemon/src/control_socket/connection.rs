@@ -32,7 +32,7 @@ pub struct Connection {
     /// The file that came with a request.
     file: Option<PassedFile>,
     closer: Arc<DropQueue>,
-    /// When the request that is not whole, or the answer that is not read, began; or when the last of them was over.
+    /// When the present incomplete request or unread answer began. If there is none, when the last one ended.
     since: Instant,
     pub capture: Option<Capture>,
     subscription: Subscription,
@@ -46,7 +46,7 @@ enum Subscription {
     Open {
         waiting: usize,
     },
-    /// It did not read them. It has been sent the reason.
+    /// The client did not read events. The reason has been sent to it.
     Lost,
 }
 
@@ -86,7 +86,7 @@ impl Connection {
         !self.answer.is_empty()
     }
 
-    /// Reads once what has come. Returns at once if nothing has.
+    /// Reads the available bytes once. Returns at once if nothing has.
     ///
     /// # Errors
     /// [`End::Gone`] if the client closed the connection or the socket failed. [`End::Told`] if more than 64 KiB of
@@ -160,7 +160,7 @@ impl Connection {
         self.write()
     }
 
-    /// Whether it has asked for events.
+    /// Whether the client has subscribed to events.
     pub fn has_subscribed(&self) -> bool {
         self.subscription != Subscription::None
     }
@@ -212,7 +212,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether it has used up its time.
+    /// Whether the client has exceeded its time limit.
     pub fn is_overdue(&self, now: Instant) -> bool {
         let captures = self.capture.as_ref().is_some_and(Capture::runs);
         let has_subscribed = matches!(self.subscription, Subscription::Open { .. });

@@ -15,7 +15,7 @@ pub struct KnownPorts {
     defaults: PortDefaults,
     ports: WantedPorts,
     wires: Wires,
-    /// Those of owners, by owner.
+    /// The ports of owners, by owner.
     owned: BTreeMap<String, WantedPorts>,
 }
 
@@ -33,7 +33,7 @@ impl KnownPorts {
         self.ports.forget(name);
     }
 
-    /// Whose port it is, if it has an owner.
+    /// The owner of a port, if it has one.
     pub fn owner(&self, name: &str) -> Option<&str> {
         self.owned.iter().find(|(_, ports)| ports.has(name)).map(|(owner, _)| owner.as_str())
     }

@@ -99,7 +99,7 @@ impl ControlSocket {
         std::mem::take(&mut self.removed)
     }
 
-    /// The switch has ended: captures write what they have.
+    /// Ends all captures after the switch has ended; they write their remaining frames.
     pub fn finish(&self) {
         let deadline = Instant::now() + FLUSH;
         while self.running_captures() > 0 && Instant::now() < deadline {

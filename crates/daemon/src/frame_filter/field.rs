@@ -33,7 +33,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// Its value, or `None` if the frame ends before it.
+    /// The field's value, or `None` if the frame ends before it.
     pub fn read(self, start: Start<'_>) -> Option<u32> {
         let number = |offset: usize, bytes: usize| {
             let bytes = start.bytes.get(offset..offset + bytes)?;

@@ -1,5 +1,6 @@
-//! From the words of pcap-filter(7) to a filter. As there, `and` and `or` bind alike, from the left; a value without
-//! qualifiers takes those before it (`port 53 or 80`); and each `vlan` moves what is behind it in the text by a tag.
+//! From the words of pcap-filter(7) to a filter. As in pcap-filter(7), `and` and `or` have the same precedence,
+//! from the left. A value without qualifiers takes those of the value before it (`port 53 or 80`). Each `vlan`
+//! moves what is behind it in the text by a tag.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
@@ -72,7 +73,7 @@ struct Parser<'a> {
     at: usize,
     /// Moved by each `vlan`.
     link: Link,
-    /// Those that a value without any takes over; what stands in parentheses leaves them as they were.
+    /// Qualifiers that the next value without any takes. Text in parentheses does not change them.
     qualifiers: Option<Qualifiers<'a>>,
 }
 

@@ -20,7 +20,7 @@ struct Goals<'a> {
 }
 
 struct Search {
-    /// What fields are at least and at most, by the goals that were met so far.
+    /// The lowest and highest possible value of each field, by the goals that were met so far.
     known: Vec<(Field, u32, u32)>,
     steps: usize,
 }

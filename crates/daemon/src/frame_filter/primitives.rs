@@ -16,7 +16,7 @@ pub const IPV6: u16 = 0x86dd;
 const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 const FRAGMENT: u8 = 44;
 
-/// Which of two addresses or ports is asked for.
+/// Which of the two addresses or ports (source, destination) a condition is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Source,
@@ -77,7 +77,7 @@ impl Link {
         self.ipv4_protocol(number).or(self.ipv6_protocol(number))
     }
 
-    /// Ports of these protocols: of IPv4 unless it is a later fragment, of IPv6 without extension headers.
+    /// The ports of IPv4 packets that are not later fragments, and of IPv6 packets without extension headers.
     pub fn ports(self, protocols: &[u8], end: End, ports: RangeInclusive<u16>) -> Filter {
         let (least, most) = (u32::from(*ports.start()), u32::from(*ports.end()));
         let header = ETHERNET_BYTES + self.tags * TAG_BYTES;

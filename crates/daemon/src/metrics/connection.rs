@@ -38,7 +38,7 @@ impl Connection {
         !self.answer.is_empty()
     }
 
-    /// Reads or writes what can be, once.
+    /// Reads or writes once, as far as possible without waiting.
     pub fn go_on(&mut self) -> Next {
         if self.wants_to_write() {
             return self.write();
@@ -64,7 +64,7 @@ impl Connection {
         }
     }
 
-    /// The answer, after which the connection ends.
+    /// Queues the answer. The connection ends after it.
     pub fn put(&mut self, status: &str, kind: &str, body: &str) -> Next {
         let length = body.len();
         self.answer = format!(

@@ -1,4 +1,4 @@
-//! What the switch counts, for Prometheus: `GET /metrics` at an address.
+//! The switch's counters for Prometheus: `GET /metrics` at an address.
 //!
 //! The control thread serves it as it serves the control socket: nothing waits, and clients, bytes and time are
 //! limited. Every client that reaches the address may read; none can change anything.
@@ -55,12 +55,12 @@ impl Metrics {
         Ok(Metrics { listener, listening, connections: BTreeMap::new(), next: TIMER })
     }
 
-    /// Whether this key of the set is one of these.
+    /// Whether this key of the epoll set belongs to the metrics.
     pub fn has(key: u64) -> bool {
         key >= LISTENER
     }
 
-    /// Something is ready.
+    /// Serves the descriptor of this key, which is ready.
     pub fn ready(&mut self, key: u64, epoll: &OwnedFd, switch: &View<'_>) {
         match key {
             LISTENER => {

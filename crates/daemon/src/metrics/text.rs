@@ -12,7 +12,7 @@ use switch::{RingReport, Snapshot};
 type Labels = Vec<(&'static str, String)>;
 type Seconds = Counter<f64, AtomicU64>;
 
-/// All that a switch counts.
+/// All counters of a switch.
 pub fn text(snapshot: &Snapshot, rings: &[RingReport]) -> String {
     let mut registry = Registry::with_prefix("tautline_switch");
     ports(snapshot, &mut registry);

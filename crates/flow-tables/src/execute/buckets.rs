@@ -1,4 +1,4 @@
-//! Groups: which buckets a frame takes, and what they do. Bundles: which port it takes.
+//! Groups: selects the buckets for a frame, and executes their actions. Bundles: selects the port for a frame.
 use flow::{Action, Bucket, Bundle, GroupKind, Selection, port};
 
 use super::{Next, Run};
@@ -24,7 +24,7 @@ impl<S: Surroundings> Run<'_, S> {
         }
     }
 
-    /// A group's buckets, each on a copy. Groups within groups count as visits to tables within each other.
+    /// Executes the buckets of a group, each on a copy of the frame. Nested groups count as nested visits to tables.
     pub(super) fn group(&mut self, number: u32) -> Next {
         if let Some(why) = self.exhausted() {
             return self.overrun(why);
@@ -69,7 +69,7 @@ impl<S: Surroundings> Run<'_, S> {
         });
     }
 
-    /// The port that a bundle chooses: the frame leaves by it, or a field gets its number.
+    /// Selects the port of a bundle: the frame leaves by this port, or a field gets its number.
     pub(super) fn bundle(&mut self, bundle: &Bundle) -> Next {
         let chosen = choose(bundle, &self.key, self.around);
         match (bundle.load, chosen) {
@@ -83,8 +83,8 @@ impl<S: Surroundings> Run<'_, S> {
         }
     }
 
-    /// Actions in the order of an action set (OpenFlow 1.5 §5.6): the last of each kind, all that write fields, and at
-    /// the end a group, or else an output, a visit to a table, or a connection's.
+    /// The actions in the order of an action set (OpenFlow 1.5 §5.6): the last of each kind, all that write fields,
+    /// and at the end a group, or else an output, a visit to a table, or a connection's action.
     pub(crate) fn ordered(&mut self, set: &[Action]) -> Next {
         let last = |is: fn(&Action) -> bool| set.iter().rev().find(|action| is(action)).cloned();
         let mut list: Vec<Action> = Vec::with_capacity(set.len());

@@ -1,4 +1,4 @@
-//! The action `ct`: what it asks of connection tracking, and where the frame goes on.
+//! The action `ct`: its request to connection tracking, and the table where the frame continues.
 use flow::{Action, Match};
 
 use super::Run;
@@ -6,7 +6,7 @@ use crate::fields::{clear_connection, read, set_connection, take_frame};
 use crate::{Connection, Surroundings, Track, Uncached};
 
 impl<S: Surroundings> Run<'_, S> {
-    /// Looks up the frame's connection. With a table, a copy of the frame goes on there.
+    /// Looks up the frame's connection. If `ct` names a table, a copy of the frame continues there.
     pub(super) fn ct(&mut self, ct: &flow::Ct) {
         self.write_window();
         self.uncached(Uncached::Connection);

@@ -6,7 +6,7 @@ use crate::fields::{clear_connection, has, read, write};
 use crate::{Surroundings, Uncached};
 
 impl<S: Surroundings> Run<'_, S> {
-    /// Actions on fields, of which the frame's tags are part. False if it is none.
+    /// Executes an action on fields; the frame's tags are fields too. Returns false if the action is of another kind.
     pub(super) fn on_fields(&mut self, action: &Action) -> bool {
         match action {
             Action::SetField(field, value, mask) => write(&mut self.key, *field, *value, *mask),

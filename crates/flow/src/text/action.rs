@@ -1,4 +1,4 @@
-//! Actions as text.
+//! Reads and prints actions as text.
 
 mod connection;
 mod learn;

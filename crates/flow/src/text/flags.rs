@@ -1,4 +1,4 @@
-//! Flags by name: `+trk-new`, `syn|ack`, or a number.
+//! Reads and prints flags by name: `+trk-new`, `syn|ack`, or a number.
 use super::ParseError;
 use crate::Notation;
 
@@ -26,7 +26,7 @@ fn unknown(names: &[&str], name: &str) -> ParseError {
     ParseError::new(name, "unknown flag", names.join(", "))
 }
 
-/// Flags and the bits that count.
+/// Reads flags; returns their values and the mask of the bits that are compared.
 pub(super) fn parse(names: &[&str], all: u128, text: &str) -> Result<(u128, u128), ParseError> {
     let (mut value, mut mask) = (0, 0);
     if !text.starts_with(['+', '-']) {
@@ -52,7 +52,7 @@ pub(super) fn parse(names: &[&str], all: u128, text: &str) -> Result<(u128, u128
     Ok((value, mask))
 }
 
-/// As `syn|ack` where every bit counts, as `+syn-ack` otherwise.
+/// Prints `syn|ack` if every bit is compared, and `+syn-ack` otherwise.
 pub(super) fn print(names: &[&str], all: u128, value: u128, mask: u128) -> String {
     let set = |wanted: u128| names.iter().enumerate().filter(move |(at, _)| wanted >> at & 1 != 0);
     // A single flag is printed with its sign.

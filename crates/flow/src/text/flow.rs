@@ -1,4 +1,4 @@
-//! Whole flows, as `ovs-ofctl dump-flows --no-stats` prints them.
+//! Reads and prints whole flows, as `ovs-ofctl dump-flows --no-stats` prints them.
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
@@ -35,12 +35,12 @@ impl Flow {
         Ok(true)
     }
 
-    /// Reads a flow as `ovs-ofctl` writes it: `table=0,priority=100,ip,nw_dst=10.0.0.0/24 actions=output:2`. Statistics
-    /// of `dump-flows` are left out.
+    /// Reads a flow as `ovs-ofctl` writes it: `table=0,priority=100,ip,nw_dst=10.0.0.0/24 actions=output:2`. The
+    /// statistics of `dump-flows` are ignored.
     ///
     /// # Errors
-    /// A word is unknown, a value is none of its field's, the protocol of a field is missing, actions are missing or do
-    /// not fit the match.
+    /// A word is unknown, a value is invalid for its field, the protocol of a field is missing, or the actions are
+    /// missing or do not fit the match.
     pub fn parse(text: &str) -> Result<Flow, ParseError> {
         let (head, actions) =
             text.split_once("actions=").or_else(|| text.split_once("action=")).ok_or_else(|| {
@@ -115,12 +115,12 @@ impl Action {
     /// Reads actions as `ovs-ofctl` writes them: `set_field:5->reg0,resubmit(,3)`; `drop` for none.
     ///
     /// # Errors
-    /// An action is unknown, or what it is told is none of its values.
+    /// An action is unknown, or its argument is invalid.
     pub fn parse_list(text: &str) -> Result<Vec<Action>, ParseError> {
         action::list(text, 0)
     }
 
-    /// Actions as `ovs-ofctl` prints them for OpenFlow 1.5.
+    /// Prints actions as `ovs-ofctl` prints them for OpenFlow 1.5.
     pub fn print_list(actions: &[Action]) -> String {
         action::List(actions).to_string()
     }

@@ -1,4 +1,4 @@
-//! Groups and meters, as `ovs-ofctl dump-groups` and `dump-meters` print them.
+//! Reads and prints groups and meters, as `ovs-ofctl dump-groups` and `dump-meters` print them.
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
@@ -68,8 +68,8 @@ impl Group {
     /// Reads a group as `ovs-ofctl` writes it: `group_id=1,type=select,bucket=weight:2,actions=output:1`.
     ///
     /// # Errors
-    /// A word is unknown, number or kind are missing, the actions of a bucket are not understood, or its kind cannot have
-    /// such buckets.
+    /// A word is unknown, the number or the kind is missing, the actions of a bucket cannot be parsed, or the kind
+    /// does not allow such buckets.
     pub fn parse(text: &str) -> Result<Group, ParseError> {
         let (head, buckets) =
             text.split_once("bucket=").map_or((text, None), |(head, rest)| (head, Some(rest)));

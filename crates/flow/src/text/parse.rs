@@ -1,4 +1,4 @@
-//! Matches from text, as `ovs-ofctl` reads them.
+//! Reads matches from text, as `ovs-ofctl` reads them.
 use super::print::SHORT_NAMES;
 use super::{ParseError, value};
 use crate::{Field, Match, Needs};
@@ -7,8 +7,8 @@ const PRESENT: u128 = 0x1000; // of a tag
 const ID: u128 = 0x1fff; // of a tag, with the bit of presence
 const NO_TAG: u128 = 0xffff; // OpenFlow 1.0's word for no tag
 
-/// Whether a frame with these fields can have this one, and what it must be otherwise. Names in a match are wider
-/// than fields: `nw_src` is of ARP too, `tp_src` of every protocol with ports, `icmp_type` of both versions.
+/// Whether a frame with these fields can have `field`; if not, the protocol that it needs. A name in a match may stand
+/// for several fields: `nw_src` also for ARP's, `tp_src` for every protocol with ports, `icmp_type` for both versions.
 fn met(wanted: &Match, field: Field) -> Result<(), &'static str> {
     const TRANSPORT: [Needs; 5] = [Needs::Tcp, Needs::Udp, Needs::Sctp, Needs::Icmpv4, Needs::Icmpv6];
     let any = |needs: &[Needs]| needs.iter().any(|needs| wanted.meets(*needs));
@@ -74,7 +74,7 @@ impl Match {
     /// Adds one word of a match: `tcp`, or a field with its value.
     ///
     /// # Errors
-    /// The word is unknown, or its value is none of the field's.
+    /// The word is unknown, or its value is invalid for the field.
     pub(super) fn add_word(&mut self, word: &str) -> Result<Option<Field>, ParseError> {
         if let Some((_, kind, protocol)) = SHORT_NAMES.iter().find(|(name, ..)| *name == word) {
             self.set(Field::EthType, (*kind).into());
@@ -105,12 +105,12 @@ impl Match {
     }
 
     /// Reads a match as `ovs-ofctl` writes it, such as `tcp,nw_dst=10.0.0.0/24,tp_dst=80`. Words are separated by
-    /// commas or blanks; the last word of a field counts.
+    /// commas or blanks; if a field occurs several times, the last word counts.
     ///
-    /// A field whose protocol is not in the match is an error. (`ovs-ofctl` drops such a field and says so.)
+    /// A field whose protocol is not in the match is an error. (`ovs-ofctl` drops such a field with a message.)
     ///
     /// # Errors
-    /// A word is unknown, a value is none of its field's, or the protocol of a field is missing.
+    /// A word is unknown, a value is invalid for its field, or the protocol of a field is missing.
     pub fn parse(text: &str) -> Result<Match, ParseError> {
         let mut wanted = Match::ANY;
         let words = text.split([',', ' ', '\t', '\n', '\r']).filter(|word| !word.is_empty());

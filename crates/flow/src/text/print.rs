@@ -1,4 +1,4 @@
-//! Matches as Open vSwitch prints them: its order of fields, its short names.
+//! Prints matches as Open vSwitch prints them: with its order of fields and its short names.
 use std::fmt;
 
 use super::value;
@@ -65,7 +65,8 @@ const TUNNEL: &[Field] = &[
     Field::InPortOxm,
 ];
 
-/// The short name of a type and, where it has one, of the protocol in it. The first of several is printed.
+/// The short name of an Ethernet type and, for some names, of the IP protocol. If several names fit, the first is
+/// printed.
 pub(super) const SHORT_NAMES: [(&str, u16, Option<u8>); 17] = [
     ("icmp", protocol::IPV4, Some(protocol::ICMP)),
     ("tcp", protocol::IPV4, Some(protocol::TCP)),

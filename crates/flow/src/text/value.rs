@@ -1,4 +1,4 @@
-//! Values of fields, with and without a mask.
+//! Reads and prints values of fields, with and without a mask.
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{ParseError, flags};
@@ -50,7 +50,7 @@ const WHOLE: [Field; 25] = [
     Field::VlanTpid,
 ];
 
-/// A number as C writes it: decimal, `0x` and hexadecimal, or `0` and octal.
+/// Reads a number as C writes it: decimal, `0x` and hexadecimal, or `0` and octal.
 pub(super) fn number(text: &str) -> Option<u128> {
     let (digits, base) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => (digits, 16),
@@ -60,7 +60,7 @@ pub(super) fn number(text: &str) -> Option<u128> {
     u128::from_str_radix(digits, base).ok().filter(|_| !digits.starts_with('+'))
 }
 
-/// A port by decimal number or by reserved name.
+/// Reads a port: a decimal number or a reserved name.
 pub(super) fn port(text: &str) -> Option<u16> {
     let named = PORTS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, port)| *port);
     named.or_else(|| text.parse().ok().filter(|_| !text.starts_with('+')))
@@ -129,10 +129,10 @@ fn mask(field: Field, text: &str) -> Option<u128> {
     one(field, text)
 }
 
-/// A value and its mask.
+/// Reads a value and its mask.
 ///
 /// # Errors
-/// The text is no value of the field, or has more bits.
+/// The text is not a value of the field, or has more bits than the field.
 pub(super) fn parse(field: Field, text: &str) -> Result<(u128, u128), ParseError> {
     let all = field.all_bits();
     if text == "*" {
@@ -176,7 +176,7 @@ fn print_one(field: Field, value: u128) -> String {
     }
 }
 
-/// As C's `%#x`: zero has no prefix.
+/// Prints a number as C's `%#x` does: zero has no prefix.
 pub(super) fn hex(value: u128) -> String {
     if value == 0 { "0".to_owned() } else { format!("{value:#x}") }
 }
@@ -187,7 +187,7 @@ fn prefix(field: Field, mask: u128) -> Option<u32> {
     (mask == field.all_bits() & !field.all_bits().checked_shr(length).unwrap_or(0)).then_some(length)
 }
 
-/// A value, and its mask unless all bits count.
+/// Prints a value, and its mask unless all bits are compared.
 pub(super) fn print(field: Field, value: u128, mask: u128) -> String {
     if let Some((names, all)) = flags::names(field.notation()) {
         return flags::print(names, all, value, mask);

@@ -1,4 +1,4 @@
-//! Frames of a burst with other heads: a batch that sinks take like any other.
+//! Frames of a burst with other heads, as a batch that sinks take like any other.
 use std::{io, ptr};
 
 use memory::{SgArena, SgList};
@@ -26,12 +26,12 @@ const TAG_END: usize = TAG_AT + VLAN_TAG_BYTES;
 pub struct EditedFrames {
     batch: FrameBatch,
     heads: OwnMemory,
-    /// All of `heads`, in one slice.
+    /// All heads in one slice.
     whole: SgArena,
 }
 
 impl EditedFrames {
-    /// For bursts of this many frames.
+    /// Edited frames for bursts of this many frames.
     ///
     /// # Errors
     /// The memory file of the heads cannot be made or mapped.
@@ -43,20 +43,20 @@ impl EditedFrames {
         Ok(EditedFrames { batch: FrameBatch::of_memory(frames), heads, whole })
     }
 
-    /// The frames: those that were edited, by their index in the burst. The others between them are empty.
+    /// The edited frames, by their index in the burst. The entries of all other frames are empty.
     #[inline(always)]
     pub fn batch(&self) -> &FrameBatch {
         &self.batch
     }
 
-    /// Adds the frame at `index` of a burst, edited. Frames are added in ascending order. `window` is what is known of its
-    /// start: at least its snapshot.
+    /// Adds the frame at `index` of a burst, edited. Frames are added in ascending order. `window` is the known
+    /// start of the frame, at least its snapshot.
     ///
     /// # Errors
-    /// The frame ends before the edit's end, or would be shorter than an Ethernet header, or the window ends before it
-    /// ([`DropReason::TooShort`]); it would be longer than [`LARGEST_FRAME_BYTES`], or more than
-    /// [`HeadEdit::MAX_INSERTED_BYTES`] are put into it ([`DropReason::TooLong`]); or what its sender left to be done cannot
-    /// be done behind the edit ([`DropReason::OffloadImpossible`]).
+    /// The frame or the window ends before the edit's end, or the result would be shorter than an Ethernet header
+    /// ([`DropReason::TooShort`]). Or the result would be longer than [`LARGEST_FRAME_BYTES`], or more than
+    /// [`HeadEdit::MAX_INSERTED_BYTES`] are inserted ([`DropReason::TooLong`]). Or the sender's offload cannot be
+    /// done after the edit ([`DropReason::OffloadImpossible`]).
     pub fn push(
         &mut self,
         burst: &FrameBatch,
@@ -223,7 +223,7 @@ impl EditedFrames {
         Ok(())
     }
 
-    /// Forgets all frames, and holds neither their senders' memory nor their log.
+    /// Forgets all frames. The senders' memory and log are no longer referenced.
     pub fn clear(&mut self) {
         if let Storage::Own(arena) = &mut self.batch.storage {
             arena.clear();

@@ -8,20 +8,20 @@ use crate::DropReason;
 use crate::frame::{FrameMeta, HeaderSnapshot};
 
 impl FrameBatch {
-    /// As [`FrameBatch::of_memory`], for a traffic generator: its frames never change but for the snapshots, and
-    /// frames of one length are the same behind them. A port that keeps frames in buffers of its own then
-    /// copies the bytes behind the snapshot once, and not for each frame.
+    /// As [`FrameBatch::of_memory`], for a traffic generator. Only the snapshots of its frames change, and frames
+    /// of one length are equal behind the snapshot. A port that keeps frames in its own buffers then copies the
+    /// bytes behind the snapshot once, not for each frame.
     pub fn of_images(max: usize) -> Self {
         FrameBatch { images: Some(ImagesId::new()), ..Self::of_memory(max) }
     }
 
-    /// Which images the frames are made of.
+    /// The identity of the images that the frames are made of.
     #[inline(always)]
     pub fn images(&self) -> Option<ImagesId> {
         self.images
     }
 
-    /// The copied start of a frame, for senders that stamp frames of their own before they pass them on.
+    /// The copied start of a frame, for senders that stamp their own frames before they pass them on.
     #[inline(always)]
     pub fn snapshot_mut(&mut self, index: usize) -> &mut HeaderSnapshot {
         &mut self.metas[..self.len][index].snapshot

@@ -1,4 +1,4 @@
-//! What a frame is, by its net header and its first bytes: read once, checked, kept.
+//! Finds a frame's properties from its net header and first bytes, which are read once, checked and kept.
 use memory::{SgList, SharedSlice};
 use virtio::net::{HeaderLayout, NetHeader, Offload};
 
@@ -9,7 +9,8 @@ use crate::frame::{
 };
 
 impl FrameMeta {
-    /// As [`FrameMeta::parse_header`], for a simple frame in one slice. False if it is none; `self` is unspecified then.
+    /// As [`FrameMeta::parse_header`], for a simple frame in one slice. Returns false if the frame is not simple;
+    /// `self` is then unspecified.
     #[inline(always)]
     pub fn parse_fast(&mut self, whole: SharedSlice<'_>, layout: HeaderLayout) -> bool {
         let skip = layout.bytes();
@@ -31,7 +32,7 @@ impl FrameMeta {
         is_read
     }
 
-    /// Reads a complete frame without a net header: no offload is left to be done.
+    /// Reads a complete frame, which has no net header and no offload left to be done.
     ///
     /// # Errors
     /// The frame is shorter than an Ethernet header or longer than [`crate::LARGEST_FRAME_BYTES`].
@@ -52,8 +53,9 @@ impl FrameMeta {
         Ok(())
     }
 
-    /// Reads the net header and the snapshot once, and checks them. `bytes` is the length of all slices with the header.
-    /// Generic, so that it is compiled in the crate of the loop that calls it: that saves 3 to 13 instructions a frame.
+    /// Reads the net header and the snapshot once, and checks them. `bytes` is the length of all slices, including
+    /// the header. The function is generic so that it is compiled in the crate of the calling loop, which saves 3
+    /// to 13 instructions a frame.
     ///
     /// # Errors
     /// The frame is too short or too long, or its net header is malformed ([`Offload::parse`]).

@@ -1,10 +1,10 @@
-//! Frames that follow each other on one way.
+//! Runs of frames with the same addresses.
 use super::FrameBatch;
 use crate::frame::FrameMeta;
 
 impl FrameBatch {
-    /// How many frames, from the one at `index` on, follow each other from the same address to the same: most
-    /// batches are one such run.
+    /// How many frames from index `index` on have the same source and destination address. Most batches are one
+    /// such run.
     #[inline(always)] // programs call it for each run, which may be one frame
     pub fn same_address_run(&self, index: usize) -> usize {
         let addresses = |meta: &FrameMeta| meta.snapshot.first_chunk::<{ 2 * 6 }>().copied();

@@ -1,12 +1,13 @@
-//! What frames cost, so that a burst ends before it keeps all ports waiting.
+//! The cost of frames. It ends a burst before the burst keeps all ports waiting.
 use crate::frame::FrameMeta;
 
 /// What the frames of one batch may cost until it is [full](crate::FrameBatch::is_full), in bytes copied: four frames of
-/// 64 KiB. Their sender chooses how long its frames are, in how many pieces they lie, and into how many segments they
-/// are cut, and it is all ports that wait. Nothing is lost by this limit: what is left comes with the next burst.
+/// 64 KiB. The sender chooses how long its frames are, in how many pieces they lie, and into how many segments
+/// they are cut, and all ports have to wait for the copies. Frames above this limit are not lost: they come with
+/// the next burst.
 ///
-/// A frame of one piece with nothing left to be done, of up to
-/// [`FAST_FRAME_BYTES`](crate::frame::FAST_FRAME_BYTES), never ends a burst: 32 of them cost little more.
+/// A frame in one piece, without offloads, of up to [`FAST_FRAME_BYTES`](crate::frame::FAST_FRAME_BYTES) never
+/// ends a burst: 32 of them cost little more.
 pub(super) const MAX_WORK: u32 = 256 << 10;
 
 /// A segment has headers and a buffer of its own: as long as a copy of so many bytes takes.
@@ -19,18 +20,18 @@ const DESCRIPTOR_OR_PIECE: u32 = 512;
 /// One count's most, so that those of 256 frames add up.
 const MOST: u32 = 4 << 20;
 
-/// What it cost to pop these ([`virtqueue::Burst::work`]).
+/// The cost of popping these ([`virtqueue::Burst::work`]).
 pub(super) fn of_popped(descriptors_and_pieces: u32) -> u32 {
     DESCRIPTOR_OR_PIECE.saturating_mul(descriptors_and_pieces).min(MOST)
 }
 
-/// How many chains are about enough for a full batch, if so many cost this.
+/// How many chains roughly fill a batch, if `chains` chains cost `work`.
 pub(super) fn enough(chains: usize, work: u32) -> usize {
     (chains * MAX_WORK as usize / work.max(MAX_WORK) as usize).max(1)
 }
 
 impl FrameMeta {
-    /// What it costs to deliver beside the copy of its bytes.
+    /// The cost of delivering the frame, in addition to the copy of its bytes.
     pub(super) fn extra_work(&self) -> u32 {
         let segments =
             self.offload.segmentation.map_or(0, |gso| self.len.div_ceil(gso.segment_bytes.get().into()));

@@ -1,4 +1,4 @@
-//! Functions by their names in the kernel's description of itself (BTF, Documentation/bpf/btf.rst).
+//! Looks up functions by name in the kernel's type information (BTF, Documentation/bpf/btf.rst).
 
 /// The number of the function with this name.
 pub(super) fn function(btf: &[u8], name: &str) -> Option<u32> {

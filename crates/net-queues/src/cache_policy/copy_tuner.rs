@@ -1,4 +1,4 @@
-//! Which stores suit a receiver: measured, like the demotion of lines.
+//! Which stores suit a receiver, found by measurement like the demotion of lines.
 use std::time::Instant;
 
 use frame::SNAPSHOT_BYTES;
@@ -22,22 +22,22 @@ const MIN_BURSTS: u16 = SAMPLE_BURSTS / 2;
 /// to fetch the line from memory instead (`docs/experiments/non-temporal-copies.md`).
 const MIN_GAIN_NS: u64 = 10;
 
-/// Finds the policy that suits one receiver: now and then some bursts are copied under one and some under the other.
+/// Finds the copy policy for one receiver: at intervals some bursts are copied under each policy.
 ///
-/// Bursts are timed as a whole and under load, with the barrier that the look for a driver that waits takes at their
-/// end: stores then wait for those before them, and that is what they cost. (A few alone cost half of it, on cores far
-/// from each other.)
+/// A burst is timed as a whole and under load, including the barrier in the check for a waiting driver at its end.
+/// Stores have to complete at that barrier, and that is their cost. (A few bursts without load show only half of the
+/// cost, if the cores are far from each other.)
 #[derive(Debug)]
 pub(crate) struct CopyTuner {
-    /// What temporal stores are compared with; `None` if nothing is compared.
+    /// The non-temporal stores to compare with temporal ones; `None` if nothing is compared.
     able: Option<NonTemporal>,
-    /// For the next burst.
+    /// The policy for the next burst.
     current: CopyPolicy,
-    /// Until the end of the next comparison: it takes the last ones.
+    /// The number of bursts until the end of the next comparison, which takes the last of them.
     bursts: u16,
     temporal: Spent,
     non_temporal: Spent,
-    /// For non-temporal stores.
+    /// The votes for non-temporal stores.
     votes: Votes,
 }
 
@@ -67,12 +67,12 @@ impl Spent {
 }
 
 impl CopyTuner {
-    /// Temporal stores until the others are found to be better.
+    /// Begins with temporal stores, until the others are found to be better.
     pub fn new() -> Self {
         CopyTuner { able: NonTemporal::detect(), ..Self::pinned(CopyPolicy::Temporal) }
     }
 
-    /// This policy always.
+    /// Uses this policy always.
     pub fn pinned(policy: CopyPolicy) -> Self {
         CopyTuner {
             able: None,
@@ -84,7 +84,7 @@ impl CopyTuner {
         }
     }
 
-    /// Compares soon; until then its stores are of this kind if the processor has them.
+    /// Compares soon. Until then its stores are of this kind, if the processor has them.
     #[cfg(test)]
     pub fn for_test(non_temporal: bool) -> Self {
         let current = CopyPolicy::of(NonTemporal::detect().filter(|_| non_temporal));
@@ -92,7 +92,7 @@ impl CopyTuner {
         CopyTuner { current, bursts: 3 * SAMPLE_BURSTS, votes, ..CopyTuner::new() }
     }
 
-    /// To be called before each burst; the time, if this one is compared.
+    /// Must be called before each burst. Returns the time if the burst is part of a comparison.
     #[inline(always)]
     pub fn begin(&mut self) -> Option<Instant> {
         self.bursts -= 1;
@@ -109,13 +109,13 @@ impl CopyTuner {
         Some(Instant::now())
     }
 
-    /// For this burst.
+    /// The policy for this burst.
     #[inline(always)]
     pub fn policy(&self) -> CopyPolicy {
         self.current
     }
 
-    /// To be called after a burst that is compared, with what was delivered of it.
+    /// Must be called after a burst that is part of a comparison, with the frames and bytes delivered.
     #[cold]
     pub fn end(&mut self, begun: Instant, frames: u64, bytes: u64) {
         let ns = begun.elapsed().as_nanos() as u64;

@@ -1,5 +1,5 @@
-//! What the device halves do to the caches of their peers: which stores copy frames to a receiver, and which lines
-//! that were read are demoted. By default both are measured and tuned for each queue; `--cache-policy` pins them.
+//! How the device halves use caches: which stores copy frames to a receiver, and which lines that were read are
+//! demoted. By default both are measured and tuned for each queue; `--cache-policy` fixes them.
 mod copy_tuner;
 mod demotion_tuner;
 mod stores;
@@ -16,10 +16,10 @@ pub(crate) use demotion_tuner::DemotionTuner;
 pub(crate) use stores::CopyPolicy;
 pub use stores::{Stores, Temporal};
 
-/// What is done to caches. All but `Auto` pin it for all queues: nothing is measured then.
+/// How queues use the caches. Every policy except `Auto` is fixed for all queues, and nothing is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CachePolicy {
-    /// What measurement finds to suit each queue.
+    /// The policy that measurement finds best for each queue.
     #[default]
     Auto,
     /// Temporal copies, no line is demoted.
@@ -28,14 +28,15 @@ pub enum CachePolicy {
     NonTemporal,
     /// Temporal copies; lines where frames begin are written back after they were read while the device is idle.
     WriteBack,
-    /// Temporal copies; those lines, and then split rings' descriptors too, are evicted.
+    /// Temporal copies. While the device is idle, the lines where frames begin and the descriptors of split rings are
+    /// evicted after they were read.
     Evict,
-    /// Temporal copies; split rings' descriptors are evicted, of all bursts.
+    /// Temporal copies; descriptors of split rings are evicted in all bursts.
     EvictDescriptors,
 }
 
 impl CachePolicy {
-    /// Each with its name on the command line.
+    /// All policies with their names on the command line.
     pub const ALL: [(&str, CachePolicy); 6] = [
         ("auto", CachePolicy::Auto),
         ("none", CachePolicy::None),
@@ -45,12 +46,12 @@ impl CachePolicy {
         ("evict-descriptors", CachePolicy::EvictDescriptors),
     ];
 
-    /// Its name on the command line.
+    /// The policy's name on the command line.
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find(|(_, policy)| *policy == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether this processor has the instructions.
+    /// Whether this processor has the instructions for the policy.
     pub fn is_supported(self) -> bool {
         match self {
             CachePolicy::Auto | CachePolicy::None => true,
@@ -80,7 +81,7 @@ impl CachePolicy {
     }
 }
 
-/// No cache policy of this name.
+/// No cache policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' is no cache policy; there are auto, none, non-temporal, write-back, evict and evict-descriptors"

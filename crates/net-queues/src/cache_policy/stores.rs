@@ -1,17 +1,17 @@
 //! How bytes are stored in a receiver's buffers.
 use memory::{NonTemporal, SharedSlice};
 
-/// Which stores copy a frame.
+/// The kind of stores that copy a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyPolicy {
-    /// Ordinary ones, through the caches.
+    /// Ordinary stores, through the caches.
     Temporal,
     /// Non-temporal stores, which go past the caches to memory.
     NonTemporal(NonTemporal),
 }
 
 impl CopyPolicy {
-    /// Temporal unless there are others.
+    /// Non-temporal stores if the processor has them, else temporal ones.
     pub fn of(non_temporal: Option<NonTemporal>) -> Self {
         non_temporal.map_or(CopyPolicy::Temporal, CopyPolicy::NonTemporal)
     }
@@ -19,13 +19,13 @@ impl CopyPolicy {
 
 /// A [`CopyPolicy`] as a type: a loop over frames is compiled for each.
 pub trait Stores: Copy {
-    /// As [`SharedSlice::copy_to`].
+    /// Copies as [`SharedSlice::copy_to`] does.
     fn copy(self, from: SharedSlice<'_>, to: SharedSlice<'_>) -> usize;
 
-    /// As [`SharedSlice::write_array`], of an array that fits.
+    /// Writes as [`SharedSlice::write_array`] does. The array must fit.
     fn write<const N: usize>(self, from: &[u8; N], to: SharedSlice<'_>, offset: usize);
 
-    /// Called behind the last of some frames, before their receiver is told of them.
+    /// Must be called after the last of some frames, before their receiver is notified.
     fn finish(self);
 }
 

@@ -1,8 +1,8 @@
 //! From a frame to a receiver's buffers: the one copy.
 //!
-//! A sink asks [`GsoOutput::of`] what a frame becomes for its receiver (usually itself; several frames if it
-//! has to be segmented), finds room for each, and lets [`GsoOutput::write`] copy. Sums are made in the course of
-//! that copy.
+//! A sink asks [`GsoOutput::of`] which form a frame has for its receiver: usually the frame itself, or several frames
+//! if it has to be segmented. The sink finds room for each, and [`GsoOutput::write`] copies. Checksums are computed
+//! during that copy.
 mod plain;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +22,7 @@ pub use plain::write_plain;
 /// [`segment::MAX_PIECES`] allows; in 1024 slices of 64 bytes it may have 64.
 const MAX_SEGMENT_STEPS: usize = 1 << 16;
 
-/// Room for the headers of a frame that is changed on its way; to be used again for the next.
+/// Room for changed headers of a frame. It is reused for the next frame.
 #[derive(Debug)]
 pub struct Scratch([u8; MAX_HEAD_BYTES]);
 
@@ -32,33 +32,33 @@ impl Default for Scratch {
     }
 }
 
-/// What a frame becomes on its way to one receiver.
+/// The form of a frame for one receiver.
 #[derive(Debug)]
 pub enum GsoOutput<'a> {
-    /// Itself, with this net header.
+    /// The frame itself, with this net header.
     AsIs(Frame<'a>, NetHeader),
-    /// Itself, with its checksum finished.
+    /// The frame itself, with its checksum completed.
     Checksum {
-        /// As it was sent.
+        /// The frame as it was sent.
         frame: Frame<'a>,
-        /// Its headers, changed.
+        /// The changed headers of the frame.
         headers: &'a [u8],
-        /// Where the sum goes and what it covers.
+        /// The position of the checksum, and the bytes that it covers.
         finish: FinishChecksum,
     },
     /// Several frames.
     Segments {
-        /// As it was sent.
+        /// The frame as it was sent.
         frame: Frame<'a>,
         /// The segments' headers and payload.
         plan: Plan<'a>,
-        /// The receiver finishes the checksums.
+        /// Whether the receiver completes the checksums.
         partial: bool,
     },
 }
 
 impl<'a> GsoOutput<'a> {
-    /// What a frame becomes for a receiver that accepts these offloads. `scratch` holds headers that are changed.
+    /// The form of a frame for a receiver that accepts these offloads. `scratch` holds changed headers.
     ///
     /// # Errors
     /// The headers do not fit the offload, the head of the frame cannot be read, or the segments would need too
@@ -122,7 +122,7 @@ impl<'a> GsoOutput<'a> {
         Ok(GsoOutput::Segments { frame, plan, partial: accepts.checksum })
     }
 
-    /// How many frames.
+    /// The number of frames.
     #[inline(always)]
     pub fn count(&self) -> usize {
         match self {
@@ -131,7 +131,7 @@ impl<'a> GsoOutput<'a> {
         }
     }
 
-    /// Length of one of them in bytes, without net header.
+    /// The length of frame `index` in bytes, without net header.
     #[inline(always)]
     pub fn len_bytes(&self, index: usize) -> usize {
         match self {
@@ -140,8 +140,8 @@ impl<'a> GsoOutput<'a> {
         }
     }
 
-    /// Writes net header and frame `index` to `to`, which has room for both; `buffers` is what the net
-    /// header says of the buffers used. Returns the bytes written.
+    /// Writes the net header and frame `index` to `to`, which must have room for both. `buffers` is the number of
+    /// buffers that the net header reports. Returns the bytes written.
     #[inline(always)]
     pub fn write(&self, index: usize, to: &[SharedSlice<'_>], layout: HeaderLayout, buffers: u16) -> usize {
         match self {

@@ -1,4 +1,4 @@
-//! The usual copy: a frame that has nothing left to be done, to one buffer.
+//! The usual copy: a frame without offloads, into one buffer.
 use frame::{Frame, SHORTEST_FRAME_BYTES, SNAPSHOT_BYTES};
 use memory::SharedSlice;
 use virtio::net::{HeaderLayout, NetHeader};
@@ -6,8 +6,8 @@ use virtio::net::{HeaderLayout, NetHeader};
 use super::copy_pieces;
 use crate::cache_policy::Stores;
 
-/// The usual case: a frame that has nothing left to be done, to one buffer. Returns the bytes written, net
-/// header included; `None`, and nothing is written, where it is another case.
+/// The usual case: a frame without offloads, into one buffer. Returns the bytes written, including the net header.
+/// Returns `None` and writes nothing in all other cases.
 #[inline(always)]
 pub fn write_plain(
     stores: impl Stores,
@@ -29,7 +29,7 @@ pub fn write_plain(
     Some(bytes)
 }
 
-/// As [`write_plain`] but for the bytes behind the snapshot, which are left as they stand in the buffer.
+/// As [`write_plain`], except that the bytes behind the snapshot are not written and stay as they are in the buffer.
 #[inline(always)]
 pub(crate) fn write_front(
     stores: impl Stores,

@@ -1,4 +1,4 @@
-//! What a guest sends: the device half of a transmitq.
+//! Frames from a guest: the device half of a transmitq.
 mod rest;
 mod settings;
 mod state;
@@ -17,26 +17,26 @@ use crate::device::{EventFd, StoppedAt, notify_if};
 /// Chains that one burst can hold.
 const MAX_BURST: usize = 256;
 
-/// Frames from a guest's transmitq, borrowed where the guest put them.
+/// Frames from a guest's transmitq, borrowed in the guest's memory.
 pub struct FromGuest {
     queue: Box<dyn DeviceQueue>,
     layout: HeaderLayout,
     batch: FrameBatch,
     cache_policy: CachePolicy,
     demotion_tuner: DemotionTuner,
-    /// Chains are popped that are not given back yet.
+    /// Whether chains are popped that are not given back yet.
     needs_release: bool,
-    /// Chains to pop at most. A full batch sets it to what is about enough, because chains beyond that are popped again
-    /// with the next burst; it doubles with each batch that is not full.
+    /// The most chains to pop. A full batch sets it to roughly what the batch can take, because chains beyond that
+    /// are popped again with the next burst. It doubles with each batch that is not full.
     pop_limit: usize,
     /// [`Burst::work`](virtqueue::Burst::work) when it was last counted.
     counted_work: u32,
-    /// Frames go on; of a disabled ring they are consumed and go nowhere.
+    /// Whether frames are passed on. From a disabled ring they are consumed and dropped.
     enabled: bool,
     state: State,
-    /// Where to read later where the queue has stopped by itself.
+    /// Keeps the position at which the queue has stopped by itself.
     pub(super) stopped_at: Arc<StoppedAt>,
-    /// A kick may have come since polling last went on.
+    /// Whether a kick may have come since polling resumed.
     armed: bool,
     kick: Option<EventFd>,
     call: Option<EventFd>,

@@ -1,4 +1,4 @@
-//! The device halves of a guest's queues as source and sink.
+//! The device halves of a guest's queues as sources and sinks.
 
 mod from_guest;
 mod notify;

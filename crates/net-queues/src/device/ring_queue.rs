@@ -1,4 +1,4 @@
-//! A data queue of the network device as the engine of vhost-user devices handles it.
+//! The data queues of the network device, as the engine of vhost-user devices handles them.
 use std::sync::Arc;
 
 use vhost_device::RingQueue;

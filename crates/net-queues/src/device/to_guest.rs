@@ -1,4 +1,4 @@
-//! What a guest receives: the device half of a receiveq.
+//! Frames to a guest: the device half of a receiveq.
 mod merged;
 mod options;
 mod room;
@@ -27,26 +27,26 @@ const MAX_CHAINS: usize = 512;
 /// 20 descriptors are a third of it.
 const MAX_WORK: u32 = 32_768;
 
-/// Frames to a guest's receiveq, copied straight into the buffers that its driver posted.
+/// Frames to a guest's receiveq, copied directly into the buffers that its driver posted.
 pub struct ToGuest {
     queue: Box<dyn DeviceQueue>,
     options: ToGuestOptions,
-    /// Empty between two calls, but for what was popped to see how much room there is.
+    /// The popped chains. Between two calls there are only those that were popped to find out how much room there is.
     burst: Burst,
-    /// First chain of the burst that has no frame yet.
+    /// The first chain of the burst that has no frame yet.
     next: usize,
     /// Chains of this call that no frame can use.
     unusable: usize,
-    /// What the burst's chains had cost before this call.
+    /// The cost of the burst's chains before this call.
     work_before: u32,
-    /// Why there are no more chains to be had in this call.
+    /// Why no more chains are available in this call.
     dry: Option<DropReason>,
     broken: Option<RingError>,
-    /// Where to read later where the queue has stopped by itself.
+    /// Keeps the position at which the queue has stopped by itself.
     pub(super) stopped_at: Arc<StoppedAt>,
     enabled: bool,
     filter: Option<Box<ReceiveFilter>>,
-    /// What is noted of this queue.
+    /// The log of deliveries to this queue.
     log: Option<ReceiverLog>,
     cache_policy: CachePolicy,
     copy_tuner: CopyTuner,
@@ -56,7 +56,7 @@ pub struct ToGuest {
 }
 
 impl ToGuest {
-    /// A sink over a running queue; without call the driver polls.
+    /// A sink over a running queue. Without `call` the driver polls.
     pub fn new(
         mut queue: Box<dyn DeviceQueue>,
         options: ToGuestOptions,

@@ -1,4 +1,4 @@
-//! A source that is a driver's receiveq: what the device sends comes from here.
+//! A source over a driver's receiveq: frames that the device sends.
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -13,27 +13,27 @@ use super::{Buffers, LONGEST_BYTES};
 /// Where `num_buffers` lies in the net header (VIRTIO 1.3 §5.1.6).
 const NUM_BUFFERS_AT: usize = 10;
 
-/// Buffers of our own that the device fills. They are passed on where they lie, and posted again when they are
-/// released.
+/// Buffers of this process that the device fills. Frames are passed on in these buffers, which are posted again when
+/// the frames are released.
 pub struct Receive {
     queue: Box<dyn DriverQueue>,
     kick: EventFd,
     call: EventFd,
     buffers: Buffers,
     translator: Translator,
-    /// With MRG_RXBUF a frame may span several buffers.
+    /// Whether a frame may span several buffers (MRG_RXBUF).
     mergeable: bool,
-    /// Buffers that the device has used and that are not yet looked at: from `next` on.
+    /// Buffers that the device has used. Those from `next` on are not processed yet.
     used: Vec<Used>,
     next: usize,
     batch: FrameBatch,
-    /// Buffers that are in the batch, or held nothing worth passing on.
+    /// Buffers that are in the batch, or that held no valid frame.
     to_post: Vec<Buffer>,
     counters: Arc<QueueCounters>,
 }
 
 impl Receive {
-    /// Over a fresh queue; posts all buffers.
+    /// A source over a fresh queue. Posts all buffers.
     pub fn new(
         mut queue: Box<dyn DriverQueue>,
         kick: EventFd,
@@ -63,7 +63,7 @@ impl Receive {
         receive
     }
 
-    /// What it has taken from the system.
+    /// The capacities of the vectors, for tests that check that nothing allocates.
     #[cfg(test)]
     pub fn capacity(&self) -> [usize; 2] {
         [self.used.capacity(), self.to_post.capacity()]

@@ -22,15 +22,15 @@ const LINE_BYTES: u64 = 64;
 /// frames take one line and not two.
 const LEAD_BYTES: u64 = LINE_BYTES - HeaderLayout::Full.bytes() as u64;
 
-/// What the memory is made of.
+/// The pages of the memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pages {
-    /// The system's own, 4 KiB on most.
+    /// The system's pages, usually 4 KiB.
     #[default]
     Small,
-    /// 2 MiB each, from the system's pool (`vm.nr_hugepages`).
+    /// Pages of 2 MiB from the system's pool (`vm.nr_hugepages`).
     Huge2M,
-    /// 1 GiB each, from the system's pool.
+    /// Pages of 1 GiB from the system's pool.
     Huge1G,
 }
 
@@ -52,14 +52,14 @@ impl Pages {
     }
 }
 
-/// What one queue needs.
+/// The requirements of one queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueShape {
     /// Split or packed.
     pub layout: RingLayout,
     /// Descriptors.
     pub size: u16,
-    /// Buffers that are posted or sent at a time.
+    /// The most buffers that are posted or sent at a time.
     pub buffers: u16,
     /// Bytes of each buffer.
     pub buffer_bytes: u32,
@@ -116,8 +116,8 @@ impl QueueShape {
     }
 }
 
-/// Returns the pages of the file to the system when it is dropped: a peer that keeps the file keeps none of them.
-/// Pages that the peer touches afterwards are charged to the peer.
+/// Returns the pages of the file to the system when it is dropped, even if a peer keeps the file open. Pages that the
+/// peer touches afterwards are charged to the peer.
 #[derive(Debug)]
 pub struct LentPages(File);
 
@@ -135,8 +135,8 @@ impl Drop for LentPages {
 #[derive(Debug)]
 pub struct DriverMemory {
     file: File,
-    /// The account of the memory. The device can take pages away: it may punch holes, and huge pages that it frees
-    /// go back to the system's pool.
+    /// The account of the memory. The device can release pages of the memory: it may punch holes in the file, and
+    /// huge pages that it frees return to the system's pool.
     peer: Arc<PeerMemory>,
     space: Arc<AddressSpace>,
     queues: Vec<(QueueShape, QueueOffsets)>,
@@ -168,7 +168,7 @@ impl DriverMemory {
         &self.peer
     }
 
-    /// Address, in both senses, and length in bytes.
+    /// The base address, both guest-physical and front-end virtual, and the length in bytes.
     pub fn range(&self) -> (u64, u64) {
         (BASE, self.mapping().len_bytes())
     }
@@ -181,7 +181,7 @@ impl DriverMemory {
         Ok(self.file.try_clone()?.into())
     }
 
-    /// A guard to be kept for as long as the queues are used. Dropping it returns the pages.
+    /// A guard that must be kept as long as the queues are used. Dropping it returns the pages.
     ///
     /// # Errors
     /// `dup` is refused: the open-files limit is reached.
@@ -198,7 +198,8 @@ impl DriverMemory {
         self.space.regions()[0].mapping()
     }
 
-    /// A queue as it is announced to the device; the queues are those that were asked for.
+    /// The configuration of a queue, as the device is told it. `queue` is an index into the shapes of
+    /// [`DriverMemory::new`].
     pub fn config(&self, queue: usize, features: RingFeatures) -> QueueConfig {
         let (shape, offsets) = self.queues[queue];
         QueueConfig {
@@ -267,18 +268,18 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// How many there are.
+    /// The number of buffers.
     pub fn count(&self) -> u16 {
         self.count
     }
 
-    /// Bytes of each.
+    /// The bytes of each buffer.
     #[inline(always)]
     pub fn bytes(&self) -> u32 {
         self.bytes
     }
 
-    /// Where a buffer begins, as the device knows it.
+    /// The address of a buffer, as the device knows it.
     #[inline(always)]
     pub fn address(&self, index: u16) -> u64 {
         self.base + self.stride * u64::from(index)

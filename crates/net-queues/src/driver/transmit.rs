@@ -1,4 +1,4 @@
-//! A sink that is a driver's transmitq: what is accepted here goes to the device.
+//! A sink over a driver's transmitq: accepted frames go to the device.
 use std::sync::Arc;
 
 use frame::{DropReason, Frame, FrameBatch, ImagesId, QueueCounters, QueueError, Sink};
@@ -17,16 +17,16 @@ const AHEAD: usize = 6;
 /// The end of a list of buffers.
 const LAST: u16 = u16::MAX;
 
-/// Frames are copied to buffers of our own, and the device reads them from there.
+/// Frames are copied to buffers of this process, and the device reads them from there.
 pub struct Transmit {
     queue: Box<dyn DriverQueue>,
     kick: EventFd,
     buffers: Buffers,
     pool: Pool,
-    /// What the device takes as it is.
+    /// Offloads that the device accepts unfinished.
     accepts: Accepts,
     used: Vec<Used>,
-    /// Frames of one buffer that are still to be added.
+    /// Frames in one buffer that are still to be added to the ring.
     singles: Vec<Buffer>,
     buffer_images: BufferImages,
     counters: Arc<QueueCounters>,
@@ -57,9 +57,9 @@ impl BufferImages {
 /// Which buffers are free, and which belong together. All of it is ours: nothing that the device can write
 /// is a link.
 struct Pool {
-    /// The one freed last is used first: its lines are still in the cache.
+    /// The free buffers. The one freed last is used first, because its lines are still in the cache.
     free: Vec<u16>,
-    /// By buffer: the next of the same frame.
+    /// For each buffer, the next one of the same frame.
     next: Vec<u16>,
 }
 
@@ -80,7 +80,7 @@ impl Pool {
 }
 
 impl Transmit {
-    /// Over a fresh queue; its buffers are those of the queue's place in the driver's memory.
+    /// A sink over a fresh queue. It uses the buffers at the queue's index in the driver's memory.
     pub fn new(
         mut queue: Box<dyn DriverQueue>,
         kick: EventFd,

@@ -123,7 +123,7 @@ fn read_zone(body: &mut Reader<'_>) -> Result<Zone, Failure> {
     }
 }
 
-/// Reads `ct`; `action` reads what is in it.
+/// Reads `ct`; `action` reads the actions in it.
 pub(super) fn read<'a>(
     body: &mut Reader<'a>,
     action: impl Fn(&mut Reader<'a>) -> Result<Action, Failure>,
@@ -201,7 +201,7 @@ fn write_nat(writer: &mut Writer, nat: &Nat) {
     });
 }
 
-/// Writes `ct`; `exec` writes what is in it.
+/// Writes `ct`; `exec` writes the actions in it.
 pub(super) fn write(writer: &mut Writer, ct: &Ct, exec: impl FnOnce(&mut Writer)) {
     let flags = (u16::from(ct.commit) * flag::COMMIT) | (u16::from(ct.force) * flag::FORCE);
     put_nicira(writer, nx::CT, |writer| {

@@ -88,7 +88,7 @@ fn write_2(writer: &mut Writer, to: &Controller) {
     });
 }
 
-/// Writes the oldest form that says all: `output`, then the older form, then the newer one.
+/// Writes the oldest form that can express the action: `output`, then the older form, then the newer one.
 pub(super) fn write(writer: &mut Writer, to: &Controller, version: Version) {
     let plain = to.id == 0 && to.reason == Reason::Action;
     if !to.userdata.is_empty() || to.pause || to.meter != 0 {

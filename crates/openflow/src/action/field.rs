@@ -10,7 +10,7 @@ use crate::{Failure, Version};
 /// The bit of presence of a tag.
 const PRESENT: u128 = 0x1000;
 
-/// A field with bits that an action writes.
+/// Returns the bits if an action may write them.
 pub(super) fn writable(bits: Subfield) -> Result<Subfield, Failure> {
     if bits.field.is_writable() { Ok(bits) } else { Err(Failure::SetArgument) }
 }
@@ -35,7 +35,7 @@ fn read_value(body: &mut Reader<'_>) -> Result<Action, Failure> {
     set(field, value, mask)
 }
 
-/// `set_field` (OpenFlow 1.5 §7.2.6.7). A mask is of OpenFlow 1.5.
+/// `set_field` (OpenFlow 1.5 §7.2.6.7). A mask exists only in OpenFlow 1.5.
 pub(super) fn read_set(body: &mut Reader<'_>, version: Version) -> Result<Action, Failure> {
     let action = read_value(body)?;
     match action {
@@ -116,7 +116,7 @@ pub(super) fn write_stack(writer: &mut Writer, kind: u16, bits: Subfield) {
     });
 }
 
-/// How many bits the wire has for these: ARP's operation has 16 there.
+/// The number of these bits on the wire: ARP's operation has 16 there.
 pub(super) fn wire_bits(bits: Subfield) -> u16 {
     if bits == Subfield::whole(Field::ArpOp) { 16 } else { bits.bits as u16 } // at most 128
 }
@@ -147,7 +147,7 @@ fn run(field: Field, mask: u128) -> Option<Subfield> {
         .then_some(run)
 }
 
-/// Writes `set_field` as the version has it: `load` where it has no masks.
+/// Writes `set_field` in the form of this version: `load` if the version has no masks.
 pub(super) fn write_set(writer: &mut Writer, field: Field, value: u128, mask: u128, version: Version) {
     let whole = mask == field.all_bits();
     if !oxm::is_on_wire(field) {

@@ -83,7 +83,7 @@ fn read_spec(body: &mut Reader<'_>) -> Result<Option<LearnSpec>, Failure> {
     }
 }
 
-/// Reads `learn`, in the form that counts what was learned or without.
+/// Reads `learn`, in the form with or without a limit.
 pub(super) fn read(kind: u16, body: &mut Reader<'_>) -> Result<Action, Failure> {
     let timeouts = Timeouts { idle: body.u16()?, hard: body.u16()? };
     let (priority, cookie, flags, table) = (body.u16()?, body.u64()?, body.u16()?, body.u8()?);

@@ -1,4 +1,4 @@
-//! Lists of actions, and the actions that have lists in them.
+//! Lists of actions, and the actions that contain lists.
 
 use flow::Action;
 
@@ -15,7 +15,7 @@ const MAX_DEPTH: u8 = 16;
 #[derive(Clone, Copy)]
 struct Context {
     version: Version,
-    /// How many more actions may be in each other.
+    /// The number of further levels of nested actions.
     depth: u8,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn read_list(reader: &mut Reader<'_>, version: Version) -> Result<Vec
     Context { version, depth: MAX_DEPTH }.list(reader)
 }
 
-/// Writes actions. Instructions in the list are left to [`crate::instruction`], but in OpenFlow 1.0.
+/// Writes actions. Leaves instructions in the list to [`crate::instruction`], except in OpenFlow 1.0.
 pub(crate) fn write_list(writer: &mut Writer, actions: &[Action], version: Version) {
     for action in actions {
         write(writer, action, version);

@@ -1,4 +1,4 @@
-//! Nicira's actions, as Open vSwitch has them (ovs-actions(7)).
+//! Nicira's actions, as in Open vSwitch (ovs-actions(7)).
 
 use flow::{Action, Field, Group, Subfield};
 
@@ -55,7 +55,7 @@ fn check_length(body: &mut Reader<'_>) -> Result<Action, Failure> {
     Ok(Action::CheckPacketLarger(bytes, to))
 }
 
-/// Reads what follows the subtype.
+/// Reads the bytes behind the subtype.
 pub(super) fn read(kind: u16, body: &mut Reader<'_>, version: Version) -> Result<Action, Failure> {
     let action = match kind {
         nx::RESUBMIT | nx::RESUBMIT_TABLE | nx::RESUBMIT_TABLE_CT => resubmit(kind, body)?,
@@ -134,7 +134,7 @@ fn write_check(writer: &mut Writer, bytes: u16, bit: Subfield) {
     });
 }
 
-/// Writes an action that is Nicira's alone and the same in all versions.
+/// Writes an action that only Nicira defines and that is the same in all versions.
 pub(super) fn write(writer: &mut Writer, action: &Action) {
     match action {
         Action::Resubmit { port, table, original } => write_resubmit(writer, *port, *table, *original),

@@ -10,7 +10,7 @@ use crate::{Failure, Version, number};
 /// The shortest frame that is sent cut.
 const MIN_CUT: u32 = 14;
 
-/// `output` to a port, the controllers among them.
+/// Reads `output` to a port, or to the controllers.
 pub(super) fn to(to: u16, max_bytes: u16) -> Result<Action, Failure> {
     match to {
         port::CONTROLLER => {
@@ -21,7 +21,7 @@ pub(super) fn to(to: u16, max_bytes: u16) -> Result<Action, Failure> {
     }
 }
 
-/// `output` of the first bytes of a frame.
+/// Reads `output` of the first bytes of a frame.
 pub(super) fn read_cut(body: &mut Reader<'_>) -> Result<Action, Failure> {
     let (to, bytes) = (body.u16()?, body.u32()?);
     if bytes < MIN_CUT {
@@ -34,7 +34,7 @@ pub(super) fn read_cut(body: &mut Reader<'_>) -> Result<Action, Failure> {
     Ok(Action::OutputCut(to, bytes))
 }
 
-/// `output` to the port that bits of a field are. The most bytes for a controller are not kept.
+/// Reads `output` to the port whose number is in bits of a field. The maximum length for a controller is not kept.
 pub(super) fn read_field(body: &mut Reader<'_>) -> Result<Action, Failure> {
     let packed = body.u16()?;
     let field = oxm::read_header(&mut body.part(4)?)?;
@@ -43,7 +43,7 @@ pub(super) fn read_field(body: &mut Reader<'_>) -> Result<Action, Failure> {
     oxm::unpack(field, packed).map(Action::OutputField)
 }
 
-/// The same in the form that has room for experimenters' fields.
+/// Reads the same action in the form with space for experimenters' fields.
 pub(super) fn read_field_2(body: &mut Reader<'_>) -> Result<Action, Failure> {
     let packed = body.u16()?;
     body.skip(2)?;
@@ -53,7 +53,7 @@ pub(super) fn read_field_2(body: &mut Reader<'_>) -> Result<Action, Failure> {
     oxm::unpack(field, packed).map(Action::OutputField)
 }
 
-/// Writes `output` to the port that bits of a field are.
+/// Writes `output` to the port whose number is in bits of a field.
 pub(super) fn write_field(writer: &mut Writer, bits: Subfield) {
     if oxm::is_long(bits.field) {
         return put_nicira(writer, nx::OUTPUT_REG2, |writer| {

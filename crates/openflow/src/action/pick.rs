@@ -118,7 +118,7 @@ fn write_observation(writer: &mut Writer, observation: Observation) {
     }
 }
 
-/// Writes the oldest form of `sample` that says all.
+/// Writes the oldest form of `sample` that can express the action.
 pub(super) fn write_sample(writer: &mut Writer, sample: &Sample) {
     let (domain, point) = (sample.domain, sample.point);
     let head = |writer: &mut Writer| {

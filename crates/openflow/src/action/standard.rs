@@ -127,7 +127,7 @@ fn write_10(writer: &mut Writer, action: &Action) {
     }
 }
 
-/// Writes an action that OpenFlow itself has.
+/// Writes an action that OpenFlow itself defines.
 pub(super) fn write(writer: &mut Writer, action: &Action, version: Version) {
     match action {
         Action::Output(to) => output::write(writer, *to, 0, version),

@@ -1,4 +1,4 @@
-//! Heads of actions, and their numbers (OpenFlow 1.0 §5.2.4; 1.5 §7.2.6; ovs-actions(7)).
+//! The heads of actions, and their numbers (OpenFlow 1.0 §5.2.4; 1.5 §7.2.6; ovs-actions(7)).
 
 use flow::{Field, Zone};
 
@@ -79,7 +79,7 @@ pub(super) mod nx {
     pub const SAMPLE4: u16 = 51;
 }
 
-/// Takes an action: its type and what follows its length.
+/// Reads an action; returns its type and the bytes behind its length.
 pub(super) fn head<'a>(reader: &mut Reader<'a>) -> Result<(u16, Reader<'a>), Failure> {
     let mut ahead = reader.with(Failure::ActionLength);
     let (kind, length) = (ahead.u16()?, usize::from(ahead.u16()?));
@@ -92,7 +92,7 @@ pub(super) fn head<'a>(reader: &mut Reader<'a>) -> Result<(u16, Reader<'a>), Fai
     Ok((kind, whole))
 }
 
-/// Writes an action: its head, what `body` writes, and the bytes that fill it up.
+/// Writes an action: its head, the output of `body`, and the padding.
 pub(super) fn put(writer: &mut Writer, kind: u16, body: impl FnOnce(&mut Writer)) {
     let start = writer.len();
     writer.u16(kind).u16(0);

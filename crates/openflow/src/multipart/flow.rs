@@ -8,25 +8,25 @@ use crate::oxm::{self, Cookie, MatchForm};
 use crate::statistics::{self, Counts};
 use crate::{Failure, Version, instruction, match10, number};
 
-/// Which form a message has in OpenFlow 1.0.
+/// Whether a message of OpenFlow 1.0 has Nicira's form.
 pub(super) type Nicira = bool;
 
-/// Which flows are asked for.
+/// A selection of flows for a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FlowRequest {
-    /// Their table; all for [`crate::ANY_TABLE`].
+    /// The flows' table; [`crate::ANY_TABLE`] for all tables.
     pub table: u8,
-    /// They output to this port.
+    /// Selects only flows that output to this port.
     pub out_port: Option<u16>,
-    /// They use this group.
+    /// Selects only flows that use this group.
     pub out_group: Option<u32>,
-    /// Their cookie, in the bits of the mask.
+    /// The flows' cookie, in the bits of the mask.
     pub cookie: u64,
-    /// The bits of the cookie that count.
+    /// The bits of the cookie that are compared.
     pub cookie_mask: u64,
-    /// Their match has at least these bits.
+    /// The flows' match has at least these bits.
     pub wanted: Match,
-    /// OpenFlow 1.0: in Nicira's form, which has all fields.
+    /// OpenFlow 1.0: whether the request has Nicira's form, which has all fields.
     pub nicira: Nicira,
 }
 
@@ -62,7 +62,7 @@ impl FlowRequest {
         Self { table, out_port: None, out_group: None, cookie: 0, cookie_mask: 0, wanted, nicira: false }
     }
 
-    /// Whether a flow is among those that are asked for.
+    /// Whether the request selects this flow.
     pub fn has(&self, flow: &Flow) -> bool {
         (self.table == crate::ANY_TABLE || self.table == flow.table)
             && (self.cookie ^ flow.cookie) & self.cookie_mask == 0
@@ -131,14 +131,14 @@ impl FlowRequest {
     }
 }
 
-/// Reads a match of this length, filled up.
+/// Reads a match of this length, and the padding after it.
 pub(super) fn read_nicira_match(reader: &mut Reader<'_>, length: usize) -> Result<(Match, Cookie), Failure> {
     let mut fields = reader.with(Failure::MatchLength).part(length)?;
     reader.skip(length + padding(length))?;
     oxm::read_fields(&mut fields, MatchForm::WithCookie)
 }
 
-/// Writes a match, filled up, and its length at `at`.
+/// Writes a match and padding, and writes the match's length at `at`.
 pub(super) fn write_nicira_match(writer: &mut Writer, at: usize, wanted: &Match, cookie: Cookie) {
     let start = writer.len();
     oxm::write_fields(writer, wanted, cookie, Version::V10);
@@ -146,12 +146,12 @@ pub(super) fn write_nicira_match(writer: &mut Writer, at: usize, wanted: &Match,
     writer.set_u16(at, length).pad(start);
 }
 
-/// A flow and what it counted.
+/// A flow and its counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FlowStatistics {
     /// The flow.
     pub flow: Flow,
-    /// What it counted.
+    /// The flow's counts.
     pub counts: Counts,
     /// Nicira's form: seconds since the last packet and since the last change, each plus one; 0 where it is unknown.
     pub ages: Option<(u16, u16)>,
@@ -278,7 +278,7 @@ impl FlowStatistics {
     }
 }
 
-/// Reads what several flows counted together.
+/// Reads the total counts of several flows.
 pub(super) fn read_aggregate(reader: &mut Reader<'_>, version: Version) -> Result<Counts, Failure> {
     if version >= Version::V15 {
         return statistics::read(reader);
@@ -288,7 +288,7 @@ pub(super) fn read_aggregate(reader: &mut Reader<'_>, version: Version) -> Resul
     Ok(Counts { packets, bytes, flows, ..Counts::default() })
 }
 
-/// Writes what several flows counted together.
+/// Writes the total counts of several flows.
 pub(super) fn write_aggregate(writer: &mut Writer, counts: &Counts, version: Version) {
     if version >= Version::V15 {
         return statistics::write(writer, counts);

@@ -5,18 +5,18 @@ use flow::{Group, Meter};
 use crate::bytes::{Reader, Writer};
 use crate::{Failure, Version, group, meter};
 
-/// What a group counted.
+/// The counts of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GroupStatistics {
     /// The group.
     pub group: u32,
-    /// Flows and groups that use it.
+    /// The number of flows and groups that use the group.
     pub references: u32,
     /// Packets and bytes.
     pub counts: (u64, u64),
-    /// How long there is the group: seconds and nanoseconds.
+    /// The age of the group in seconds and nanoseconds.
     pub duration: (u32, u32),
-    /// Packets and bytes of its buckets.
+    /// Packets and bytes of the group's buckets.
     pub buckets: Vec<(u64, u64)>,
 }
 
@@ -86,16 +86,16 @@ pub(super) fn write_description(writer: &mut Writer, group: &Group, version: Ver
     writer.length(start, 0);
 }
 
-/// What groups a switch can have.
+/// The groups that a switch supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct GroupFeatures {
     /// A bit for each kind of group.
     pub kinds: u32,
-    /// Bits of OpenFlow 1.5 §7.3.5.11.
+    /// The capability bits of OpenFlow 1.5 §7.3.5.11.
     pub capabilities: u32,
-    /// The most groups of each kind.
+    /// The largest number of groups of each kind.
     pub max_groups: [u32; 4],
-    /// Bits of the actions in each kind's buckets.
+    /// The bits of the actions that buckets of each kind may have.
     pub actions: [u32; 4],
 }
 
@@ -117,18 +117,18 @@ impl GroupFeatures {
     }
 }
 
-/// What a meter counted.
+/// The counts of a meter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MeterStatistics {
     /// The meter.
     pub meter: u32,
-    /// Flows that use it.
+    /// The number of flows that use the meter.
     pub flows: u32,
     /// Packets and bytes.
     pub counts: (u64, u64),
-    /// How long there is the meter: seconds and nanoseconds.
+    /// The age of the meter in seconds and nanoseconds.
     pub duration: (u32, u32),
-    /// Packets and bytes of its bands.
+    /// Packets and bytes of the meter's bands.
     pub bands: Vec<(u64, u64)>,
 }
 
@@ -174,20 +174,20 @@ pub(super) fn write_meter(writer: &mut Writer, meter: &Meter) {
     writer.length(start, 0);
 }
 
-/// What meters a switch can have.
+/// The meters that a switch supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MeterFeatures {
-    /// The most meters.
+    /// The largest number of meters.
     pub max_meters: u32,
     /// A bit for each kind of band.
     pub bands: u32,
-    /// Bits as a meter's flags.
+    /// The supported flags of meters, as bits.
     pub capabilities: u32,
-    /// The most bands of a meter.
+    /// The largest number of bands in a meter.
     pub max_bands: u8,
-    /// The most colours.
+    /// The largest number of colours.
     pub max_colors: u8,
-    /// OpenFlow 1.5 has more bits, which Open vSwitch does not send.
+    /// Further bits of OpenFlow 1.5, which Open vSwitch does not send.
     pub features: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! Flow monitors: news of flows that others change (OpenFlow 1.5 §7.3.5.19; Nicira's form in 1.0).
+//! Flow monitors: notifications of changes of flows (OpenFlow 1.5 §7.3.5.19; Nicira's form in 1.0).
 
 use flow::{Action, Match, Timeouts, port};
 
@@ -8,50 +8,51 @@ use crate::flow_mod::ANY_GROUP;
 use crate::oxm::{self, Cookie, MatchForm};
 use crate::{Failure, Version, instruction, number};
 
-/// What a monitor tells of.
+/// The events that a monitor reports, and the form of its reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MonitorFlags(u16);
 
 impl MonitorFlags {
-    /// Flows that there are.
+    /// The flows that exist when the monitor is added.
     pub const INITIAL: Self = Self(1);
-    /// Flows that are added.
+    /// Added flows.
     pub const ADD: Self = Self(2);
-    /// Flows that end.
+    /// Flows that have ended.
     pub const REMOVED: Self = Self(4);
-    /// Flows that are changed.
+    /// Changed flows.
     pub const MODIFY: Self = Self(8);
-    /// What flows do.
+    /// Reports contain the flows' actions.
     pub const INSTRUCTIONS: Self = Self(16);
-    /// OpenFlow 1.4 and later: changes by the monitor's own controller are told in short.
+    /// OpenFlow 1.4 and later: also changes by the monitor's own controller are reported in full.
     pub const NO_ABBREV: Self = Self(32);
-    /// OpenFlow 1.4 and later: only changes by the monitor's own controller. Nicira's number is that of `NO_ABBREV`.
+    /// OpenFlow 1.4 and later: only changes by the monitor's own controller are reported. In Nicira's form this flag
+    /// has the number of `NO_ABBREV`.
     pub const ONLY_OWN: Self = Self(64);
 
-    /// Whether it has all of these.
+    /// Whether all bits of `other` are set.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Both.
+    /// The bits of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// Asks for news of flows.
+/// A request for notifications of changes of flows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MonitorRequest {
     /// The monitor's number.
     pub id: u32,
-    /// What is told.
+    /// The events that are reported.
     pub flags: MonitorFlags,
-    /// Flows that output to this port.
+    /// Selects only flows that output to this port.
     pub out_port: Option<u16>,
-    /// Flows that use this group.
+    /// Selects only flows that use this group.
     pub out_group: Option<u32>,
-    /// The flows' table; all for [`crate::ANY_TABLE`].
+    /// The flows' table; [`crate::ANY_TABLE`] for all tables.
     pub table: u8,
     /// 0 to add the monitor, 1 to modify, 2 to delete it. OpenFlow 1.0 has one command.
     pub command: u8,
@@ -60,7 +61,7 @@ pub struct MonitorRequest {
 }
 
 impl MonitorRequest {
-    /// The flows that it is about.
+    /// The flows that the monitor selects.
     pub fn flows(&self) -> FlowRequest {
         let Self { out_port, out_group, .. } = *self;
         FlowRequest { out_port, out_group, ..FlowRequest::of(self.table, self.wanted) }
@@ -109,7 +110,7 @@ impl MonitorRequest {
     }
 }
 
-/// What happened to a flow.
+/// The kind of an event of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "OpenFlow's names")]
 pub enum MonitorEvent {
@@ -119,37 +120,37 @@ pub enum MonitorEvent {
     Modified,
 }
 
-/// News of a flow.
+/// A notification of a monitor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MonitorUpdate {
-    /// A flow, in full.
+    /// An event of a flow, in full.
     Full(Box<MonitorFlow>),
     /// A change by the monitor's own controller with this transaction.
     Abbreviated(u32),
-    /// OpenFlow 1.4 and later: no news come until they resume.
+    /// OpenFlow 1.4 and later: the switch pauses notifications.
     Paused,
-    /// OpenFlow 1.4 and later: news come again.
+    /// OpenFlow 1.4 and later: the switch resumes notifications.
     Resumed,
 }
 
-/// What is told of a flow.
+/// A full report of an event of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MonitorFlow {
-    /// What happened.
+    /// The kind of event.
     pub event: MonitorEvent,
     /// Why a flow ended.
     pub reason: u16,
-    /// Its table.
+    /// The flow's table.
     pub table: u8,
-    /// Its priority.
+    /// The flow's priority.
     pub priority: u16,
-    /// Its times.
+    /// The flow's time limits.
     pub timeouts: Timeouts,
-    /// Its cookie.
+    /// The flow's cookie.
     pub cookie: u64,
-    /// Its match.
+    /// The flow's match.
     pub wanted: Match,
-    /// What it does, if the monitor asked for it.
+    /// The flow's actions, if the monitor requested them.
     pub actions: Vec<Action>,
 }
 

@@ -7,17 +7,17 @@ use crate::{Failure, Version, number};
 /// The property of an Ethernet port.
 const ETHERNET: u16 = 0;
 
-/// What a port counted. A count that it does not have is all ones.
+/// The counts of a port. A count that the port does not have has all bits set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PortStatistics {
     /// The port.
     pub port: u16,
-    /// How long there is the port: seconds and nanoseconds. OpenFlow 1.0 does not tell it.
+    /// The age of the port in seconds and nanoseconds. OpenFlow 1.0 does not send it.
     pub duration: Option<(u32, u32)>,
     /// Packets received and sent, bytes received and sent, packets received and dropped, packets not sent, errors of
     /// receiving and of sending.
     pub counts: [u64; 8],
-    /// Frames not aligned, lost for lack of room, with a wrong checksum, and collisions.
+    /// Unaligned frames, frames lost for lack of space, frames with a wrong checksum, and collisions.
     pub ethernet: Option<[u64; 4]>,
     /// Other properties, of OpenFlow 1.4 and later.
     pub properties: Vec<RawProperty>,
@@ -106,7 +106,7 @@ impl PortStatistics {
     }
 }
 
-/// What a queue counted.
+/// The counts of a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QueueStatistics {
     /// The queue's port.
@@ -115,7 +115,7 @@ pub struct QueueStatistics {
     pub queue: u32,
     /// Bytes and packets sent, packets not sent.
     pub counts: [u64; 3],
-    /// How long there is the queue: seconds and nanoseconds. OpenFlow 1.0 does not tell it.
+    /// The age of the queue in seconds and nanoseconds. OpenFlow 1.0 does not send it.
     pub duration: Option<(u32, u32)>,
 }
 

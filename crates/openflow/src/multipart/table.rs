@@ -4,29 +4,29 @@ use crate::bytes::{Reader, Writer};
 use crate::property::RawProperty;
 use crate::{Failure, Version};
 
-/// What a table counted.
+/// The counts of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TableStatistics {
     /// The table.
     pub table: u8,
     /// Its flows.
     pub active: u32,
-    /// Packets that were looked up.
+    /// The number of packets that were looked up.
     pub lookups: u64,
-    /// Packets that a flow matched.
+    /// The number of packets that a flow matched.
     pub matched: u64,
-    /// OpenFlow 1.0: its name, fields that need not count, and the most flows.
+    /// OpenFlow 1.0: the table's name, the fields that may be wildcards, and the largest number of flows.
     pub old: Option<OldTable>,
 }
 
-/// What OpenFlow 1.0 tells of a table beside its counts.
+/// The data that OpenFlow 1.0 sends for a table in addition to its counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OldTable {
-    /// Its name, filled up with zeros.
+    /// The table's name, padded with zeros.
     pub name: [u8; 32],
-    /// Fields that need not count.
+    /// The fields that may be wildcards.
     pub wildcards: u32,
-    /// The most flows.
+    /// The largest number of flows.
     pub max_flows: u32,
 }
 
@@ -52,26 +52,26 @@ impl TableStatistics {
     }
 }
 
-/// What a table can do. Its properties are lists of numbers and headers, kept as they are.
+/// The features of a table. Their properties are lists of numbers and headers, which are kept unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TableFeatures {
     /// The table.
     pub table: u8,
-    /// OpenFlow 1.5: what is done with the table.
+    /// OpenFlow 1.5: the kind of change of the table.
     pub command: u8,
     /// OpenFlow 1.5: bits of §7.3.5.18.1.
     pub features: u32,
-    /// Its name, filled up with zeros.
+    /// The table's name, padded with zeros.
     pub name: [u8; 32],
-    /// Bits of metadata that it can match.
+    /// The bits of metadata that the table can match.
     pub metadata_match: u64,
-    /// Bits of metadata that it can write.
+    /// The bits of metadata that the table can write.
     pub metadata_write: u64,
-    /// What it can be told to do.
+    /// The settings that the table supports.
     pub capabilities: u32,
-    /// The most flows.
+    /// The largest number of flows.
     pub max_flows: u32,
-    /// What flows in it can do.
+    /// The features that flows in the table may have.
     pub properties: Vec<RawProperty>,
 }
 
@@ -101,14 +101,14 @@ impl TableFeatures {
     }
 }
 
-/// How a table is configured, in OpenFlow 1.4 and later.
+/// The configuration of a table, in OpenFlow 1.4 and later.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TableDescription {
     /// The table.
     pub table: u8,
-    /// Bits of its configuration.
+    /// The bits of the configuration.
     pub config: u32,
-    /// When flows are evicted, and when the controller is told of it.
+    /// The properties: when flows are evicted, and when the controller is informed of it.
     pub properties: Vec<RawProperty>,
 }
 
@@ -128,16 +128,16 @@ impl TableDescription {
     }
 }
 
-/// What a switch is (OpenFlow 1.5 §7.3.5.1). Texts are filled up with zeros on the wire.
+/// The description of a switch (OpenFlow 1.5 §7.3.5.1). Texts are padded with zeros on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Description {
-    /// Who made it.
+    /// The manufacturer of the switch.
     pub manufacturer: Vec<u8>,
     /// The hardware.
     pub hardware: Vec<u8>,
     /// The software.
     pub software: Vec<u8>,
-    /// Its serial number.
+    /// The serial number of the switch.
     pub serial: Vec<u8>,
     /// The switch in words.
     pub datapath: Vec<u8>,

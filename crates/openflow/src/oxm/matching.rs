@@ -16,19 +16,19 @@ const OXM_MATCH: u16 = 1;
 const PRESENT: u128 = 0x1000;
 const VID: u128 = 0x1fff;
 
-/// Wanted cookie and the bits that count.
+/// The wanted cookie, and the mask of the bits that are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Cookie {
     pub value: u64,
     pub mask: u64,
 }
 
-/// What may be in a list of fields.
+/// The contents that a list of fields may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MatchForm {
-    /// A match of OpenFlow: each field needs its protocol.
+    /// A match of OpenFlow, in which each field needs its protocol.
     Match,
-    /// The same with Nicira's field for the cookie.
+    /// The same, and Nicira's field for the cookie.
     WithCookie,
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn read_fields(reader: &mut Reader<'_>, form: MatchForm) -> Result<(M
     Ok((wanted, found))
 }
 
-/// Reads a match with its own head and the bytes that fill it up (OpenFlow 1.5 §7.2.3.1).
+/// Reads a match with its own head and its padding (OpenFlow 1.5 §7.2.3.1).
 pub(crate) fn read_match(reader: &mut Reader<'_>, form: MatchForm) -> Result<Match, Failure> {
     let mut ahead = reader.with(Failure::MatchLength);
     let (kind, length) = (ahead.u16()?, usize::from(ahead.u16()?));
@@ -101,7 +101,7 @@ pub(crate) fn read_match(reader: &mut Reader<'_>, form: MatchForm) -> Result<Mat
     read_fields(&mut fields, form).map(|(wanted, _)| wanted)
 }
 
-/// Writes a match with its head, filled up.
+/// Writes a match with its head and its padding.
 pub(crate) fn write_match(writer: &mut Writer, wanted: &Match, version: Version) {
     let start = writer.len();
     writer.u16(OXM_MATCH).u16(0);
@@ -211,7 +211,7 @@ impl Fields<'_> {
     }
 }
 
-/// Writes fields, and a cookie as a field if bits of it count.
+/// Writes fields, and a cookie as a field if its mask has bits.
 pub(crate) fn write_fields(writer: &mut Writer, wanted: &Match, cookie: Cookie, version: Version) {
     let mut fields = Fields { writer, wanted, version };
     fields.put(&[Field::DpHash, Field::RecircId, Field::ConjId]);

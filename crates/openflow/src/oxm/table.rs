@@ -9,19 +9,19 @@ use crate::Version::{self, V13, V15};
 pub(super) const EXPERIMENTER: u16 = 0xffff;
 /// Ericsson's experimenter number.
 const ERICSSON: u32 = 0xd400_0001;
-/// Bytes of ARP's operation on the wire.
+/// The size of ARP's operation on the wire, in bytes.
 pub(super) const ARP_OP_BYTES: u32 = 2;
 
-/// Which of a field's headers is written.
+/// The choice among a field's headers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prefer {
-    /// Nicira's, where the field has one.
+    /// Nicira's header, if the field has one.
     Nxm,
-    /// What Open vSwitch writes in this version.
+    /// The header that Open vSwitch writes in this version.
     Version(Version),
 }
 
-/// Where a header is: class, number, and the experimenter of the class 0xffff.
+/// The identity of a header: class, number, and the experimenter of the class 0xffff.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub class: u16,
@@ -36,11 +36,11 @@ pub(super) struct Row {
     oxm: Option<(Place, Version)>,
     /// The header in OpenFlow 1.3 and 1.4, as an extension.
     onf: Option<Place>,
-    /// Bytes of a value.
+    /// The size of a value in bytes.
     pub bytes: usize,
-    /// A value has as many bytes as the sender likes.
+    /// Whether the sender chooses the number of bytes of a value.
     pub variable: bool,
-    /// A match can want some of its bits.
+    /// Whether a match can have a mask for the field.
     pub maskable: bool,
 }
 

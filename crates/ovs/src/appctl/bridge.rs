@@ -1,24 +1,24 @@
-//! The bridges, which the thread that follows the database notes for the one that answers.
+//! The list of bridges. The thread that monitors the database writes it, and the thread that answers clients reads it.
 
 use std::sync::{Arc, Mutex};
 
-/// A bridge, as the thread that follows the database knows it.
+/// A bridge in the database, with its ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its ports.
+    /// The bridge's ports.
     pub ports: Vec<ServedPort>,
 }
 
 /// A port of a bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedPort {
-    /// Its number in OpenFlow (`ofport`).
+    /// The port's number in OpenFlow (`ofport`).
     pub number: u16,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The type that the database has.
+    /// The port's type in the database.
     pub kind: String,
 }
 

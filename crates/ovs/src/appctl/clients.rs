@@ -29,17 +29,17 @@ const PATIENCE: Duration = Duration::from_secs(1);
 struct Client {
     socket: UnixStream,
     framer: Framer,
-    /// Bytes behind the request that is being answered.
+    /// Bytes received after the request that is being answered.
     received: Vec<u8>,
     answer: Vec<u8>,
-    /// When it last sent or took something.
+    /// When the client last sent or received something.
     heard: Instant,
 }
 
 /// The connection is over.
 struct Over;
 
-/// Answers clients for as long as `goes_on` says.
+/// Answers clients as long as `goes_on` returns true.
 pub fn answer(listener: &UnixListener, mut room: Room, goes_on: impl Fn() -> bool) {
     let mut clients: Vec<Client> = Vec::new();
     while goes_on() {

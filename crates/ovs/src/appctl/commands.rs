@@ -1,4 +1,4 @@
-//! The commands by name, as ovs-vswitchd(8) has them.
+//! The commands by name, as in ovs-vswitchd(8).
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -12,9 +12,9 @@ type Answer = fn(&mut Room, &[&str]) -> Result<String, String>;
 
 struct Command {
     name: &'static str,
-    /// Its arguments as `list-commands` shows them.
+    /// The command's arguments, as `list-commands` shows them.
     usage: &'static str,
-    /// How many arguments it takes.
+    /// How many arguments the command takes.
     arguments: RangeInclusive<usize>,
     answer: Answer,
 }
@@ -59,7 +59,7 @@ const COMMANDS: [Command; 19] = [
 /// Carries out a command.
 ///
 /// # Errors
-/// There is no such command, it has too few or too many arguments, or it fails; in words for its user.
+/// The command does not exist, has too few or too many arguments, or fails. The error is a text for the user.
 pub fn carry_out(room: &mut Room, name: &str, arguments: &[&str]) -> Result<String, String> {
     let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
         let shown: String = name.chars().take(64).filter(|letter| !letter.is_control()).collect();

@@ -1,4 +1,4 @@
-//! How often things happened: `coverage/show`.
+//! Counts of events: `coverage/show`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Whether it is time for a sample.
+    /// Whether a sample is due.
     pub fn is_due(&mut self, now: Instant) -> bool {
         if self.taken.is_some_and(|taken| now.duration_since(taken) < PERIOD) {
             return false;
@@ -39,7 +39,7 @@ impl Coverage {
         self.samples.truncate(HOUR + 1);
     }
 
-    /// A line for each event that has happened.
+    /// The text: one line for each event that has happened.
     pub fn show(&self, totals: Totals) -> String {
         let mut said = "Event coverage, avg rate over last: 5 seconds, last minute, last hour:\n".to_owned();
         let never = totals.values().filter(|total| **total == 0).count();
@@ -62,7 +62,7 @@ impl Coverage {
     }
 }
 
-/// By the names of ovs-vswitchd where it counts the same.
+/// Totals by the names of ovs-vswitchd, for events that it counts in the same way.
 pub fn totals(counters: &Value) -> Totals {
     let mut totals = Totals::new();
     let mut add = |name: &str, count: &Value| {

@@ -1,4 +1,4 @@
-//! What a datapath of Open vSwitch says of itself: `dpctl/show`, `dpif/show`.
+//! The commands that describe a datapath of Open vSwitch: `dpctl/show`, `dpif/show`.
 
 use std::fmt::Write as _;
 
@@ -8,9 +8,9 @@ use super::bridge::Served;
 use super::room::Room;
 use crate::Observed;
 
-/// The datapath's name, as that of Open vSwitch in user space.
+/// The datapath's name, as for a userspace datapath of Open vSwitch.
 pub const NAME: &str = "netdev@ovs-netdev";
-/// OpenFlow's number of the port that is the bridge itself (`OFPP_LOCAL`).
+/// The OpenFlow number of the bridge's own port (`OFPP_LOCAL`).
 const LOCAL: u16 = 0xfffe;
 
 /// Numbers in the datapath of what are bridges, in their order; numbers of ports are lower.
@@ -28,7 +28,7 @@ fn lookups(counters: &Value) -> (u64, u64) {
     (sum("frames").saturating_sub(missed), missed)
 }
 
-/// `dpctl/show`: ports, with `-s` their counters.
+/// `dpctl/show`: the ports, and with `-s` their counters.
 pub fn show(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     let counters = room.counters()?;
     let with_counters = arguments.contains(&"-s") || arguments.contains(&"--statistics");
@@ -80,7 +80,7 @@ fn in_units(bytes: u64) -> String {
     })
 }
 
-/// `dpif/show`: bridges and their ports by both numbers.
+/// `dpif/show`: bridges and their ports, with datapath and OpenFlow numbers.
 pub fn bridges(room: &mut Room, _: &[&str]) -> Result<String, String> {
     let (hit, missed) = lookups(&room.counters()?);
     let mut said = format!("{NAME}: hit:{hit} missed:{missed}\n");

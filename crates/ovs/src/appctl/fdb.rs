@@ -16,8 +16,8 @@ fn named(room: &Room, arguments: &[&str]) -> Result<Served, String> {
     found.ok_or_else(|| "no such bridge\n".to_owned())
 }
 
-/// `fdb/show`: the stations, those first that were not seen for longest. A station behind a port that the database does
-/// not have (`--port`, `tautline ctl`) has no number.
+/// `fdb/show`: the stations, beginning with the station that was not seen for the longest time. A station behind a port
+/// that is not in the database (`--port`, `tautline ctl`) has no port number.
 pub fn show(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     let bridge = named(room, arguments)?;
     let answer = room.ask(Request::Stations)?;
@@ -38,7 +38,7 @@ pub fn show(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     Ok(said)
 }
 
-/// `fdb/flush`: forgets the stations of a bridge, or of all.
+/// `fdb/flush`: forgets the stations of one bridge, or of all bridges.
 pub fn flush(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     let bridges: Vec<String> = match arguments {
         [] => room.bridges().into_iter().map(|bridge| bridge.name).collect(),
@@ -50,7 +50,7 @@ pub fn flush(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     Ok("table successfully flushed\n".to_owned())
 }
 
-/// `fdb/stats-show`: the table of addresses.
+/// `fdb/stats-show`: statistics of the table of addresses.
 pub fn statistics(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     let bridge = named(room, arguments)?.name;
     let counters = room.counters()?;

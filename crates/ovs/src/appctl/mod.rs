@@ -1,7 +1,8 @@
-//! Answers `ovs-appctl` (ovs-appctl(8)) and the programs that ask as it does: JSON-RPC on a socket that a pidfile leads
-//! to. Answers have the form that Open vSwitch gives them, which exporters parse.
+//! Answers `ovs-appctl` (ovs-appctl(8)) and compatible programs: JSON-RPC on a socket that a pidfile names. Answers
+//! have the format of Open vSwitch, which exporters parse.
 //!
-//! A client costs the thread a bounded time and memory: a request of 64 KiB, one request a turn, a limited number of clients at once.
+//! A client can use only a limited time and memory of the thread: a request of 64 KiB, one request a turn, a limited
+//! number of clients at once.
 
 mod bridge;
 mod clients;

@@ -1,4 +1,4 @@
-//! What commands ask.
+//! The state that commands use.
 
 use std::path::PathBuf;
 use std::sync::PoisonError;
@@ -10,31 +10,31 @@ use serde_json::Value;
 use super::bridge::{Served, SharedBridges};
 use super::coverage::{Coverage, totals};
 
-/// The switch that is asked, and what is kept between two questions.
+/// The switch that is queried, and state that is kept between two commands.
 #[derive(Debug)]
 pub struct Room {
     control: PathBuf,
     bridges: SharedBridges,
-    /// Addresses that the table has room for.
+    /// The number of addresses for which the table has room.
     pub(super) addresses: usize,
-    /// How often things happened.
+    /// Totals of events.
     pub(super) coverage: Coverage,
-    /// Whether the process is to end.
+    /// Whether the process shall end.
     pub(super) ends: bool,
 }
 
 impl Room {
-    /// With a switch that has this control socket and a table of so many addresses.
+    /// The state for the switch with this control socket and a table of this number of addresses.
     pub fn new(control: PathBuf, bridges: SharedBridges, addresses: usize) -> Self {
         Room { control, bridges, addresses, coverage: Coverage::default(), ends: false }
     }
 
-    /// The bridges now.
+    /// The present bridges.
     pub fn bridges(&self) -> Vec<Served> {
         self.bridges.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes a sample of what is counted every few seconds.
+    /// Takes a sample of the event totals every few seconds.
     pub fn sample(&mut self, now: Instant) {
         if !self.coverage.is_due(now) {
             return;
@@ -48,15 +48,15 @@ impl Room {
     /// The counters of the switch.
     ///
     /// # Errors
-    /// The switch does not answer, in words.
+    /// The switch does not answer. The error is a text for the user.
     pub fn counters(&self) -> Result<Value, String> {
         self.ask(Request::Stats)
     }
 
-    /// What the switch answers to a request.
+    /// Sends a request to the switch and returns the answer.
     ///
     /// # Errors
-    /// The switch refuses, or does not answer, in words.
+    /// The switch refuses the request, or does not answer. The error is a text for the user.
     pub(super) fn ask(&self, request: Request) -> Result<Value, String> {
         let ask = || Client::connect(&self.control)?.ask(request);
         ask().map_err(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! The socket, and the pidfile by which `ovs-appctl` finds it.
+//! The socket, and the pidfile through which `ovs-appctl` finds it.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ const PROGRAM: &str = "ovs-vswitchd";
 /// For its user and group, as ovs-vswitchd's.
 const MODE: u32 = 0o770;
 
-/// Why `ovs-appctl` does not reach the switch.
+/// Why the socket for `ovs-appctl` cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// Another process has the pidfile.
@@ -26,7 +26,7 @@ pub enum SocketError {
     Held {
         /// The pidfile.
         pidfile: PathBuf,
-        /// The process that holds it.
+        /// The process that holds the pidfile.
         process: i32,
     },
     /// The system refused a file.
@@ -36,7 +36,7 @@ pub enum SocketError {
     System {
         /// What was tried.
         action: &'static str,
-        /// At which path.
+        /// The path of the file.
         path: PathBuf,
         /// What the system answered.
         source: io::Error,
@@ -47,13 +47,13 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Socket
     move |source| SocketError::System { action, path: path.to_owned(), source }
 }
 
-/// The socket and its pidfile. Both are removed when this is dropped, unless another process has put its own there.
+/// The socket and its pidfile. Both are removed when this is dropped, unless another process has replaced them.
 #[derive(Debug)]
 pub struct Socket {
     listener: UnixListener,
     path: PathBuf,
     pidfile: PathBuf,
-    /// Locked for as long as it is open: by the lock `ovs-appctl` knows that the process lives.
+    /// The pidfile, locked while it is open. The lock shows `ovs-appctl` that the process is running.
     pid: File,
 }
 
@@ -94,7 +94,7 @@ impl Socket {
         Ok(Socket { listener, path: path.clone(), pidfile, pid: pid? })
     }
 
-    /// What listens.
+    /// The listening socket.
     ///
     /// # Errors
     /// The limit of open files is reached.

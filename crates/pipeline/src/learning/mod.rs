@@ -1,4 +1,4 @@
-//! Forwarding by address: a station is behind the port from which it was heard last.
+//! Forwarding by address: a frame goes to the port from which its destination last sent.
 //!
 //! Ports that learn from each other are a *network*: they share one [`MacTable`] and one list of members. A frame for
 //! more than one station, or for a station that was not heard, goes to all other members. A network of its own has a
@@ -23,7 +23,7 @@ pub use station::Station;
 pub struct Learning {
     /// The port.
     pub port: PortId,
-    /// Of the network.
+    /// The table of the network.
     pub table: Arc<MacTable>,
     /// All ports of the network, this one included.
     pub members: Arc<[PortId]>,
@@ -143,7 +143,7 @@ impl Learning {
         output.drop(if alone { DropReason::NowhereToGo } else { DropReason::NotConnected }, count);
     }
 
-    /// The frames that may still go to several ports by the port's limit; the others are dropped.
+    /// Returns how many frames the port's limit still lets go to several ports. The others are dropped.
     pub(crate) fn limit_floods(
         &self,
         frames: Range<u16>,

@@ -1,4 +1,4 @@
-//! What the table says of a station.
+//! The table's data about a station.
 use virtio::net::MacAddress;
 
 use crate::PortId;
@@ -6,12 +6,12 @@ use crate::PortId;
 /// A station that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Station {
-    /// Its VLAN; 0 is frames without tag.
+    /// The station's VLAN; 0 for frames without a tag.
     pub vlan: u16,
     /// Its address.
     pub address: MacAddress,
-    /// The port behind which it was seen.
+    /// The port behind which the station was last seen.
     pub port: PortId,
-    /// Seconds since it was seen.
+    /// The seconds since the station was last seen.
     pub age_seconds: u32,
 }

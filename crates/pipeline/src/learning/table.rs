@@ -1,22 +1,23 @@
-//! Which station is behind which port. All workers share the table, and none ever waits for another.
+//! The address table: which station is behind which port. All workers share the table without locks.
 //!
-//! A bucket is one cache line of five entries. An entry is one word, address and port together, so that it
-//! is never seen half-written, beside the second in which the station was last seen. The bucket of an
-//! address follows from a keyed hash: a guest cannot choose addresses that push others out.
+//! A bucket is one cache line of five entries. An entry is one word with address and port, so that it is always
+//! read whole. Beside it is the second in which the station was last seen. A keyed hash gives the bucket of an
+//! address, so a guest cannot choose addresses that evict others.
 //!
 //! # VLANs
 //!
-//! A station of a VLAN is kept under its address, changed by a mask of 47 bits that follows from the VLAN and the table's
-//! key. So an entry stays one word, and a table without VLANs is as it was: the mask of VLAN 0 is 0. Stations of two VLANs
-//! that share an entry by chance are one pair in 2^47; a sender without the key cannot bring it about, and what is sent
-//! to a port that is not in the VLAN is stopped there ([`crate::VlanLearning`]).
+//! A station in a VLAN is stored under its address combined with a mask of 47 bits, which follows from the VLAN
+//! and the table's key. An entry thus stays one word. The mask of VLAN 0 is 0, so a table without VLANs is
+//! unchanged. Two stations in different VLANs share an entry by chance for one pair in 2^47. A sender without the
+//! key cannot cause that, and a frame for a port that is not in the VLAN is dropped there
+//! ([`crate::VlanLearning`]).
 //!
 //! # Races
 //!
 //! Entries are changed by compare-and-swap, so counts per port are exact. The second is written after the
-//! entry; who reads between the two takes the station for expired and floods one frame. Two workers that
-//! learn one address at once while a third empties a slot can leave it twice in its bucket; the first of
-//! the two counts, the other expires.
+//! entry. A reader between the two writes takes the station for expired and floods one frame. If two workers learn
+//! one address at the same moment while a third empties a slot, the address can be twice in its bucket. The first
+//! entry counts, the other expires.
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
@@ -27,17 +28,17 @@ use crate::Key;
 use crate::PortId;
 use crate::learning::station::Station;
 
-/// What the table is like.
+/// Options of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableOptions {
-    /// Addresses that it is made for. Buckets are two and a half times as many entries, rounded up, so
-    /// that few addresses are pushed out before.
+    /// The number of addresses that the table is made for. The table has two and a half times as many entries,
+    /// rounded up to whole buckets, so that few addresses are evicted early.
     pub addresses: usize,
-    /// Addresses that are learned behind one port at most, so that one guest cannot fill the table.
+    /// The most addresses that are learned behind one port, so that one guest cannot fill the table.
     pub addresses_per_port: u32,
-    /// A station is forgotten when it was not seen for so long (IEEE 802.1Q §8.8.3 recommends 300 s).
+    /// A station is forgotten when it was not seen for this time (IEEE 802.1Q §8.8.3 recommends 300 s).
     pub ageing_seconds: u32,
-    /// How often an address may leave the port that had it before it is held there; see [`MOVE_WINDOW_SECONDS`].
+    /// How often an address may move away from its port before it is held there; see [`MOVE_WINDOW_SECONDS`].
     pub max_moves: u16,
 }
 
@@ -47,16 +48,17 @@ impl Default for TableOptions {
     }
 }
 
-/// Moves are counted until an address has been at rest for so long. An address that moves more often is *held*:
-/// it stays where it is, and may go back to the port that it left first, its home. Frames that claim it from
-/// elsewhere are dropped: in a loop each of them comes again, and each would draw away what is for the station.
-/// RFC 7432 section 15.1 does so with duplicate addresses (five moves in three minutes).
+/// Moves are counted until an address has not moved for this time. An address that moves more often is *held*: it
+/// stays at its port, and may only return to the port that it left first, its home. Frames from other ports with
+/// that source address are dropped. In a loop the same frame returns again and again, and each time it would
+/// redirect the station's frames. RFC 7432 section 15.1 treats duplicate addresses in this way (five moves in
+/// three minutes).
 pub const MOVE_WINDOW_SECONDS: u32 = 10;
 
 /// A held address moves nevertheless if it was not seen for so long where it is: it has really moved.
 const HOLDER_SILENT_SECONDS: u32 = 5;
 
-/// What happened to the table so far, and how it stands.
+/// The events of the table so far, and its present size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct TableCounts {
     /// Addresses in the table now.
@@ -65,13 +67,13 @@ pub struct TableCounts {
     pub learned: u64,
     /// Stations that were seen from another port than before.
     pub moved: u64,
-    /// Times that a station was seen from another port than before, and did not move for it moves too often.
+    /// How often a station was seen from another port and did not move, because it moves too often.
     pub moves_refused: u64,
-    /// Stations not seen for too long.
+    /// Stations that were forgotten because they were not seen for too long.
     pub expired: u64,
-    /// Stations pushed out of a full bucket.
+    /// Stations evicted from a full bucket.
     pub evicted: u64,
-    /// Frames whose sender was not learned because its port has its limit of addresses.
+    /// Frames whose sender was not learned because its port has reached its limit of addresses.
     pub over_limit: u64,
 }
 
@@ -91,9 +93,9 @@ struct Bucket {
 /// Why an address was not learned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The address is another port's own.
+    /// The address is reserved for another port.
     Owned,
-    /// The address is held behind another port, for it moves too often.
+    /// The address is held behind another port, because it moves too often.
     MovesTooOften,
 }
 
@@ -120,7 +122,7 @@ impl Moves {
 #[derive(Debug)]
 pub struct MacTable {
     buckets: Box<[Bucket]>,
-    /// The moves of each entry's address, looked at when the address moves again.
+    /// The moves of each entry's address. They are read when the address moves again.
     moves: Box<[[AtomicU64; ENTRIES]]>,
     /// The VLAN of each entry, for a list of all stations. Written after the entry.
     vlans: Box<[[AtomicU16; ENTRIES]]>,
@@ -128,9 +130,9 @@ pub struct MacTable {
     options: TableOptions,
     /// Seconds since the start, written by the control thread.
     now: AtomicU32,
-    /// Addresses per port.
+    /// The number of addresses behind each port.
     behind: Box<[AtomicU32]>,
-    /// Addresses that are some ports' own: no other may claim them.
+    /// Addresses that are reserved for some ports; no other port may use them.
     owners: RwLock<HashMap<MacAddress, Vec<PortId>>>,
     learned: AtomicU64,
     moved: AtomicU64,
@@ -165,7 +167,7 @@ fn age(last_seen: u32, now: u32) -> u32 {
 }
 
 impl MacTable {
-    /// An empty table for ports `0 .. ports`, some of which have addresses of their own.
+    /// An empty table for ports `0 .. ports`, some of which have reserved addresses.
     pub fn new(
         options: TableOptions,
         ports: usize,
@@ -190,7 +192,7 @@ impl MacTable {
         }
     }
 
-    /// Some ports have other addresses of their own now.
+    /// Replaces the addresses that are reserved for ports.
     pub fn set_own(&self, own: impl IntoIterator<Item = (MacAddress, PortId)>) {
         let owners = owners(own);
         *self.owners.write().unwrap_or_else(PoisonError::into_inner) = owners;
@@ -203,7 +205,7 @@ impl MacTable {
         owners.get(&address).is_some_and(|owners| !owners.contains(&port))
     }
 
-    /// Says what time it is, in seconds since the start.
+    /// Sets the present time, in seconds since the start.
     pub fn set_now(&self, seconds: u32) {
         self.now.store(seconds, Ordering::Relaxed);
     }
@@ -251,7 +253,7 @@ impl MacTable {
         None
     }
 
-    /// The port behind which a station of a VLAN is; VLAN 0 is frames without tag.
+    /// The port behind which a station of a VLAN is. VLAN 0 stands for frames without tag.
     #[inline(never)] // so that `lookup` is as short as it was where there are no VLANs
     pub fn lookup_in(&self, vlan: u16, address: MacAddress) -> Option<PortId> {
         self.lookup(self.masked(vlan, address))
@@ -261,7 +263,7 @@ impl MacTable {
     /// ignored.
     ///
     /// # Errors
-    /// The address is another port's own, or it is held behind another port because it has moved too often.
+    /// The address is reserved for another port, or it is held behind another port because it has moved too often.
     #[inline(always)]
     pub fn learn(&self, address: MacAddress, port: PortId) -> Result<(), Refused> {
         let now = self.now.load(Ordering::Relaxed);
@@ -271,7 +273,7 @@ impl MacTable {
         }
     }
 
-    /// As [`MacTable::learn`], for a station of a VLAN; VLAN 0 is frames without tag.
+    /// As [`MacTable::learn`], for a station of a VLAN. VLAN 0 stands for frames without tag.
     ///
     /// # Errors
     /// As [`MacTable::learn`].
@@ -425,7 +427,7 @@ impl MacTable {
         }
     }
 
-    /// Forgets the stations that were not seen for too long, so that they count no more.
+    /// Forgets the stations that were not seen for too long, so that they are no longer counted.
     pub fn sweep(&self) {
         let now = self.now.load(Ordering::Relaxed);
         let removed = self.remove(|_, last_seen| self.is_old(last_seen, now));
@@ -448,7 +450,7 @@ impl MacTable {
         removed
     }
 
-    /// Addresses behind a port.
+    /// The number of addresses behind a port.
     pub fn behind(&self, port: PortId) -> u32 {
         self.behind.get(usize::from(port.0)).map_or(0, |behind| behind.load(Ordering::Relaxed))
     }
@@ -470,7 +472,7 @@ impl MacTable {
         })
     }
 
-    /// What happened so far.
+    /// The events of the table so far, and its present size.
     pub fn counts(&self) -> TableCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         TableCounts {

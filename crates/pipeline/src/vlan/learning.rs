@@ -10,8 +10,8 @@ use super::tags::{TagEdit, Tags};
 use crate::learning::is_link_local;
 use crate::{Announced, Flooded, Learning, Now, Output, PortId, Program, Reach};
 
-/// Learning by address, for one port of a network with VLANs: stations are known by VLAN and address, and a frame leaves
-/// only at ports of its VLAN, with the tags that it has to have there.
+/// Learning by address, for one port of a network with VLANs. Stations are known by VLAN and address. A frame
+/// leaves only at ports of its VLAN, with the tags that are required there.
 #[derive(Debug)]
 pub struct VlanLearning {
     /// The port and its network.
@@ -23,7 +23,7 @@ pub struct VlanLearning {
 /// Frames with the same addresses and tags.
 struct Run<'a> {
     frames: Range<u16>,
-    /// The tags that they came with, and those that they have in the switch.
+    /// The tags that the frames came with, and the tags that they have in the switch.
     tags: Tags,
     within: Tags,
     now: Now<'a>,

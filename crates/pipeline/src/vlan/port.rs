@@ -14,8 +14,8 @@ pub enum VlanMode {
     NativeTagged,
     /// As a trunk; frames without tag are in its native VLAN, and that VLAN's frames leave without a tag.
     NativeUntagged,
-    /// A customer's port of a provider's network (802.1ad): each frame, tagged or not, is in one VLAN, whose service tag
-    /// comes in front and goes again at such a port.
+    /// A customer's port of a provider's network (802.1ad). Each frame, tagged or not, is in one VLAN. The service
+    /// tag of that VLAN is added in front, and removed again at such a port.
     Dot1qTunnel,
 }
 
@@ -29,7 +29,7 @@ impl VlanMode {
         VlanMode::Dot1qTunnel,
     ];
 
-    /// Its name in Open vSwitch.
+    /// The mode's name in Open vSwitch.
     pub const fn name(self) -> &'static str {
         match self {
             VlanMode::Access => "access",
@@ -41,15 +41,16 @@ impl VlanMode {
     }
 }
 
-/// Which frames of no VLAN leave a port with a tag, for its priority (ovs-vswitchd.conf.db(5), `priority-tags`).
+/// Which frames outside of all VLANs leave a port with a tag, for its priority (ovs-vswitchd.conf.db(5),
+/// `priority-tags`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PriorityTags {
-    /// None: many stations take no frame with a tag of no VLAN.
+    /// None, because many stations discard a frame whose tag has no VLAN.
     #[default]
     Never,
-    /// Those with a priority other than 0.
+    /// Frames with a priority other than 0.
     IfNonzero,
-    /// Those, and all that have such a tag already.
+    /// Frames with a priority other than 0, and frames that have such a tag already.
     Always,
 }
 
@@ -57,7 +58,7 @@ impl PriorityTags {
     /// All values.
     pub const ALL: [PriorityTags; 3] = [PriorityTags::Never, PriorityTags::IfNonzero, PriorityTags::Always];
 
-    /// Its name in Open vSwitch.
+    /// The value's name in Open vSwitch.
     pub const fn name(self) -> &'static str {
         match self {
             PriorityTags::Never => "never",
@@ -67,37 +68,38 @@ impl PriorityTags {
     }
 }
 
-/// What is said of a port's VLANs. A port of which nothing is said is a trunk of all VLANs. What its mode has no use for is
-/// ignored.
+/// The options of a port's VLANs. A port without options is a trunk of all VLANs. Options that do not apply to the
+/// mode are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VlanOptions {
-    /// `None`: access with a tag, trunk without.
+    /// The mode; if `None`, access if there is a tag, else trunk.
     pub mode: Option<VlanMode>,
     /// The VLAN of an access or tunnel port, or a trunk's native VLAN; 0 if none is given.
     pub tag: Option<u16>,
-    /// The VLANs of a trunk; 0 is frames without tag. All if there is none.
+    /// The VLANs of a trunk; 0 stands for frames without tag. An empty set stands for all VLANs.
     pub trunks: BTreeSet<u16>,
-    /// The customer's VLANs that a tunnel port carries; 0 is frames without tag. All if there is none.
+    /// The customer's VLANs that a tunnel port carries; 0 stands for frames without tag. An empty set stands for
+    /// all VLANs.
     pub cvlans: BTreeSet<u16>,
-    /// A tunnel port's service tag has the type of a customer's tag (0x8100), and not its own (0x88a8).
+    /// Whether a tunnel port's service tag has the type of a customer's tag (0x8100) in place of its own (0x88a8).
     pub is_service_8021q: bool,
-    /// Tags of frames of no VLAN that leave the port.
+    /// The tags of frames outside of all VLANs that leave the port.
     pub priority_tags: PriorityTags,
 }
 
 impl VlanOptions {
-    /// Whether nothing is said.
+    /// Whether no option is set.
     pub fn is_default(&self) -> bool {
         *self == VlanOptions::default()
     }
 }
 
-/// The VLANs of a port, as its frames are asked for them.
+/// The VLANs of a port, prepared for checking frames.
 #[derive(Clone, Debug)]
 pub struct PortVlans {
     mode: VlanMode,
     vlan: u16,
-    /// A bit for each VLAN of a trunk, or for each customer's VLAN of a tunnel; all if `None`.
+    /// A bit for each VLAN of a trunk, or for each customer's VLAN of a tunnel; all VLANs if `None`.
     carried: Option<Box<[u64; 64]>>,
     /// A tunnel's tag.
     service: Tag,
@@ -111,7 +113,7 @@ impl Default for PortVlans {
 }
 
 impl PortVlans {
-    /// As is said of the port.
+    /// The VLANs that these options describe.
     pub fn new(options: &VlanOptions) -> Self {
         let usual = if options.tag.is_some() { VlanMode::Access } else { VlanMode::Trunk };
         let (mode, vlan) = (options.mode.unwrap_or(usual), options.tag.unwrap_or(0) & 0xfff);
@@ -147,7 +149,8 @@ impl PortVlans {
         if self.mode == VlanMode::Trunk { 0 } else { self.vlan }
     }
 
-    /// The tags that a frame has in the switch, the outermost of which is its VLAN's; `None` if it is not admitted.
+    /// The tags that a frame has inside the switch, the outermost being its VLAN's. `None` if the frame is not
+    /// admitted.
     #[inline]
     pub(super) fn ingress(&self, tags: &Tags) -> Option<Tags> {
         let outer = tags.get(0);
@@ -163,8 +166,8 @@ impl PortVlans {
         }
     }
 
-    /// The tags with which a frame leaves that came with `came` and has `tags` in the switch; `None` if the port is not in
-    /// its VLAN.
+    /// The tags with which a frame leaves that came with `came` and has `tags` inside the switch. `None` if the
+    /// port is not in its VLAN.
     #[inline]
     pub(super) fn egress(&self, tags: &Tags, came: &Tags) -> Option<Tags> {
         let vlan = tags.vlan();

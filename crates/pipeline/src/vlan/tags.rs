@@ -50,7 +50,7 @@ pub(super) struct Tags {
 }
 
 impl Tags {
-    /// The first tags of a frame with this snapshot. A tag that the frame ends in is none.
+    /// The first tags of a frame with this snapshot. A tag that is cut off by the frame's end does not count.
     #[inline(always)]
     pub fn of(snapshot: &[u8]) -> Tags {
         let mut tags = Tags::default();
@@ -81,7 +81,7 @@ impl Tags {
         }
     }
 
-    /// The tag at a place, all zeros if there is none.
+    /// The tag at a position; all zeros if there is none.
     pub fn get(&self, at: usize) -> Tag {
         self.as_slice().get(at).copied().unwrap_or_default()
     }
@@ -91,18 +91,18 @@ impl Tags {
         self.get(0).vlan()
     }
 
-    /// Without the outermost, if that is of no VLAN.
+    /// The tags without the outermost one, if that has no VLAN.
     #[inline(always)]
     pub fn without_priority_tag(&self) -> Tags {
         if self.len > 0 && self.vlan() == 0 { self.popped() } else { *self }
     }
 
-    /// Whether there is none.
+    /// Whether there are no tags.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Those behind the outermost.
+    /// The tags behind the outermost one.
     pub fn popped(&self) -> Tags {
         let mut popped = *self;
         // Unused places are zeros, so that equal tags compare as equal.
@@ -112,7 +112,7 @@ impl Tags {
         popped
     }
 
-    /// With one more in front.
+    /// The tags with one more in front.
     pub fn pushed(&self, tag: Tag) -> Tags {
         let mut pushed = *self;
         pushed.tags.rotate_right(1);
@@ -126,7 +126,7 @@ impl Tags {
     }
 }
 
-/// The edit that gives a frame other tags: those that stay, which are its last, are left where they are.
+/// The edit that changes the tags of a frame. Tags that stay, which are the innermost, are not rewritten.
 #[derive(Debug)]
 pub(super) struct TagEdit {
     removed: usize,

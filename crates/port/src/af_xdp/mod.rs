@@ -1,12 +1,12 @@
-//! A network card at the other end, past the kernel's network stack: AF_XDP sockets, one for each queue
-//! (Documentation/networking/af_xdp.rst). A veth serves too, in copy mode.
+//! A network card as peer, without the kernel's network stack: AF_XDP sockets, one for each queue
+//! (Documentation/networking/af_xdp.rst). A veth can be used too, in copy mode.
 //!
-//! Frames come where the kernel or the card put them, and go from memory that it sends from: one copy in all where
-//! the driver can (`native-with-zerocopy`), one more by the kernel each way where it cannot. They carry no offloads:
-//! what a guest left to be done is done in the course of our copy.
+//! Frames are received in memory that the kernel or the card filled, and are copied into memory that is sent from.
+//! That is one copy in all if the driver supports it (`native-with-zerocopy`). Otherwise the kernel makes one more
+//! copy in each direction. AF_XDP frames carry no offloads: the switch's copy completes what a guest left to be done.
 //!
-//! The program that redirects an interface's frames, the sockets and the interface's promiscuous mode are held by
-//! descriptors: they go with the process, however that ends.
+//! Descriptors hold the program that redirects an interface's frames, the sockets and the interface's promiscuous
+//! mode. All of these end with the process, even if it is killed.
 mod open;
 mod options;
 mod ring;
@@ -32,7 +32,7 @@ use crate::{Interest, Port, PortContext, PortError, Token};
 /// Interfaces come and go.
 const LINK: Token = Token(0);
 
-/// An interface's queues as a port. If the interface is removed and created again, the port uses it again.
+/// An interface's queues as a port. If the interface is removed and created again, the port opens it again.
 #[derive(Debug)]
 pub struct AfXdp {
     options: AfXdpOptions,
@@ -47,7 +47,7 @@ enum State {
     Open {
         interface: u32,
         mode: XdpMode,
-        /// Dropped before the sockets: the next user of the queues finds the interface as it was.
+        /// Dropped before the sockets, so that the next user of the queues finds the interface restored.
         _held: open::Held,
         sockets: Vec<Arc<Socket>>,
     },
@@ -56,7 +56,7 @@ enum State {
 }
 
 impl AfXdp {
-    /// Nothing is opened yet.
+    /// A port with these options. Nothing is opened yet.
     pub fn new(options: AfXdpOptions) -> Self {
         let counters = (0..options.queue_pairs).map(|_| Default::default()).collect();
         AfXdp { options, counters, events: None, state: State::Closed }

@@ -27,11 +27,12 @@ pub(super) struct Open {
     pub mode: XdpMode,
     pub queues: Vec<Queue>,
     pub held: Held,
-    /// What its user ought to know.
+    /// A warning for the user.
     pub warning: Option<String>,
 }
 
-/// What ends with the descriptors; the stripping of tags is put back by this value's end, behind the program's.
+/// The settings that are restored when the descriptors are closed. Stripping of tags is restored when this value is
+/// dropped, after the program has gone.
 #[derive(Debug)]
 pub(super) struct Held {
     _program: Attached,
@@ -70,7 +71,7 @@ fn attempts(option: XdpModeOption) -> Vec<Attempt> {
     }
 }
 
-/// Opens all queues by the first mode that works.
+/// Opens all queues in the first mode that works.
 pub(super) fn open(options: &AfXdpOptions) -> Result<Open, PortError> {
     let name = &options.interface;
     let there = Interface::named(name).and_then(|interface| Ok((interface.index()?, interface)));
@@ -209,7 +210,7 @@ impl LinkEvents {
         Ok(LinkEvents(socket.into()))
     }
 
-    /// Reads what came; what it says is asked for afterwards.
+    /// Reads and discards the events; the caller then asks for the present state.
     pub fn forget(&self) {
         let mut start = [0u8; 16];
         // Too many at once are an error and an event all the same.

@@ -1,22 +1,22 @@
-//! What an AF_XDP port is asked to be.
+//! The options of an AF_XDP port.
 use std::str::FromStr;
 
 use crate::spec::{Spec, SpecError};
 
-/// Queues that a card may have; more than any has.
+/// The most queue pairs of a port; no card has more queues.
 pub const MAX_QUEUE_PAIRS: u16 = 256;
 
-/// Where the interface runs the redirecting program, and who moves the bytes: the words of Open vSwitch.
+/// Where the redirecting program runs, and whether the kernel copies frames. The words are those of Open vSwitch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpModeOption {
-    /// The first of the others that works.
+    /// The first of the other modes that works.
     #[default]
     BestEffort,
-    /// In the driver; the card reads and writes our memory.
+    /// The program runs in the driver; the card reads and writes our memory.
     NativeWithZeroCopy,
-    /// In the driver; the kernel copies each frame.
+    /// The program runs in the driver; the kernel copies each frame.
     Native,
-    /// In the network stack; the kernel copies each frame.
+    /// The program runs in the network stack; the kernel copies each frame.
     Generic,
 }
 
@@ -37,22 +37,22 @@ impl FromStr for XdpModeOption {
 /// `af-xdp:IFACE` with `queue-pairs=N`, `start-queue=N`, `queue-size=N`, `xdp-mode=MODE` and `busy-poll=on|off`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AfXdpOptions {
-    /// The interface. Frames of the queues taken do not reach the network stack any more.
+    /// The interface. Frames of the used queues no longer reach the network stack.
     pub interface: String,
-    /// Queues taken of the interface's.
+    /// The number of the interface's queues to use.
     pub queue_pairs: u16,
-    /// The first of them.
+    /// The first queue to use.
     pub start_queue: u16,
     /// Frames that each ring holds.
     pub queue_size: u16,
-    /// How frames reach us.
+    /// How frames reach this process.
     pub xdp_mode: XdpModeOption,
-    /// Whether workers drive the interface's queues themselves, without its interrupts.
+    /// Whether workers poll the interface's queues themselves, without its interrupts.
     pub busy_poll: bool,
 }
 
 impl AfXdpOptions {
-    /// The interface's first queue, by whatever mode works.
+    /// The first queue of an interface, in the first mode that works.
     pub fn new(interface: impl Into<String>) -> Self {
         AfXdpOptions {
             interface: interface.into(),

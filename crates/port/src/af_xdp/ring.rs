@@ -10,10 +10,11 @@ use rustix::net::xdp::XdpRingOffset;
 /// The kernel sleeps and wants to be told (`XDP_RING_NEED_WAKEUP`).
 const NEED_WAKEUP: u32 = 1;
 
-/// What both ends see. Positions count up and wrap around; an entry's place is a position's low bits.
+/// The memory of a ring that both ends see. Positions count up and wrap around. The low bits of a position are the
+/// index of its entry.
 #[derive(Debug)]
 pub(super) struct Ring<const WORDS: usize> {
-    /// Where the producer writes next, where the consumer reads next, and flags.
+    /// The producer's position, the consumer's position, and flags.
     producer: AtomicSlice<AtomicU32>,
     consumer: AtomicSlice<AtomicU32>,
     flags: Option<AtomicSlice<AtomicU32>>,
@@ -21,9 +22,9 @@ pub(super) struct Ring<const WORDS: usize> {
     size: u32,
 }
 
-/// Of the fill and the completion ring: an address in the registered memory.
+/// Words of an entry of the fill or completion ring: an address in the registered memory.
 pub(super) const ADDRESS_WORDS: usize = 1;
-/// Of the others: an address, and a length with options (`struct xdp_desc`).
+/// Words of an entry of the other rings: an address, and a length with options (`struct xdp_desc`).
 pub(super) const DESCRIPTOR_WORDS: usize = 2;
 
 impl<const WORDS: usize> Ring<WORDS> {
@@ -58,14 +59,15 @@ impl<const WORDS: usize> Ring<WORDS> {
         &self.entries[first..first + WORDS]
     }
 
-    /// Entries that were published and not taken yet.
+    /// Entries that are published and not yet taken.
     #[inline]
     pub fn waiting(&self) -> u32 {
         // Acquire on the consumer's position pairs with its release: what it has read may be written again.
         self.producer[0].load(Ordering::Acquire).wrapping_sub(self.consumer[0].load(Ordering::Acquire))
     }
 
-    /// Whether the kernel takes nothing unless it is told. Kernels before 5.4 do not say: then it is told always.
+    /// Whether the kernel takes entries only after a system call. Kernels before 5.4 do not say; then the answer is
+    /// yes.
     #[inline]
     pub fn needs_wakeup(&self) -> bool {
         // The kernel raises the flag and then looks at the ring once more; we publish and then look at the flag.
@@ -78,7 +80,7 @@ impl<const WORDS: usize> Ring<WORDS> {
 #[derive(Debug)]
 pub(super) struct Producer<const WORDS: usize> {
     ring: Arc<Ring<WORDS>>,
-    /// Written, published or not.
+    /// The next position to write, which includes unpublished entries.
     next: u32,
 }
 
@@ -88,7 +90,7 @@ impl<const WORDS: usize> Producer<WORDS> {
         Producer { ring, next }
     }
 
-    /// Writes the next entry. Our rings hold as many as there are chunks for them, so there is always room.
+    /// Writes the next entry. The rings have as many entries as there are chunks for them, so there is always room.
     #[inline]
     pub fn put(&mut self, entry: [u64; WORDS]) {
         for (word, value) in self.ring.words(self.next).iter().zip(entry) {
@@ -97,7 +99,7 @@ impl<const WORDS: usize> Producer<WORDS> {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Shows the kernel what was written.
+    /// Publishes the written entries to the kernel.
     #[inline]
     pub fn publish(&self) {
         // Release: the entries, and the bytes they stand for, are written before.
@@ -114,7 +116,7 @@ impl<const WORDS: usize> Producer<WORDS> {
 #[derive(Debug)]
 pub(super) struct Consumer<const WORDS: usize> {
     ring: Ring<WORDS>,
-    /// Read, given back or not.
+    /// The next position to read, which includes entries not given back yet.
     next: u32,
 }
 
@@ -124,7 +126,7 @@ impl<const WORDS: usize> Consumer<WORDS> {
         Consumer { ring, next }
     }
 
-    /// Entries that are there.
+    /// The number of entries to read.
     #[inline]
     pub fn available(&self) -> u32 {
         // Acquire: pairs with the kernel's release; who sees the position sees the entries, and the bytes.
@@ -132,7 +134,7 @@ impl<const WORDS: usize> Consumer<WORDS> {
         filled.wrapping_sub(self.next).min(self.ring.size)
     }
 
-    /// Reads one of those that [`Consumer::available`] saw.
+    /// Reads an entry that [`Consumer::available`] counted.
     #[inline]
     pub fn take(&mut self) -> [u64; WORDS] {
         let mut entry = [0; WORDS];

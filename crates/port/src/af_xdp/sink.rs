@@ -1,4 +1,4 @@
-//! Frames to the interface: one copy, into the registered memory.
+//! Frames to the interface: one copy into the registered memory.
 use std::sync::Arc;
 
 use frame::{DropReason, Frame, FrameBatch, OwnMemory, QueueCounters, QueueError, Sink};
@@ -22,7 +22,7 @@ pub(super) struct AfXdpSink {
     to_send: Producer<DESCRIPTOR_WORDS>,
     completed: Consumer<ADDRESS_WORDS>,
     chunk_bytes: usize,
-    /// Offsets of chunks that the kernel has done with.
+    /// Offsets of chunks that the kernel no longer uses.
     free: Vec<u64>,
     counters: Arc<QueueCounters>,
 }

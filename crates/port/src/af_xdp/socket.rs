@@ -1,4 +1,4 @@
-//! One queue of an interface: a socket, the memory that its frames lie in, and its rings.
+//! One queue of an interface: a socket, the memory of its frames, and its rings.
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const KERNEL_BATCH: u32 = 32;
 /// ring all the same.
 const DROPPED_AT_ONCE: u32 = 64;
 
-/// Where a socket belongs.
+/// The interface and queue of a socket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     /// The interface's number.
@@ -36,20 +36,20 @@ pub(super) struct Place {
     pub queue: u32,
 }
 
-/// How large its parts are.
+/// The sizes of a queue's memory and rings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     /// Entries of each ring.
     pub ring: u32,
-    /// Bytes of a chunk: a frame with what comes before it.
+    /// Bytes of a chunk: a frame and the room before it.
     pub chunk_bytes: u32,
 }
 
-/// What was tried, and what the system said.
+/// What was tried, and what the system answered.
 pub(super) type Refusal = (&'static str, std::io::Error);
 
 /// A bound socket with everything that belongs to it. The first `ring` chunks of the memory are for frames from the
-/// interface, as many behind them for frames to it.
+/// interface, and the same number after them for frames to it.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub socket: Arc<Socket>,
@@ -61,7 +61,7 @@ pub(super) struct Queue {
     pub completed: Consumer<ADDRESS_WORDS>,
 }
 
-/// What the threads of both directions share.
+/// The state that the threads of both directions share.
 #[derive(Debug)]
 pub(super) struct Socket {
     fd: OwnedFd,
@@ -153,7 +153,7 @@ fn bind_when_free(fd: BorrowedFd<'_>, place: Place, flags: SocketAddrXdpFlags) -
 }
 
 impl Socket {
-    /// Lets the kernel send what is in the ring, as far as it can now.
+    /// Makes the kernel send the frames in the ring, as far as it can now.
     pub fn send(&self) {
         self.unsent.look(|| self.tell_kernel());
     }
@@ -181,12 +181,12 @@ impl Socket {
         self.to_send.waiting() > 0 && self.to_send.needs_wakeup()
     }
 
-    /// What the kernel would not send: while there is some, [`Socket::send`] is to be called again.
+    /// Frames that the kernel did not send. While there are any, [`Socket::send`] must be called again.
     pub fn unsent(&self) -> &Unsent {
         &self.unsent
     }
 
-    /// Lets the kernel look at the queue and at the buffers for it.
+    /// Makes the kernel process the queue and its buffers.
     #[cold]
     pub fn receive(&self) {
         let nothing: &mut [u8] = &mut [];
@@ -194,7 +194,7 @@ impl Socket {
         let _ = recv(&self.fd, nothing, RecvFlags::DONTWAIT);
     }
 
-    /// Whether the receiving thread has to let the kernel poll the device first.
+    /// Whether the receiving thread must first make the kernel poll the device.
     #[inline]
     pub fn busy_polls(&self) -> bool {
         self.busy_poll
@@ -206,7 +206,7 @@ impl Socket {
             .is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
     }
 
-    /// What the kernel has counted.
+    /// The kernel's counters of the socket.
     pub fn statistics(&self) -> Option<XdpStatistics> {
         sockopt::xdp_statistics(&self.fd).ok()
     }

@@ -1,4 +1,4 @@
-//! Frames from the interface, lent where the kernel or the card put them.
+//! Frames from the interface, borrowed in memory that the kernel or the card filled.
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) struct AfXdpSource {
     fill: Producer<ADDRESS_WORDS>,
     builder: OwnSgBuilder,
     batch: FrameBatch,
-    /// Chunks of the batch, to be filled again.
+    /// Chunks of the batch, to be given to the kernel again.
     lent: Vec<u64>,
     tellings: u32,
     counters: Arc<QueueCounters>,

@@ -1,5 +1,5 @@
-//! Frames that the kernel did not send at once. The thread that receives from the interface tells the kernel again;
-//! it may be another thread than the sender, and asleep.
+//! Frames that the kernel did not send at once. The thread that receives from the interface makes the kernel try
+//! again. It may be another thread than the sender, and may be asleep.
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use rustix::event::epoll;
 use vhost_device::EventFd;
 
-/// Whether there are any, for the threads of both directions.
+/// Whether there are unsent frames. Threads of both directions use it.
 #[derive(Debug)]
 pub(super) struct Unsent {
     some: AtomicBool,
     /// The receiving thread wants to be woken.
     armed: AtomicBool,
     event: EventFd,
-    /// Readable when the socket is, or the eventfd.
+    /// Readable when the socket or the eventfd is.
     either: OwnedFd,
 }
 
@@ -32,7 +32,8 @@ impl Unsent {
         Ok(Unsent { some: AtomicBool::new(false), armed: AtomicBool::new(false), event, either })
     }
 
-    /// Sets whether there are unsent frames, as `is_some` finds. What another thread sets meanwhile stays set.
+    /// Sets whether there are unsent frames to the result of `is_some`. If another thread sets it meanwhile, it stays
+    /// set.
     pub fn look(&self, is_some: impl FnOnce() -> bool) {
         self.clear();
         if is_some() {
@@ -51,26 +52,26 @@ impl Unsent {
         self.some.swap(false, Ordering::AcqRel);
     }
 
-    /// Whether there are any.
+    /// Whether there are unsent frames.
     #[inline]
     pub fn any(&self) -> bool {
         self.some.load(Ordering::Relaxed)
     }
 
-    /// Asks to be woken when there are unsent frames. Returns whether there are some already.
+    /// Asks to be woken when there are unsent frames. Returns whether there are unsent frames already.
     pub fn arm(&self) -> bool {
         self.armed.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.any()
     }
 
-    /// Asks no more.
+    /// Cancels the request of [`Unsent::arm`].
     pub fn disarm(&self) {
         self.armed.store(false, Ordering::Relaxed);
         self.event.drain();
     }
 
-    /// Readable while a frame from the interface waits, and when there are frames unsent that [`Unsent::arm`] asked for.
+    /// Readable while a frame from the interface waits, and after [`Unsent::arm`] while frames are unsent.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.either.as_fd()
     }

@@ -1,15 +1,16 @@
-//! VLAN tags: AF_XDP hands on a frame's bytes alone, so a tag that the kernel or the card keeps beside them is lost, and
-//! the frame looks untagged.
+//! VLAN tags. AF_XDP passes on only the bytes of a frame. A tag that the kernel or the card keeps elsewhere is lost,
+//! and the frame then looks untagged.
 //!
-//! A card strips tags until it is told not to (`rx-vlan-offload`). An interface of software has no such switch: the
-//! sender leaves the tag beside the frame (`tx-vlan-offload` of a veth's other end), or the stack took it out on the
-//! way. For those, an XDP program can put it back in native mode ([`linux::xdp::Redirect::load_keeping_tags`]).
+//! A card strips tags until it is told not to (`rx-vlan-offload`). A software interface has no such option: the
+//! sender keeps the tag outside of the frame (`tx-vlan-offload` of a veth's other end), or the stack removed it on
+//! the way. For such interfaces, an XDP program in native mode can put the tag back
+//! ([`linux::xdp::Redirect::load_keeping_tags`]).
 use linux::interface::Interface;
 
 /// The kernel's names of `rx-vlan-offload` and of the same for outer tags (802.1ad).
 const STRIPPING: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 
-/// An interface's stripping of VLAN tags, switched off until this is dropped.
+/// Keeps an interface's stripping of VLAN tags off until this is dropped.
 #[derive(Debug)]
 pub(super) struct Stripping {
     interface: Interface,
@@ -18,7 +19,7 @@ pub(super) struct Stripping {
 }
 
 impl Stripping {
-    /// Switches off what is on. None if there is nothing to put back.
+    /// Switches stripping off where it is on. `None` if there is nothing to restore.
     pub fn off(name: &str) -> Option<Self> {
         let interface = Interface::named(name).ok()?;
         let index = interface.index().ok()?;
@@ -36,12 +37,12 @@ impl Drop for Stripping {
     }
 }
 
-/// Whether no device is behind the interface: a veth, a bridge, a macvlan.
+/// Whether the interface has no device behind it: a veth, a bridge, a macvlan.
 pub(super) fn is_software(interface: &Interface) -> bool {
     interface.driver().is_ok_and(|(_, bus)| bus.is_empty())
 }
 
-/// What to say of tags where no program puts them back, and what to do.
+/// A warning that tags are lost because no program puts them back, and what the user can do.
 pub(super) fn lost_tags(name: &str, interface: &Interface, is_software: bool) -> Option<String> {
     let (what, remedy) = match interface.driver() {
         Ok((driver, _)) if driver == "veth" => (

@@ -1,8 +1,8 @@
-//! Two ports joined inside one process, and the queue they are made of.
+//! Two ports joined inside one process, and the queue between them.
 //!
-//! A queue is a bounded ring of frame slots with one producer and one consumer, and takes no lock. What
-//! finds no slot free is dropped and counted as [`frame::DropReason::ReceiverFull`]. The producer makes a
-//! system call only if the consumer sleeps.
+//! A queue is a bounded ring of frame slots with one producer and one consumer, and takes no lock. If no slot is
+//! free, the frame is dropped and counted as [`frame::DropReason::ReceiverFull`]. The producer makes a system call
+//! only if the consumer sleeps.
 mod pair;
 mod queue;
 mod ring;

@@ -7,10 +7,10 @@ use frame::{PairCounters, QueueCounters, QueueError, Side, Sink, Source};
 use super::queue::{InMemorySink, InMemorySource, QueueOptions, queue};
 use crate::{Port, PortContext, PortError, Token};
 
-/// One of two joined ports: what one is given to send, the other receives.
+/// One of two joined ports: the other port receives what this one sends.
 #[derive(Debug)]
 pub struct InMemory {
-    /// Not attached yet.
+    /// Queues that are not attached yet.
     ends: Vec<(InMemorySource, InMemorySink)>,
     counters: Vec<PairCounters>,
 }
@@ -32,7 +32,7 @@ impl InMemory {
         Ok((InMemory::of(left), InMemory::of(right)))
     }
 
-    /// A port of these queues, one source and sink for each queue pair.
+    /// A port of these queues: a source and a sink for each queue pair.
     pub fn of(ends: Vec<(InMemorySource, InMemorySink)>) -> InMemory {
         let both = |(source, sink): &(InMemorySource, InMemorySink)| PairCounters {
             from_guest: Arc::clone(source.counters()),

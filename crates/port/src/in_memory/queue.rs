@@ -10,14 +10,14 @@ use super::ring::{Consumer, LAYOUT, Producer, ring};
 use net_queues::cache_policy::Temporal;
 use net_queues::deliver::{GsoOutput, Scratch, write_plain};
 
-/// What a queue is like.
+/// The options of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
-    /// Frames that it holds, rounded up to a power of two.
+    /// The number of frames that the queue holds, rounded up to a power of two.
     pub slots: u16,
     /// Longest frame in bytes, without net header.
     pub frame_bytes: u32,
-    /// Offloads that the receiving side takes as they are.
+    /// Offloads that the receiving side accepts unfinished.
     pub accepts: Accepts,
 }
 
@@ -48,7 +48,7 @@ pub fn queue(options: QueueOptions) -> io::Result<(InMemorySink, InMemorySource)
     Ok((sink, source))
 }
 
-/// The filling side of a queue.
+/// The producer's end of a queue.
 #[derive(Debug)]
 pub struct InMemorySink {
     pub(super) producer: Producer,
@@ -56,7 +56,7 @@ pub struct InMemorySink {
     counters: Arc<QueueCounters>,
 }
 
-/// The emptying side of a queue.
+/// The consumer's end of a queue.
 #[derive(Debug)]
 pub struct InMemorySource {
     pub(super) consumer: Consumer,

@@ -1,4 +1,4 @@
-//! The ring: slots, two positions, and who sleeps.
+//! The ring: slots, two positions, and whether the consumer sleeps.
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use virtio::net::HeaderLayout;
 
 use frame::{OwnMemory, OwnSgBuilder};
 
-/// How each slot begins.
+/// The layout of the net header at the start of each slot.
 pub(super) const LAYOUT: HeaderLayout = HeaderLayout::Full;
 
 /// Two cache lines: processors fetch lines in pairs, and the two sides must not share any.
@@ -26,9 +26,9 @@ struct Ring {
     /// Bytes of net header and frame in each slot. Published by `filled`.
     lengths: Box<[AtomicU32]>,
     slot_bytes: usize,
-    /// Slots that were ever filled. Written by the producer.
+    /// The number of slots filled since the start. Written by the producer.
     filled: Apart<AtomicU64>,
-    /// Slots that were ever emptied. Written by the consumer.
+    /// The number of slots emptied since the start. Written by the consumer.
     emptied: Apart<AtomicU64>,
     /// The consumer waits for `call`.
     sleeping: Apart<AtomicBool>,
@@ -45,9 +45,9 @@ impl Ring {
 #[derive(Debug)]
 pub(super) struct Producer {
     ring: Arc<Ring>,
-    /// Filled, published or not.
+    /// The number of slots filled, including unpublished ones.
     filled: u64,
-    /// `emptied` as it was last seen.
+    /// `emptied` when it was last read.
     emptied: u64,
 }
 
@@ -56,9 +56,9 @@ pub(super) struct Producer {
 pub(super) struct Consumer {
     ring: Arc<Ring>,
     builder: OwnSgBuilder,
-    /// Handed out, emptied or not.
+    /// The number of slots taken, including those not emptied yet.
     taken: u64,
-    /// `filled` as it was last seen.
+    /// `filled` when it was last read.
     filled: u64,
 }
 
@@ -104,14 +104,14 @@ impl Producer {
         free.then(|| self.ring.memory.slice(at, self.ring.slot_bytes))
     }
 
-    /// The slot that [`Producer::free`] gave holds this many bytes now.
+    /// Notes that the slot from [`Producer::free`] now holds this many bytes.
     #[inline]
     pub fn fill(&mut self, bytes: usize) {
         self.ring.lengths[self.ring.slot(self.filled)].store(bytes as u32, Ordering::Relaxed);
         self.filled += 1;
     }
 
-    /// Shows the consumer what was filled; true if it had to be woken.
+    /// Publishes the filled slots. Returns true if the consumer had to be woken.
     #[inline]
     pub fn publish(&self) -> bool {
         // Release: pairs with the acquire in `Consumer::available`; who sees the position sees the bytes.
@@ -133,7 +133,7 @@ impl Producer {
 }
 
 impl Consumer {
-    /// How many slots wait to be taken.
+    /// The number of slots that can be taken.
     #[inline]
     pub fn available(&mut self) -> u64 {
         // Acquire: pairs with the release in `Producer::publish`.
@@ -141,7 +141,7 @@ impl Consumer {
         self.filled - self.taken
     }
 
-    /// Takes one of the slots seen by [`Consumer::available`] into the arena.
+    /// Takes a slot that [`Consumer::available`] counted into the arena.
     #[inline]
     pub fn take(&mut self, arena: &mut SgArena) {
         if let Some((at, bytes)) = self.next() {
@@ -149,7 +149,7 @@ impl Consumer {
         }
     }
 
-    /// Takes one of the slots seen by [`Consumer::available`], as what it holds.
+    /// Takes a slot that [`Consumer::available`] counted, as a slice of its content.
     #[cfg(feature = "testing")]
     pub fn take_slice(&mut self) -> Option<SharedSlice<'_>> {
         let (at, bytes) = self.next()?;
@@ -166,14 +166,14 @@ impl Consumer {
         Some((slot * self.ring.slot_bytes, self.ring.lengths[slot].load(Ordering::Relaxed) as usize))
     }
 
-    /// Gives back all slots that were taken.
+    /// Gives all taken slots back.
     #[inline]
     pub fn empty(&self) {
         // Release: pairs with the acquire in `Producer::free`; our reads are done.
         self.ring.emptied.0.store(self.taken, Ordering::Release);
     }
 
-    /// Asks to be woken; true, and nothing asked, if something is there.
+    /// Asks to be woken. Returns true, and asks for nothing, if there are filled slots.
     pub fn sleep(&mut self) -> bool {
         self.ring.sleeping.0.store(true, Ordering::Relaxed);
         // Pairs with the fence in `Producer::publish`.
@@ -185,7 +185,7 @@ impl Consumer {
         there
     }
 
-    /// Asks no more, and forgets a wake-up that came.
+    /// Cancels the request of `sleep`, and discards a wake-up that came.
     pub fn wake(&self) {
         self.ring.sleeping.0.store(false, Ordering::Relaxed);
         // A producer that saw the consumer sleep may still be about to call: the consumer then wakes once more for
@@ -193,7 +193,7 @@ impl Consumer {
         let _ = read(&self.ring.call, &mut [0; 8]);
     }
 
-    /// Readable when the producer has woken us.
+    /// Readable when the producer has woken the consumer.
     pub fn call(&self) -> &OwnedFd {
         &self.ring.call
     }

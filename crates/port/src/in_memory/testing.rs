@@ -1,4 +1,4 @@
-//! Injects and collects frames as bytes, for tests of code that forwards.
+//! For tests of forwarding code: injects and collects frames as bytes.
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use virtio::net::NetHeader;
 use super::ring::{Consumer, LAYOUT, Producer};
 use super::{InMemory, InMemorySink, InMemorySource, QueueOptions, queue};
 
-/// A port whose other side a test drives: an injector and a collector for each queue pair.
+/// A port whose peer is the test: an injector and a collector for each queue pair.
 ///
 /// # Errors
 /// The memory file of a queue cannot be made or mapped, or `eventfd` is refused, for example at the open-files
@@ -45,7 +45,8 @@ impl From<InMemorySource> for Collector {
 }
 
 impl Injector {
-    /// Puts in a frame as it is, however malformed; false if no slot is free or it is longer than a slot.
+    /// Puts in a frame unchanged, even a malformed one. Returns false if no slot is free or the frame is longer than
+    /// a slot.
     #[must_use]
     pub fn inject(&mut self, header: NetHeader, frame: &[u8]) -> bool {
         let bytes = LAYOUT.bytes() + frame.len();
@@ -62,7 +63,7 @@ impl Injector {
 }
 
 impl Collector {
-    /// The next frame, if one is there.
+    /// The next frame, if there is one.
     pub fn take(&mut self) -> Option<(NetHeader, Vec<u8>)> {
         self.0.available();
         let slot = self.0.take_slice()?;
@@ -75,7 +76,7 @@ impl Collector {
         Some((NetHeader::from_bytes(&header, LAYOUT), frame))
     }
 
-    /// The next frame, waited for; `None` if none came within the limit.
+    /// Waits for the next frame; `None` if none came within the limit.
     pub fn take_within(&mut self, limit: Duration) -> Option<(NetHeader, Vec<u8>)> {
         let deadline = Instant::now() + limit;
         loop {

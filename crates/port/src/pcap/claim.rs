@@ -1,4 +1,4 @@
-//! Files that captures of this process read and write: one that is written is written by one, and read by none.
+//! Files that captures of this process use. A file that is written has one writer and no reader.
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -28,12 +28,12 @@ fn claims() -> MutexGuard<'static, Vec<(Identity, Use)>> {
 #[derive(Debug)]
 pub struct FileClaim {
     claim: (Identity, Use),
-    /// Keeps the number of its inode from being given to another file.
+    /// Keeps the inode's number from being reused for another file.
     _file: Option<File>,
 }
 
 impl FileClaim {
-    /// To record to this file, which is open.
+    /// A claim to record to this open file.
     ///
     /// # Errors
     /// Another port or capture of this process records to the file, or replays it.
@@ -41,7 +41,7 @@ impl FileClaim {
         Self::new(file, Use::Record, None)
     }
 
-    /// To replay what is at this path.
+    /// A claim to replay the file at this path.
     pub(super) fn replay(path: &Path) -> io::Result<Self> {
         let path_only = OFlags::PATH.bits() as libc::c_int;
         let path = path.to_owned();

@@ -1,4 +1,4 @@
-//! Interfaces of a capture: what their records' fields mean.
+//! Interfaces of a capture, which give the fields of records their meaning.
 use pcap_parser::{
     EnhancedPacketBlock, InterfaceDescriptionBlock, Linktype, OptionCode, PcapHeader, PcapNGOption,
     parse_enhancedpacketblock_be, parse_enhancedpacketblock_le,
@@ -8,7 +8,7 @@ use pcap_parser::{
 const IF_FCSLEN: u16 = 13;
 const EPB_FLAGS: u16 = 2;
 
-/// Bytes of a section are in the order of the machine that wrote it.
+/// The byte order of a section, which is that of the machine that wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByteOrder {
     Little,
@@ -37,7 +37,7 @@ impl ByteOrder {
         }
     }
 
-    /// Kind and length of the block that begins here.
+    /// Kind and length of the block that begins at `data`.
     pub fn block_header(self, data: &[u8]) -> Option<(u32, usize)> {
         let (kind, rest) = data.split_first_chunk()?;
         Some((self.u32(*kind), self.u32(*rest.first_chunk()?) as usize))
@@ -51,7 +51,7 @@ impl ByteOrder {
         parsed.ok().map(|(_, packet)| packet)
     }
 
-    /// Bytes of the frame check sequence that is at the end of a packet, if its flags tell (bits 5 to 8).
+    /// Bytes of the frame check sequence at the end of a packet, if its flags say so (bits 5 to 8).
     pub fn fcs_bytes_of_packet(self, options: &[PcapNGOption<'_>]) -> Option<usize> {
         let flags = self.u32(*option(options, EPB_FLAGS)?.first_chunk()?);
         let bytes = (flags >> 5 & 0xf) as usize;
@@ -70,7 +70,7 @@ fn option<'a>(options: &'a [PcapNGOption<'_>], code: u16) -> Option<&'a [u8]> {
 pub(super) struct Interface {
     pub ticks_per_second: u128,
     pub offset_seconds: i64,
-    /// Bytes of a packet that are captured at most.
+    /// The most bytes of a packet that are captured.
     pub snapshot_bytes: usize,
     /// Bytes at the end of each packet that are its frame check sequence.
     pub fcs_bytes: usize,
@@ -82,8 +82,8 @@ fn ethernet(linktype: Linktype) -> Result<(), Linktype> {
 }
 
 impl Interface {
-    /// The one of a pcap file. The upper half of the link type says whether there is a frame check sequence, and of how
-    /// many 16-bit words (pcap-savefile(5)).
+    /// The only interface of a pcap file. The upper half of the link type says whether there is a frame check
+    /// sequence, and of how many 16-bit words (pcap-savefile(5)).
     pub fn of_header(header: &PcapHeader) -> Self {
         let link = header.network.0 as u32;
         Interface {

@@ -25,24 +25,24 @@ const SMALLEST_BLOCK_BYTES: usize = 12;
 /// One frame of a capture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recorded {
-    /// Where it lies in the capture's memory.
+    /// The frame's offset in the capture's memory.
     pub offset: u64,
     /// Its length.
     pub bytes: u32,
-    /// When it was captured, after the first one; never before the one before it.
+    /// The time since the first frame; never less than that of the previous frame.
     pub at: Duration,
 }
 
-/// A capture in memory, behind a net header without offloads that all its frames share.
+/// A capture in memory. All its frames share one net header without offloads.
 #[derive(Debug)]
 pub(super) struct Capture {
     pub memory: OwnMemory,
     pub frames: Vec<Recorded>,
-    /// What was left out, a sentence for each kind; a user is told.
+    /// What was left out, a sentence for each kind; the sentences are shown to the user.
     pub left_out: Vec<String>,
 }
 
-/// Reads a capture of either format, whatever its byte order and unit of time.
+/// Reads a capture in either format, with any byte order and unit of time.
 pub(super) fn load(path: &Path) -> Result<Capture, PortError> {
     let failed =
         |why: String, remedy: &str| PortError::new(format!("replay {}", path.display()), why, remedy);
@@ -85,10 +85,10 @@ pub(super) fn load(path: &Path) -> Result<Capture, PortError> {
 /// Time stamps of a capture as times since its first frame.
 #[derive(Default)]
 struct CaptureClock {
-    /// The stamp that counts as 0.
+    /// The time stamp that counts as 0.
     origin_ns: Option<i128>,
     previous_ns: i128,
-    /// How often the clock was set while frames were captured.
+    /// How often the clock was changed during the capture.
     jumps: u64,
 }
 
@@ -112,25 +112,25 @@ impl CaptureClock {
 
 struct Loading {
     capture: Capture,
-    /// Where the next frame goes, and how far frames may go.
+    /// The offset of the next frame, which is also the end of the frames.
     end: u64,
     limit: u64,
     is_pcapng: bool,
-    /// Of the section.
+    /// The byte order of the section.
     order: ByteOrder,
     interfaces: Vec<Interface>,
     clock: CaptureClock,
     records: u64,
-    /// Frames of which only the beginning was captured.
+    /// Frames that were captured only in part.
     truncated: u64,
     /// Blocks without frames that are malformed.
     skipped_blocks: u64,
 }
 
-/// What to do about a parser's error.
+/// The reaction to a parser's error.
 enum Fault {
     End,
-    /// More bytes are needed, or more room for them.
+    /// More bytes, or more room for them, are needed.
     Refill,
     Grow,
     /// The file ends within a record.

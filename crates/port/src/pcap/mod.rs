@@ -1,9 +1,9 @@
-//! Captures as a port, for debugging: frames come from one file, and go to another.
+//! Captures as a port, for debugging: frames are read from one file and written to another.
 //!
-//! A capture that is replayed is read into memory first; its frames are then sent from where they lie. A
-//! recording has nanoseconds, complete checksums and no segments to make, and holds each burst as soon as
-//! it was accepted: nothing is left to write at the end, however that comes. What cannot be written stops
-//! the recording, is logged once, and affects no other port.
+//! A capture is read into memory before it is replayed, and its frames are sent from that memory. A recording has
+//! nanoseconds, complete checksums and no frames to segment. Each burst is in the file as soon as it was accepted, so
+//! nothing is left to write when the process ends. A write that fails ends the recording and is logged once. It
+//! affects no other port.
 mod claim;
 mod header;
 mod interface;
@@ -42,8 +42,8 @@ pub struct Pcap {
 }
 
 impl Pcap {
-    /// Nothing is read or written yet. From now on no other port records over the capture that is to be replayed,
-    /// whichever of them is started first.
+    /// A port with these options. No file is read or written yet. From now on no other port can record to the capture
+    /// that this port will replay, whichever port is started first.
     pub fn new(options: PcapOptions) -> Self {
         // What cannot be had is said at the start.
         let replayed = options.replay.as_deref().and_then(|path| FileClaim::replay(path).ok());

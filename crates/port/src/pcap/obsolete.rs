@@ -1,5 +1,5 @@
-//! Packet Blocks (draft-ietf-opsawg-pcapng, appendix A), which Enhanced Packet Blocks have replaced. The parser does not
-//! know them, but they have the same fields.
+//! Packet Blocks (draft-ietf-opsawg-pcapng, appendix A), which were replaced by Enhanced Packet Blocks. The parser
+//! does not support Packet Blocks, but they have the same fields.
 use pcap_parser::UnknownBlock;
 
 use super::interface::ByteOrder;
@@ -10,7 +10,7 @@ const ENHANCED_PACKET: u32 = 6;
 /// Kinds of blocks that frames depend on: section header, interface, packet, simple and enhanced packet.
 pub(super) const HAVE_FRAMES: [u32; 5] = [0x0a0d_0d0a, 1, PACKET, 3, ENHANCED_PACKET];
 
-/// A Packet Block as an Enhanced Packet Block; `None` if this block is none.
+/// A Packet Block as an Enhanced Packet Block; `None` if this is another kind of block.
 pub(super) fn as_enhanced(block: &UnknownBlock<'_>, order: ByteOrder) -> Option<Vec<u8>> {
     // The parser reads kinds as little-endian.
     if order.u32(block.block_type.to_le_bytes()) != PACKET {

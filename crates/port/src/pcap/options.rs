@@ -1,4 +1,4 @@
-//! What a capture port is asked to be.
+//! The options of a capture port.
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use crate::spec::{Spec, SpecError};
 /// How often a capture is replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounds {
-    /// This often; at least once.
+    /// This many times, at least once.
     Times(u64),
     /// Until the port ends.
     Forever,
@@ -28,9 +28,9 @@ impl FromStr for Rounds {
 /// How fast a capture is replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
-    /// As fast as frames are taken. A receiver that is slower loses the rest, counted.
+    /// As fast as the switch takes frames. Frames for a slower receiver are dropped and counted.
     Fast,
-    /// As it was captured.
+    /// With the captured times between frames.
     Original,
 }
 
@@ -50,20 +50,20 @@ impl FromStr for Timing {
 /// `pcap:-,record=FILE` replays nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PcapOptions {
-    /// The capture whose frames come from the port.
+    /// The capture to replay.
     pub replay: Option<PathBuf>,
     /// How often.
     pub rounds: Rounds,
     /// How fast.
     pub timing: Timing,
-    /// Where frames go that are sent to the port; a file that is there is overwritten.
+    /// The file that records frames sent to the port. An existing file is overwritten.
     pub record: Option<PathBuf>,
-    /// Bytes of each frame that are recorded at most.
+    /// The most bytes of each frame that are recorded.
     pub snapshot_bytes: u32,
 }
 
 impl PcapOptions {
-    /// As tcpdump has it.
+    /// The default of tcpdump.
     pub const SNAPSHOT_BYTES: u32 = 262_144;
 
     /// Replays a capture once, with its own timing.

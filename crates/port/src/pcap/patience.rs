@@ -7,7 +7,8 @@ use std::time::Duration;
 /// How long the thread that serves all ports waits for a file system.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Asks a file system, on a thread of its own. One that hangs keeps that thread, and what it has opened there.
+/// Runs a request to a file system on a thread of its own. A file system that hangs blocks only that thread, which
+/// keeps what it opened there.
 pub(super) fn ask<T: Send + 'static>(
     question: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

@@ -1,5 +1,5 @@
-//! Captures in the newer format (draft-ietf-opsawg-pcapng), as blocks in a buffer: several interfaces, directions
-//! and what was dropped.
+//! Captures in the newer format (draft-ietf-opsawg-pcapng), as blocks in a buffer, with several interfaces,
+//! directions and counts of dropped frames.
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use frame::{Frame, SNAPSHOT_BYTES};
@@ -50,7 +50,7 @@ pub fn section(into: &mut Vec<u8>) {
     });
 }
 
-/// One more interface; they are counted from 0.
+/// Adds an interface. Interfaces are numbered from 0.
 pub fn interface(into: &mut Vec<u8>, name: &str, snaplen: u32) {
     block(into, INTERFACE, |into| {
         into.extend(ETHERNET.to_le_bytes());
@@ -63,7 +63,7 @@ pub fn interface(into: &mut Vec<u8>, name: &str, snaplen: u32) {
     });
 }
 
-/// A frame that passes now, cut to `snaplen` bytes.
+/// Adds a frame with the present time, cut to `snaplen` bytes.
 pub fn frame(into: &mut Vec<u8>, interface: u32, frame: &Frame<'_>, is_inbound: bool, snaplen: u32) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
     let captured = frame.len_bytes().min(snaplen as usize);
@@ -77,7 +77,7 @@ pub fn frame(into: &mut Vec<u8>, interface: u32, frame: &Frame<'_>, is_inbound: 
     });
 }
 
-/// How many frames were not captured for want of room.
+/// Adds the number of frames that were not captured for lack of room.
 pub fn statistics(into: &mut Vec<u8>, interface: u32, dropped: u64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
     block(into, STATISTICS, |into| {
@@ -87,7 +87,7 @@ pub fn statistics(into: &mut Vec<u8>, interface: u32, dropped: u64) {
     });
 }
 
-/// Appends the first so many bytes of a frame: its copied start, then from where it lies.
+/// Appends the first `bytes` bytes of a frame: the snapshot, then bytes from the sender's memory.
 pub fn start_of(frame: &Frame<'_>, bytes: usize, into: &mut Vec<u8>) {
     let snapshot = frame.snapshot();
     into.extend(&snapshot[..bytes.min(snapshot.len())]);

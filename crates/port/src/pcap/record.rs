@@ -1,4 +1,4 @@
-//! Frames into a capture file.
+//! Recording of frames to a capture file.
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -19,18 +19,18 @@ const RECORD_HEADER_BYTES: usize = 16;
 /// Bytes that are collected before they go to the file at the latest; else they do after each burst.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Writes what it is given to a capture, complete frames without offloads, at the end of each burst: a
-/// record is in the file as a whole or not at all. Writing takes the worker's time: this is for debugging.
+/// Writes complete frames without offloads to a capture, at the end of each burst. A record is in the file as a whole
+/// or not at all. The worker does the writing, which takes its time: use this for debugging.
 #[derive(Debug)]
 pub(super) struct Record {
     file: File,
-    /// Length of the file: all of it whole records.
+    /// Length of the file, which contains only whole records.
     file_bytes: u64,
     snapshot_bytes: u32,
-    /// Records that are not written yet, and how many frames and bytes of frames they are.
+    /// Records that are not written yet, with the number of frames and of their bytes.
     buffer: Vec<u8>,
     waiting: (u64, u64),
-    /// Where a frame is put together.
+    /// Memory in which a frame is assembled.
     whole: OwnMemory,
     counters: Arc<QueueCounters>,
 }

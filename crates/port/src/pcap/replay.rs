@@ -16,12 +16,12 @@ use super::options::{Rounds, Timing};
 /// Most frames of one batch.
 const BURST: usize = 64;
 
-/// Lends the frames of a capture where they lie, round after round.
+/// Sends the frames of a capture from its memory, repeatedly if asked.
 #[derive(Debug)]
 pub(super) struct Replay {
     capture: Arc<Capture>,
     builder: OwnSgBuilder,
-    /// Rounds begun and not ended; `None` goes on for ever.
+    /// The number of rounds that have not ended; `None` for no limit.
     rounds_left: Option<u64>,
     next: usize,
     clock: Option<Clock>,
@@ -34,7 +34,7 @@ pub(super) struct Replay {
 #[derive(Debug)]
 struct Clock {
     timer: OwnedFd,
-    /// When this round's first frame went; set by the first look.
+    /// When the first frame of this round was sent; set by the first poll.
     began: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! The kinds of port there are.
+//! The kinds of port.
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use crate::{CachePolicy, Port, PortError};
 pub enum PortSpec {
     /// `vhost-user:PATH`: the device of a guest.
     VhostUser(VhostUserOptions),
-    /// `virtio-user:PATH`: the driver of another program's device.
+    /// `virtio-user:PATH`: the driver for a device of another program.
     VirtioUser(VirtioUserOptions),
     /// `tap:NAME`: the kernel's network stack.
     Tap(TapOptions),
-    /// `af-xdp:IFACE`: a network card, past the kernel's network stack.
+    /// `af-xdp:IFACE`: a network card, without the kernel's network stack.
     AfXdp(AfXdpOptions),
-    /// `pcap:FILE`: frames from a file, and to one.
+    /// `pcap:FILE`: frames from one file, and to another.
     Pcap(PcapOptions),
-    /// A kind that another crate has: a [`Kind`].
+    /// A [`Kind`] of another crate.
     Other(Described),
 }
 
 const KINDS: &str = "vhost-user:PATH, virtio-user:PATH, tap:NAME, af-xdp:IFACE, pcap:FILE";
 
-/// A kind of port that another crate has.
+/// A kind of port that another crate implements.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// How a port of it is written, with its target: `vhost-user:PATH`.
+    /// The syntax of a port of this kind, with its target: `vhost-user:PATH`.
     pub form: &'static str,
-    /// Reads a port of this kind, and opens nothing.
+    /// Reads a port of this kind. Must not open anything.
     pub read: fn(Spec) -> Result<Described, SpecError>,
 }
 
@@ -52,7 +52,7 @@ pub struct Described(Arc<Build>);
 type Build = dyn Fn() -> Result<Box<dyn Port>, PortError> + Send + Sync;
 
 impl Described {
-    /// `build` makes the port, which opens nothing before it is started.
+    /// `build` makes the port. The port opens nothing before it is started.
     pub fn new(build: impl Fn() -> Result<Box<dyn Port>, PortError> + Send + Sync + 'static) -> Self {
         Described(Arc::new(build))
     }
@@ -103,7 +103,7 @@ impl PortSpec {
         })
     }
 
-    /// Pins what device halves of queues do to caches; kinds of port without them have nothing to pin.
+    /// Fixes the cache policy of the port's device queues. Kinds of port without such queues ignore it.
     pub fn set_cache_policy(&mut self, policy: CachePolicy) {
         if let PortSpec::VhostUser(options) = self {
             options.cache_policy = policy;

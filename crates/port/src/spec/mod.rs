@@ -1,16 +1,17 @@
-//! Ports as people write them: `KIND:TARGET[,key=value]…`. Parsing touches nothing; building comes after.
+//! Ports in the syntax of the command line: `KIND:TARGET[,key=value]…`. Parsing opens and makes nothing; that is left
+//! to building.
 mod kinds;
 mod options;
 
 pub use kinds::{Described, Kind, PortSpec};
 pub use options::{Options, SpecError};
 
-/// A port as written, taken apart but not yet understood.
+/// A port in its parts, which are not interpreted yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// What comes before the colon.
+    /// The text before the colon.
     pub kind: String,
-    /// Path, interface name or whatever the kind asks for.
+    /// A path, the name of an interface, or another target of the kind.
     pub target: String,
     /// The rest.
     pub options: Options,

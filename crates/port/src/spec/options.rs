@@ -3,7 +3,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// Why no port can be built from a text.
+/// Why a text does not describe a port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// The text has no colon.
@@ -17,7 +17,7 @@ pub enum SpecError {
     UnknownKind {
         /// As written.
         kind: String,
-        /// What there is.
+        /// The known kinds.
         known: String,
     },
     /// An option that is no `key=value`.
@@ -33,7 +33,7 @@ pub enum SpecError {
         kind: &'static str,
         /// As written.
         key: String,
-        /// What there is.
+        /// The known keys.
         known: String,
     },
     /// A value that does not fit its key.
@@ -43,12 +43,12 @@ pub enum SpecError {
         key: &'static str,
         /// As written.
         value: String,
-        /// What it should be.
+        /// The accepted values.
         expected: String,
     },
 }
 
-/// Options that are still to be taken by the kind they belong to.
+/// Options of a port. The kind takes each of its options out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     left: Vec<(String, String)>,
@@ -56,7 +56,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Options that were read elsewhere, each key once.
+    /// Options that were read elsewhere. Each key occurs once.
     pub fn new(options: impl IntoIterator<Item = (String, String)>) -> Self {
         Options { left: options.into_iter().collect(), asked: Vec::new() }
     }
@@ -78,7 +78,7 @@ impl Options {
         Ok(Options { left, asked: Vec::new() })
     }
 
-    /// The value as it stands.
+    /// Takes the option `key` as text.
     pub fn text(&mut self, key: &'static str) -> Option<String> {
         self.asked.push(key);
         let at = self.left.iter().position(|(other, _)| other == key)?;
@@ -154,7 +154,7 @@ impl Options {
     /// Checks that every option was taken.
     ///
     /// # Errors
-    /// An option is left that no call has taken. The error names those that were asked for.
+    /// An option is left that the kind does not have. The error names the options of the kind.
     pub fn finish(self, kind: &'static str) -> Result<(), SpecError> {
         match self.left.into_iter().next() {
             None => Ok(()),

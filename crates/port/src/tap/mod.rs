@@ -1,12 +1,11 @@
-//! The kernel's own network stack at the other end: a TAP interface in the network namespace that the
-//! process runs in.
+//! The kernel's network stack as peer: a TAP interface in the network namespace of the process.
 //!
-//! Frames go to the kernel straight from the memory that their sender put them in, and come from it with
-//! their offloads: checksums and segments are left to the receiver. The kernel takes and gives
-//! one frame with each system call; there is no batch.
+//! Frames are written to the kernel directly from the sender's memory. Frames from the kernel carry its offloads:
+//! checksums and segmentation are left to the receiver. The kernel transfers one frame with each system call; there
+//! are no batches.
 //!
-//! An interface that is there already is used and stays; one that is made here goes with the last
-//! descriptor, so with the process, however that ends.
+//! An existing interface is used and kept. An interface that the port makes is removed with its last descriptor, and
+//! therefore when the process ends, even if it is killed.
 mod offloads;
 mod open;
 mod options;
@@ -32,7 +31,7 @@ use crate::{Port, PortContext, PortError, Token};
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 const RECHECK: Token = Token(0);
 
-/// A TAP interface as a port. If the interface is removed and created again, the port uses it again.
+/// A TAP interface as a port. If the interface is removed and created again, the port opens it again.
 #[derive(Debug)]
 pub struct Tap {
     options: TapOptions,
@@ -43,14 +42,14 @@ pub struct Tap {
 #[derive(Debug)]
 enum State {
     Closed,
-    /// With what the kernel takes as it is.
+    /// The interface is open. The kernel accepts these offloads unfinished.
     Open(Accepts),
-    /// A queue has stopped, and people were told: the interface was removed.
+    /// A queue has stopped because the interface was removed, and this was logged.
     Lost,
 }
 
 impl Tap {
-    /// Nothing is opened yet.
+    /// A port with these options. Nothing is opened yet.
     pub fn new(options: TapOptions) -> Self {
         let counters = (0..options.queue_pairs).map(|_| Default::default()).collect();
         Tap { options, counters, state: State::Closed }

@@ -14,8 +14,7 @@ const SETS: [libc::c_uint; 4] = {
     [fragments | libc::TUN_F_USO4 | libc::TUN_F_USO6, fragments, tcp, checksum]
 };
 
-/// Has frames come with as many offloads as the kernel knows, and says which it takes; none if none are
-/// wanted.
+/// Switches on all offloads that the kernel knows, or none if `wanted` is false. Returns what the kernel accepts.
 pub(super) fn negotiate(fd: BorrowedFd<'_>, wanted: bool) -> io::Result<Accepts> {
     if !wanted {
         return sys::set_offloads(fd, 0).map(|()| Accepts::NOTHING);

@@ -1,4 +1,4 @@
-//! What a TAP port is asked to be.
+//! The options of a TAP port.
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::str::FromStr;
@@ -15,11 +15,11 @@ pub const MAX_QUEUE_PAIRS: u16 = 256;
 pub struct Prefix {
     /// The address.
     pub address: IpAddr,
-    /// Bits of it that name the network.
+    /// The number of its bits that name the network.
     pub bits: u8,
 }
 
-/// Not an address, a slash and a prefix length.
+/// The text is not an address, a slash and a prefix length.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write an address with its prefix length, like 10.0.0.1/24 or fd00::1/64")]
 pub struct NotAPrefix;
@@ -55,27 +55,28 @@ impl FromStr for Descriptors {
 /// `up=on|off` and `offloads=on|off`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TapOptions {
-    /// The interface: one that is there is used and left alone, else one is made that goes with the port.
+    /// The interface. An existing one is used and kept. Otherwise one is made, which is removed with the port.
     pub name: String,
     /// Queue pairs.
     pub queue_pairs: u16,
     /// Descriptors of a TAP that another program has opened, one for each queue pair. If empty, the port opens the
     /// TAP.
     pub descriptors: Vec<RawFd>,
-    /// Longest IP packet in bytes; `None` leaves it.
+    /// The longest IP packet in bytes; `None` leaves the interface's setting.
     pub mtu_bytes: Option<u32>,
-    /// The kernel's address on this wire; `None` leaves it.
+    /// The kernel's address on this link; `None` leaves the interface's setting.
     pub mac: Option<MacAddress>,
-    /// IP address of the kernel on this wire; `None` leaves it.
+    /// The IP address of the kernel on this link; `None` leaves the interface's setting.
     pub address: Option<Prefix>,
-    /// Whether to take the interface up. By default if an address is given.
+    /// Whether to set the interface up. The default is yes if an address is given.
     pub up: bool,
-    /// Whether checksums and segments are left to be done, both ways; else all frames are complete.
+    /// Whether checksums and segmentation may be left to the receiver, in both directions. If not, all frames are
+    /// complete.
     pub offloads: bool,
 }
 
 impl TapOptions {
-    /// One queue pair, and the interface's settings left as they are.
+    /// A port with one queue pair that leaves the interface's settings unchanged.
     pub fn new(name: impl Into<String>) -> Self {
         TapOptions {
             name: name.into(),

@@ -1,20 +1,20 @@
-//! How often a silent TAP is asked: each look is a system call, and other sources wait for it.
+//! How often an idle TAP is polled. Each poll is a system call, and other sources wait for it.
 
 /// Looks that are left out between two, at most. A worker with nothing else to do makes so many in a few microseconds,
 /// and sleeps until the TAP wakes it; one that is busy elsewhere takes at most so many bursts in between.
 const MOST: u32 = 15;
 
-/// Looks in vain, and how many are left out for them.
+/// The number of empty polls, and of polls to skip because of them.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
-    /// Left out after the last look.
+    /// The number of polls that were skipped after the last one.
     pause: u32,
-    /// Still to be left out.
+    /// The number of polls still to skip.
     left: u32,
 }
 
 impl Patience {
-    /// Whether to look now.
+    /// Whether to poll now.
     #[inline]
     pub fn is_over(&mut self) -> bool {
         let over = self.left == 0;
@@ -22,14 +22,14 @@ impl Patience {
         over
     }
 
-    /// A look found nothing.
+    /// Notes that a poll found nothing.
     #[inline]
     pub fn in_vain(&mut self) {
         self.pause = (2 * self.pause + 1).min(MOST);
         self.left = self.pause;
     }
 
-    /// There is something, or there was: every look counts.
+    /// Notes that there are frames again: every poll is made.
     #[inline]
     pub fn end(&mut self) {
         *self = Patience::default();

@@ -1,4 +1,4 @@
-//! Frames to the kernel: one `writev` each, straight from where their sender put them.
+//! Frames to the kernel: one `writev` each, directly from the sender's memory.
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use virtio::net::{Accepts, HeaderLayout, NetHeader};
 use super::sys;
 use net_queues::deliver::{GsoOutput, Scratch};
 
-/// How frames begin on a TAP descriptor.
+/// The layout of the net header on a TAP descriptor.
 pub(super) const LAYOUT: HeaderLayout = HeaderLayout::Full;
 
 /// One queue to the kernel.
@@ -18,7 +18,7 @@ pub(super) const LAYOUT: HeaderLayout = HeaderLayout::Full;
 pub(super) struct TapSink {
     fd: Arc<OwnedFd>,
     accepts: Accepts,
-    /// Where a frame is put together that cannot go as it lies.
+    /// Memory in which a frame is assembled that cannot be written from the sender's memory.
     gathered: OwnMemory,
     counters: Arc<QueueCounters>,
 }

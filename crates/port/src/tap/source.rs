@@ -1,4 +1,4 @@
-//! Frames from the kernel: one `read` each, into memory of our own.
+//! Frames from the kernel: one `read` each, into memory of this process.
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const SLOTS: usize = 64;
 /// so that the frames' starts do not compete for the same sets.
 const SLOT_BYTES: usize = (LAYOUT.bytes() + LARGEST_FRAME_BYTES + 1).div_ceil(64) / 2 * 128 + 64;
 
-/// One queue from the kernel. Looking for frames is a system call: that is a TAP's nature.
+/// One queue from the kernel. Each poll is a system call, because a TAP has no ring.
 #[derive(Debug)]
 pub(super) struct TapSource {
     fd: Arc<OwnedFd>,

@@ -1,4 +1,4 @@
-//! What is asked of the kernel about a TAP that no library wraps: tuntap.rst, netdevice(7), if_tun.h.
+//! System calls for a TAP that no library wraps: tuntap.rst, netdevice(7), if_tun.h.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -8,7 +8,7 @@ use memory::SharedSlice;
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, IntegerSetter, Opcode, Setter, Updater, ioctl};
 
-/// Pieces of a frame that go to the kernel in one call; what is in more is gathered first.
+/// The most pieces of a frame that one call writes. A frame in more pieces is gathered first.
 pub(super) const MAX_SLICES: usize = 62;
 
 /// An interface's name as the kernel wants it, terminated.
@@ -35,7 +35,7 @@ impl Name {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// A request about this interface; all else is 0.
+    /// A request for this interface, with all other fields 0.
     pub fn request(self) -> libc::ifreq {
         // SAFETY: all zeros is a valid `ifreq`: integers, bytes and a union of such.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -44,7 +44,7 @@ impl Name {
     }
 }
 
-/// Attaches a descriptor of `/dev/net/tun` to an interface, which is made unless it is there.
+/// Attaches a descriptor of `/dev/net/tun` to an interface. The interface is made if it does not exist.
 pub(super) fn set_interface(fd: BorrowedFd<'_>, name: Name, flags: libc::c_int) -> io::Result<()> {
     let mut request = name.request();
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
@@ -61,7 +61,7 @@ pub(super) fn interface(fd: BorrowedFd<'_>) -> io::Result<(String, libc::c_int)>
     Ok((Name::of(request.ifr_name), libc::c_int::from(flags as u16)))
 }
 
-/// How many bytes of net header come before each frame.
+/// Sets how many bytes of net header precede each frame.
 pub(super) fn set_header_bytes(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     // SAFETY: TUNSETVNETHDRSZ reads one `int`.
     let set = unsafe { Setter::<{ libc::TUNSETVNETHDRSZ as Opcode }, _>::new(bytes as libc::c_int) };
@@ -69,7 +69,7 @@ pub(super) fn set_header_bytes(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<(
     Ok(unsafe { ioctl(fd, set) }?)
 }
 
-/// Which offloads (`TUN_F_*`) may come with frames from the kernel.
+/// Sets which offloads (`TUN_F_*`) frames from the kernel may carry.
 pub(super) fn set_offloads(fd: BorrowedFd<'_>, offloads: libc::c_uint) -> io::Result<()> {
     // SAFETY: TUNSETOFFLOAD takes a number in place of a pointer.
     let set = unsafe { IntegerSetter::<{ libc::TUNSETOFFLOAD as Opcode }>::new_usize(offloads as usize) };
@@ -94,8 +94,8 @@ pub(super) fn read(fd: BorrowedFd<'_>, into: SharedSlice<'_>) -> Result<usize, E
     result(read)
 }
 
-/// Writes one frame: its first bytes from here, the rest from where it lies. At most [`MAX_SLICES`] slices
-/// go along; the caller sees to that.
+/// Writes one frame: its first bytes from `front`, the rest from `rest`. The caller must not pass more than
+/// [`MAX_SLICES`] slices.
 #[inline]
 pub(super) fn write<'a>(
     fd: BorrowedFd<'_>,

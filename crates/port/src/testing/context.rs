@@ -1,5 +1,5 @@
-//! A port context for tests: queues by pair, `poll` over what is watched, and a worker that moves a burst
-//! when it is told to.
+//! A port context for tests: queues by pair, `poll` over the watched descriptors, and a function that moves a burst
+//! as a worker does.
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use virtio::net::MacAddress;
 
 use crate::{Context, Interest, Port, PortContext, SharedFd, Token, Watches};
 
-/// Frames that [`TestContext::forward`] moves at most.
+/// The most frames that [`TestContext::forward`] moves.
 pub const BURST: usize = 32;
 
-/// Everything that a port has attached, watched and said.
+/// The queues, descriptors, log lines and announcements of a port.
 #[derive(Default)]
 pub struct TestContext {
-    /// Attached, by pair.
+    /// The attached sources, by pair.
     pub sources: BTreeMap<u16, Box<dyn Source>>,
-    /// Attached, by pair.
+    /// The attached sinks, by pair.
     pub sinks: BTreeMap<u16, Box<dyn Sink>>,
-    /// What was said, in order.
+    /// The log lines, in order.
     pub logged: Vec<String>,
-    /// What was announced, in order.
+    /// The announced addresses, in order.
     pub announced: Vec<MacAddress>,
     watches: Watches,
 }
@@ -36,8 +36,8 @@ impl TestContext {
         self.watches.descriptors()
     }
 
-    /// Waits until something watched is ready or a time is over, at most for `timeout`, and lets the port
-    /// deal with it; false if nothing happened.
+    /// Waits at most for `timeout` until a descriptor is ready or a timer expires, and calls the port for it. Returns
+    /// false if nothing happened.
     pub fn turn(&mut self, port: &mut dyn Port, timeout: Duration) -> bool {
         let ready = Watches::wait([&mut self.watches], timeout).expect("poll works");
         for (_, token) in &ready {
@@ -47,7 +47,7 @@ impl TestContext {
     }
 
     /// Moves one burst from pair `from` of this context to pair `to` of another as a worker does; returns
-    /// how many frames were received. A queue that stops is detached, and its port hears of it.
+    /// how many frames were received. A queue that stops is detached, and its port is informed.
     pub fn forward(&mut self, port: &mut dyn Port, from: u16, to: (&mut Self, &mut dyn Port, u16)) -> usize {
         let (to_board, to_port, to) = to;
         let Some(source) = self.sources.get_mut(&from) else { return 0 };

@@ -1,10 +1,10 @@
-//! The memory of a guest in a test: where its rings and buffers lie, and what its frames look like.
+//! The memory of a guest in a test: the positions of its rings and buffers, and its frames.
 pub use vhost_device::testing::guest_memory::*;
 
 /// Bytes of the net header.
 pub const HEADER: usize = 12;
 
-/// A frame that names itself: addresses, type, number, and bytes that follow from it.
+/// A frame that can be recognised: addresses, type, number, and bytes derived from the number.
 pub fn frame(number: u32, len: usize) -> Vec<u8> {
     let mut frame = vec![0x52, 0x54, 0, 0, 0, 1, 0x52, 0x54, 0, 0, 0, 2, 0x88, 0xb5];
     frame.extend_from_slice(&number.to_be_bytes());

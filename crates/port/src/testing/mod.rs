@@ -1,4 +1,4 @@
-//! For tests of ports, and of whoever runs them.
+//! Helpers for tests of ports and of programs that run ports.
 mod context;
 pub mod guest_memory;
 

@@ -1,4 +1,4 @@
-//! Where a port notes its deliveries for the process after this one.
+//! The file in which a port notes its deliveries for the next process.
 use std::io;
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use vhost_user::SharedFd;
 
 use crate::{PortContext, PortState, Token};
 
-/// Truncation of the file.
+/// The token for a truncation of the file.
 pub(super) const DELIVERIES: Token = Token(FREE_TOKENS.start);
 
 /// The place of the file in [`PortState::files`], as a field of [`PortState::words`].
 const FIELD: &str = "deliveries";
 
-/// The file, unless it cannot be had: frames may come twice after a crash then, and nothing else is different.
+/// The file, or nothing if it cannot be made. Without it, frames may be delivered twice after a crash.
 #[derive(Default)]
 pub(super) struct Deliveries(Option<DeliveryFile>);
 
 impl Deliveries {
-    /// What came of opening the file.
+    /// Takes the result of opening the file.
     pub fn of(file: io::Result<Option<DeliveryFile>>, log: &Log, context: &mut dyn PortContext) -> Self {
         let watched = file.and_then(|file| {
             if let Some(file) = &file {
@@ -34,12 +34,12 @@ impl Deliveries {
         }))
     }
 
-    /// Its words, for the queues of the port.
+    /// The words of the file, for the queues of the port.
     pub fn area(&self) -> Option<&Arc<Area>> {
         self.0.as_ref().map(DeliveryFile::area)
     }
 
-    /// If the file was truncated, deliveries are noted in memory that is lost in a crash.
+    /// If the file was truncated, notes deliveries in memory instead, which is lost in a crash.
     pub fn check(&self, log: &Log, context: &mut dyn PortContext) {
         if let Some(file) = &self.0
             && file.memory().take_loss().is_some()
@@ -53,7 +53,7 @@ impl Deliveries {
         }
     }
 
-    /// Watches the file again, after it was not watched for a while.
+    /// Watches the file again, after an interruption.
     pub fn watch_again(&self, log: &Log, context: &mut dyn PortContext) {
         if let Some(file) = &self.0
             && let Err(error) = watch_memory(DELIVERIES, file.memory(), context)
@@ -62,7 +62,7 @@ impl Deliveries {
         }
     }
 
-    /// Has the file go along to another process.
+    /// Adds the file to the state for another process.
     pub fn put(&self, state: &mut PortState) {
         if let Some(file) = &self.0 {
             state.words[FIELD] = state.files.len().into();
@@ -70,14 +70,14 @@ impl Deliveries {
         }
     }
 
-    /// The file that has come along from another process.
+    /// The file that another process has handed over.
     pub fn come_along(state: &PortState) -> Option<io::Result<SharedFd>> {
         let at = state.words.get(FIELD)?.as_u64()?;
         let file = usize::try_from(at).ok().and_then(|at| state.files.get(at)).cloned();
         Some(file.ok_or_else(|| io::Error::other(format!("descriptor {at} did not come along"))))
     }
 
-    /// Lets go of a file with which another process goes on.
+    /// Closes the file without removing it, because another process continues with it.
     pub fn leave(&mut self) {
         if let Some(file) = self.0.take() {
             file.leave();

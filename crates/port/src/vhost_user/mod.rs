@@ -1,7 +1,7 @@
-//! `vhost-user:` — the back-end: the network device of a guest whose rings and memory come over a socket.
+//! `vhost-user:` — the back-end: the network device of a guest, whose rings and memory come over a socket.
 //!
-//! The crate `vhost-device` does everything about the socket, the memory and the rings. Here are the network device
-//! (`net/`: queues, offer, control queue) and the file in which its deliveries are noted.
+//! The crate `vhost-device` handles the socket, the memory and the rings. This module has the network device (`net/`:
+//! queues, offer, control queue) and the file in which its deliveries are noted.
 mod deliveries;
 mod net;
 mod options;

@@ -1,4 +1,4 @@
-//! What a back-end port is told.
+//! The options of a back-end port.
 use std::path::PathBuf;
 
 use memory::Backing;
@@ -7,10 +7,10 @@ use virtio::net::MacAddress;
 
 use net_queues::cache_policy::CachePolicy;
 
-/// Most queue pairs: the protocol names 256 queues, and one is for control.
+/// The most queue pairs: the protocol has 256 queues, and one is for control.
 pub const MAX_QUEUE_PAIRS: u16 = 127;
 
-/// What a `vhost-user:` port is told. [`VhostUserOptions::new`] has the defaults.
+/// The options of a `vhost-user:` port. [`VhostUserOptions::new`] has the defaults.
 #[derive(Clone, Debug)]
 pub struct VhostUserOptions {
     /// Path of the socket.
@@ -19,7 +19,7 @@ pub struct VhostUserOptions {
     pub role: Role,
     /// Queue pairs, 1 to [`MAX_QUEUE_PAIRS`].
     pub queue_pairs: u16,
-    /// The largest packet without Ethernet header, 68 to 65535 bytes; `None`: whatever fits.
+    /// The largest packet without Ethernet header, 68 to 65535 bytes; `None` for no limit.
     pub mtu: Option<u16>,
     /// The guest's address, if this end chooses it.
     pub mac: Option<MacAddress>,
@@ -40,15 +40,15 @@ pub struct VhostUserOptions {
     /// Bytes of memory that a front-end may share: regions, log and in-flight buffer. While one table of regions
     /// replaces another, both are mapped.
     pub memory_bytes: u64,
-    /// Files that it may share. Those of file systems that are served from elsewhere are refused either way, before
-    /// they are asked anything.
+    /// The kinds of file that a front-end may share as memory. Files of network and FUSE file systems are always
+    /// refused, before any call that such a file system would have to answer.
     pub memory_backing: Backing,
-    /// What the queues do to caches.
+    /// The cache policy of the queues.
     pub cache_policy: CachePolicy,
 }
 
 impl VhostUserOptions {
-    /// Those of the socket and the memory.
+    /// The options for the socket and the memory.
     pub(super) fn backend(&self) -> BackendOptions {
         BackendOptions {
             path: self.path.clone(),

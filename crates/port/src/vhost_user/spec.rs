@@ -1,4 +1,4 @@
-//! A `vhost-user` port as people write it.
+//! The syntax of a `vhost-user` port.
 use memory::Backing;
 use vhost_device::Role;
 

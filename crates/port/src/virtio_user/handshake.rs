@@ -1,4 +1,4 @@
-//! From a connection to running queues: what is said to the back-end, and in which order.
+//! From a connection to running queues: the messages to the back-end, and their order.
 //!
 //! ```text
 //!   GET_FEATURES
@@ -9,10 +9,10 @@
 //!   each ring: SET_VRING_ENABLE;  SET_STATUS
 //! ```
 //!
-//! With REPLY_ACK each message is acknowledged before the next one goes; without, GET_FEATURES comes once
-//! more at the end, for its answer means that all before it was accepted. The order is that of DPDK's and
-//! QEMU's front-ends. No channel for requests of the back-end is offered: a network device has none to make
-//! without IOTLB, configuration space or host notifiers, and none of these is agreed on.
+//! With REPLY_ACK, each message is acknowledged before the next one is sent. Without it, GET_FEATURES is sent once
+//! more at the end, because its answer means that all messages before it were accepted. The order is that of the
+//! front-ends of DPDK and QEMU. No channel for requests of the back-end is offered. A network device needs one only
+//! for the IOTLB, the configuration space or host notifiers, and none of these is agreed on.
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -42,7 +42,7 @@ mod status {
     pub const FEATURES_OK: u64 = 8;
 }
 
-/// Why there is no agreement. The connection is to be closed.
+/// Why the handshake failed. The connection must be closed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HandshakeError {
     #[error(transparent)]
@@ -84,14 +84,14 @@ fn share(event: &EventFd) -> Result<OwnedFd, HandshakeError> {
     event.share().map_err(system("share an eventfd"))
 }
 
-/// What was agreed on.
+/// The agreed features.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Agreement {
     pub features: Features,
     pub pairs: u16,
 }
 
-/// Everything that runs.
+/// The running queues and their descriptors.
 pub(super) struct Established {
     pub agreement: Agreement,
     pub pairs: Vec<Pair>,
@@ -99,7 +99,7 @@ pub(super) struct Established {
     pub error: EventFd,
     /// Readable when memory is lost.
     pub memory: Arc<PeerMemory>,
-    /// Behind the queues, which use it.
+    /// Dropped after the queues, which use the memory.
     pub lent: LentPages,
 }
 
@@ -109,16 +109,16 @@ pub(super) struct Pair {
     pub transmit: Transmit,
 }
 
-/// A handshake under way. It does no I/O on the socket.
+/// A handshake in progress. The handshake does no I/O on the socket.
 pub(super) struct Handshake {
     session: FrontendSession,
     options: Arc<VirtioUserOptions>,
     counters: Arc<[PairCounters]>,
-    /// What is still to be said.
+    /// The messages that are still to be sent.
     script: VecDeque<(Request, Vec<OwnedFd>)>,
     features: Features,
     protocol: ProtocolFeatures,
-    /// Once the script is complete.
+    /// The result, once all messages of the script are sent.
     ready: Option<Established>,
 }
 
@@ -147,12 +147,12 @@ impl Handshake {
         Ok(Some(self.session.request(request, fds)?))
     }
 
-    /// Whether everything is said and answered.
+    /// Whether all messages are sent and answered.
     pub fn is_done(&self) -> bool {
         self.ready.is_some() && self.script.is_empty() && !self.session.is_waiting()
     }
 
-    /// What it has led to.
+    /// The result of the handshake.
     pub fn finish(self) -> Option<Established> {
         self.ready
     }
@@ -161,7 +161,7 @@ impl Handshake {
     ///
     /// # Errors
     /// The reply breaks the protocol, does not belong to a request, or refuses one. The back-end lacks VIRTIO 1 or
-    /// queues, or does not accept the features. Or memory, eventfds or queues cannot be made.
+    /// queues, or does not accept the features. Or the memory, eventfds or queues cannot be made.
     pub fn receive(&mut self, message: Message) -> Result<(), HandshakeError> {
         match self.session.receive(message)? {
             // The question at the end, whose answer says that all before it was heard.

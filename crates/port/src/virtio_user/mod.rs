@@ -1,5 +1,5 @@
-//! `virtio-user:` the port that is a driver: the back-end at the other end of a vhost-user socket is the
-//! device. A container's process, DPDK's vhost library, OVS, or another switch's `vhost-user:` port.
+//! `virtio-user:` — the port is a driver; the back-end at the other end of a vhost-user socket is the device. The
+//! back-end may be a container's process, DPDK's vhost library, OVS, or another switch's `vhost-user:` port.
 //!
 //! ```text
 //!        start
@@ -56,17 +56,17 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection and how far it has come.
 enum State {
-    /// Not started, or ended.
+    /// The port is not started, or has ended.
     Off,
     /// No peer.
     Disconnected,
-    /// Some of it is still to be agreed on.
+    /// The handshake is in progress.
     Handshaking(Connection, Box<Handshake>),
     /// Queues run.
     Running {
         connection: Connection,
         agreement: Agreement,
-        /// The back-end's word that a queue is malformed: watched, and closed with the connection.
+        /// The back-end's notification that a queue is malformed; watched, and closed with the connection.
         _error: EventFd,
         memory: Arc<PeerMemory>,
         _lent: LentPages,
@@ -102,13 +102,13 @@ pub struct VirtioUser {
     counters: Arc<[PairCounters]>,
     listener: Option<Listener>,
     state: State,
-    /// Pairs that are attached.
+    /// The number of attached pairs.
     attached: u16,
-    /// What the connection is watched for.
+    /// The events for which the connection is watched.
     interest: Interest,
-    /// What was said last: the same is not said again every 200 ms.
+    /// The last log line, so that the same line is not logged again every 200 ms.
     last_logged: String,
-    /// Lines that a back-end may cause, over all its connections.
+    /// Limits the log lines that a back-end may cause, over all its connections.
     log: LogRateLimiter,
     guard: Arc<DescriptorGuard>,
 }

@@ -1,4 +1,4 @@
-//! What a user says about a `virtio-user` port.
+//! The options of a `virtio-user` port.
 use std::path::PathBuf;
 
 use virtio::Features;
@@ -11,45 +11,45 @@ use net_queues::driver::{LONGEST_BYTES, MAX_BUFFERS_PER_FRAME, Pages, QueueShape
 /// Ethernet header, one VLAN tag and net header: what a buffer holds beside the payload.
 const OVERHEAD_BYTES: u32 = 14 + 4 + 12;
 
-/// Least bytes of a buffer: a frame of 64 KiB then fits [`MAX_BUFFERS_PER_FRAME`] of them.
+/// The least bytes of a buffer, so that a frame of 64 KiB fits into [`MAX_BUFFERS_PER_FRAME`] buffers.
 pub(super) const LEAST_BUFFER_BYTES: u32 =
     LONGEST_BYTES.div_ceil(MAX_BUFFERS_PER_FRAME as u32).next_multiple_of(64);
 
-/// How the port is to be. What the peer cannot do is left out when features are negotiated.
+/// The options of a port. Features that the peer does not have are left out during negotiation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VirtioUserOptions {
     /// The vhost-user socket.
     pub path: PathBuf,
-    /// We listen at the socket and the back-end connects (`dpdkvhostuserclient` of OVS), instead of the
-    /// other way round.
+    /// Whether the port listens at the socket and the back-end connects (`dpdkvhostuserclient` of OVS), instead of
+    /// the other way round.
     pub server: bool,
-    /// Most queue pairs. A back-end that says how many it has gets no more; DPDK's vhost library says 128,
-    /// however many its program serves, so ask for no more than that.
+    /// The most queue pairs. A back-end that reports its number of queues gets no more than that. DPDK's vhost
+    /// library reports 128, however many its program serves, so set no more than the program serves.
     pub queue_pairs: u16,
     /// Descriptors of each queue; a power of two.
     pub queue_size: u16,
     /// Buffers of each queue, at most `queue_size`.
     pub buffers: u16,
-    /// Bytes of each buffer, net header included.
+    /// Bytes of each buffer, including the net header.
     pub buffer_bytes: u32,
     /// Packed rings.
     pub packed: bool,
-    /// Buffers are used in order.
+    /// Whether buffers are used in order.
     pub in_order: bool,
-    /// Frames that are received may span several buffers.
+    /// Whether a received frame may span several buffers.
     pub mergeable: bool,
-    /// Notifications are suppressed by position.
+    /// Whether notifications are suppressed by position (EVENT_IDX).
     pub event_idx: bool,
-    /// Checksums and segmentation may be left to the receiver, both ways.
+    /// Whether checksums and segmentation may be left to the receiver, in both directions.
     pub offloads: bool,
-    /// The largest payload of a frame in bytes, for the back-end to know.
+    /// The largest payload of a frame in bytes, which the back-end is told.
     pub mtu_bytes: Option<u16>,
-    /// What the memory is made of.
+    /// The pages of the memory.
     pub pages: Pages,
 }
 
 impl VirtioUserOptions {
-    /// One pair of packed queues with everything that makes them faster.
+    /// One pair of packed queues with all features that make them faster.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         VirtioUserOptions {
             path: path.into(),
@@ -68,7 +68,7 @@ impl VirtioUserOptions {
         }
     }
 
-    /// Says what is wrong with them, if anything is.
+    /// Checks the options and says which one is wrong.
     pub(super) fn check(&self) -> Result<(), PortError> {
         let wrong = |what: &str, remedy: &str| {
             let what = format!("virtio-user {}: {what}", self.path.display());
@@ -96,7 +96,7 @@ impl VirtioUserOptions {
         Ok(())
     }
 
-    /// The features that are accepted where the peer offers them.
+    /// The features that are accepted if the peer offers them.
     pub(super) fn features(&self) -> Features {
         let mut wanted =
             Features::empty().union(Features::VERSION_1).union(Features::VHOST_PROTOCOL_FEATURES);
@@ -118,7 +118,7 @@ impl VirtioUserOptions {
         wanted
     }
 
-    /// A queue with these features. Where frames come in one buffer each, it holds the MTU.
+    /// The shape of a queue with these features. Without MRG_RXBUF, a buffer is large enough for the MTU.
     pub(super) fn queue(&self, features: Features, receives: bool) -> QueueShape {
         let whole = receives && !features.contains(Features::NET_MRG_RXBUF);
         let frame = self.mtu_bytes.filter(|_| whole).map_or(0, |mtu| u32::from(mtu) + OVERHEAD_BYTES);
@@ -138,7 +138,7 @@ impl VirtioUserOptions {
     }
 }
 
-/// What both want, without what lacks its ground (VIRTIO 1.3 §5.1.3.1).
+/// The features that both sides want, without those that depend on a missing one (VIRTIO 1.3 §5.1.3.1).
 pub(super) fn agree(offered: Features, wanted: Features) -> Features {
     let both = offered & wanted;
     let needs = [

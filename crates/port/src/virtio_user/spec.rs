@@ -1,4 +1,4 @@
-//! A `virtio-user` port as people write it.
+//! The syntax of a `virtio-user` port.
 use super::options::LEAST_BUFFER_BYTES;
 use super::{Pages, VirtioUserOptions};
 use crate::spec::{Spec, SpecError};

@@ -1,7 +1,7 @@
-//! A device goes from one process to another without its front-end noticing.
+//! Hands a device from one process to another without disturbing its front-end.
 //!
-//! The protocol is the format: what the front-end has said and still holds is said once more to a new session of the
-//! other process, rings at the positions where they stopped, and checked there as the first time.
+//! The format is the protocol itself. The front-end's messages that are still in effect are repeated to a new session
+//! of the other process, which checks them again. Rings continue at the positions where they stopped.
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -26,9 +26,9 @@ use crate::{Context as _, DeviceError, HandOverState, Interest};
 #[serde(default)]
 struct Words {
     path: String,
-    /// The socket that listens, if this end does.
+    /// The listening socket, if this end listens.
     listener: Option<usize>,
-    /// The front-end that is connected.
+    /// The connected front-end.
     peer: Option<PeerWords>,
 }
 
@@ -36,15 +36,15 @@ struct Words {
 #[serde(default)]
 pub(super) struct PeerWords {
     connection: ConnectionWords,
-    /// What has been said and holds.
+    /// The messages that are still in effect.
     messages: Vec<MessageWords>,
-    /// Regions that were added more than once, with how often.
+    /// Regions that were added more than once, with their counts.
     region_counts: Vec<RegionCount>,
-    /// The socket of the back-end's requests, on its way.
+    /// The socket of the back-end's requests, with its messages in transit.
     channel: Option<ConnectionWords>,
-    /// Requests on it that the front-end has not acknowledged yet, by their numbers.
+    /// The numbers of requests on it that the front-end has not acknowledged yet.
     unacknowledged: Vec<u32>,
-    /// What the driver has set on the control queue, as the commands that set it.
+    /// The state of the control queue, as the commands that set it.
     commands: Vec<Vec<u8>>,
     needs_reset: bool,
     #[serde(rename = "asked_for_pairs")]
@@ -147,7 +147,7 @@ impl MessageWords {
 
 /// Why the connection of a front-end cannot be continued.
 enum Failure {
-    /// The options of this device differ from those that the front-end has agreed on.
+    /// The options of this device differ from those that the front-end has agreed to.
     Options(String),
     /// The front-end's messages or the system's limits are the cause.
     Peer(String),
@@ -212,7 +212,7 @@ impl<D: Device> Peer<D> {
         Ok(())
     }
 
-    /// Goes without the front-end noticing: another process has its connection.
+    /// Releases the connection without notifying the front-end, because another process has it.
     pub fn leave(self) {
         self.connection.leave();
         if let Some(channel) = self.channel {
@@ -235,7 +235,7 @@ impl<D: Device> Backend<D> {
     /// [`Backend::leave`] or [`Backend::resume`] is called.
     ///
     /// # Errors
-    /// The state cannot be written. [`Backend::resume`] is to be called then.
+    /// The state cannot be written. [`Backend::resume`] must be called then.
     pub fn hand_over(&mut self, context: &mut D::Context<'_>) -> Result<HandOverState, DeviceError> {
         for token in [LINK, PEER, CHANNEL, MEMORY] {
             context.unwatch(token);

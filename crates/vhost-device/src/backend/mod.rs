@@ -1,9 +1,8 @@
-//! A device that front-ends connect to, over all its connections.
+//! A device that front-ends connect to, with the state that is kept between connections.
 //!
-//! A front-end that goes or breaks the protocol takes along everything it brought: queues are detached,
-//! memory is unmapped, descriptors are closed; then the device waits for the next. What one has used up of the
-//! device's limits (lines in the log, patience with those that never get as far as a queue) is used up for the next one
-//! too: to connect again resets nothing.
+//! When a front-end disconnects or breaks the protocol, everything that it brought is released: queues are detached,
+//! memory is unmapped, descriptors are closed. Then the device waits for the next front-end. Limits are shared by
+//! successive front-ends: used log lines, and failed connections, are not reset by connecting again.
 mod hand_over;
 
 use std::fmt::Display;
@@ -49,10 +48,10 @@ fn watch_failed(name: &str, error: std::io::Error) -> DeviceError {
     )
 }
 
-/// Has [`Context`] call with this token once memory is lost: the descriptor of the memory is readable then.
+/// Watches the descriptor that becomes readable when memory is lost. The device is then called with this token.
 ///
 /// # Errors
-/// The system refuses to watch it.
+/// The system refuses to watch the memory.
 pub fn watch_memory(
     token: Token,
     memory: &Arc<PeerMemory>,
@@ -61,7 +60,7 @@ pub fn watch_memory(
     context.watch(token, &SharedFd::new(Arc::clone(memory)), Interest::Readable)
 }
 
-/// What a back-end is told. [`BackendOptions::new`] has the defaults.
+/// The options of a back-end. [`BackendOptions::new`] has the defaults.
 #[derive(Clone, Debug)]
 pub struct BackendOptions {
     /// Path of the socket.
@@ -71,8 +70,8 @@ pub struct BackendOptions {
     /// Bytes of memory that a front-end may share: regions, log and in-flight buffer. While one table of regions
     /// replaces another, both are mapped.
     pub memory_bytes: u64,
-    /// Files that it may share. Those of file systems that are served from elsewhere are refused either way, before
-    /// they are asked anything.
+    /// The kinds of file that a front-end may share as memory. Files of network and FUSE file systems are always
+    /// refused, before any call that such a file system would have to answer.
     pub memory_backing: Backing,
 }
 
@@ -92,28 +91,28 @@ impl BackendOptions {
 pub struct Backend<D: Device> {
     shared: Arc<Shared>,
     options: BackendOptions,
-    /// As it is at the beginning of each connection.
+    /// The device at the beginning of each connection.
     device: D,
     offer: Offer,
     link: Option<Link>,
-    /// Made at the start, and the same for all connections.
+    /// The memory, which is made at the start and is the same for all connections.
     memory: Option<Arc<PeerMemory>>,
     peer: Option<Peer<D>>,
-    /// Connections since the last one on which a queue ran.
+    /// The number of connections since the last one on which a queue ran.
     fruitless: u32,
-    /// What was wrong with the last connection.
+    /// The fault of the last connection.
     fault: Option<String>,
-    /// Another process is about to go on with it: nothing is served here.
+    /// Whether another process is about to take over. Nothing is served here then.
     stands_still: bool,
-    /// Why the front-end of another process cannot be gone on with, until it is let go.
+    /// Why the connection of another process cannot be continued. Kept until that connection is released.
     given_up: Option<String>,
 }
 
 impl<D: Device> Backend<D> {
-    /// Checks the options; nothing is opened yet. The device may have the log too, for lines of its own.
+    /// Checks the options; nothing is opened yet. The device may use the log too, for its own lines.
     ///
     /// # Errors
-    /// The path is too long for a socket, or the device has more queues than the protocol can name.
+    /// The path is too long for a socket, or the device has more queues than the protocol can number.
     pub fn new(device: D, log: Arc<Log>, options: BackendOptions) -> Result<Self, DeviceError> {
         unix_socket::check("vhost-user", &options.path)?;
         let offer = offer::of(&device).map_err(|error| {
@@ -134,7 +133,7 @@ impl<D: Device> Backend<D> {
         })
     }
 
-    /// What it was told.
+    /// The options of the back-end.
     pub fn options(&self) -> &BackendOptions {
         &self.options
     }
@@ -269,7 +268,7 @@ impl<D: Device> Backend<D> {
         }
     }
 
-    /// What this is and how it stands, in one line for people: the name, connected or not, features.
+    /// The kind and state of the device in one line of text: name, whether connected, features.
     pub fn describe(&self) -> String {
         let waits = match (&self.peer, self.options.role) {
             (Some(peer), _) => return format!("{}, {}", self.shared.log.name(), peer.describe()),
@@ -285,7 +284,7 @@ impl<D: Device> Backend<D> {
         self.peer.as_ref().map(|peer| peer.engine.features)
     }
 
-    /// Starts: listens, or connects as soon as a front-end listens.
+    /// Starts the device: listens, or connects as soon as a front-end listens.
     ///
     /// # Errors
     /// The socket cannot be made or watched; nothing is started.
@@ -310,10 +309,10 @@ impl<D: Device> Backend<D> {
         }
     }
 
-    /// Called when a watched descriptor is ready, or when a time is over.
+    /// Called when a watched descriptor is ready, or when a timer has expired.
     ///
     /// # Errors
-    /// The device cannot go on and is to be ended. Mistakes of a front-end are no errors of the device.
+    /// The device cannot continue and must be ended. Mistakes of a front-end are not errors of the device.
     pub fn ready(&mut self, token: Token, context: &mut D::Context<'_>) -> Result<(), DeviceError> {
         if self.stands_still {
             return Ok(());
@@ -339,7 +338,7 @@ impl<D: Device> Backend<D> {
         self.shared.guard.check(self.shared.log.name())
     }
 
-    /// A queue of this kind has stopped by itself, and is not attached any more: its front-end is told to reset the
+    /// Called after a queue of this kind has stopped by itself and was detached. Asks its front-end to reset the
     /// device.
     pub fn queue_stopped(&mut self, kind: D::Kind, why: &dyn Display, context: &mut D::Context<'_>) {
         if let Some(peer) = &mut self.peer {
@@ -348,8 +347,8 @@ impl<D: Device> Backend<D> {
         }
     }
 
-    /// A queue of this kind does not come back from its thread, so its position cannot be told: the front-end is to
-    /// set up everything anew.
+    /// Called when a thread does not return a queue of this kind. The queue's position is then unknown, so the
+    /// front-end must set up everything anew.
     pub fn queue_lost(&mut self, kind: D::Kind, why: &dyn Display, context: &mut D::Context<'_>) {
         if self.peer.is_none() {
             return;
@@ -370,7 +369,7 @@ impl<D: Device> Backend<D> {
         }
     }
 
-    /// Ends: detaches everything and removes the socket.
+    /// Ends the device: detaches all queues and removes the socket.
     pub fn end(&mut self, context: &mut D::Context<'_>) {
         self.disconnect(context);
         context.unwatch(LINK);

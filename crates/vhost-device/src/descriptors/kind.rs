@@ -1,4 +1,4 @@
-//! What a descriptor is, found out without asking a file system: that may wait.
+//! Finds the kind of a descriptor without a call that its file system has to answer, because such a call may wait.
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -24,23 +24,23 @@ const LONGEST_LIST: u64 = 1 << 20;
 /// for its output.
 const MEMORY_DEVICES: u32 = 1;
 
-/// What a peer may pass, and what not.
+/// The kinds of descriptor that a peer may pass, and those that are refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// In memory or on a local file system: closing it frees its pages, and waits for no other program.
+    /// A file in memory or on a local file system. Closing it frees its pages, and waits for no other program.
     File,
-    /// An eventfd, a Unix socket, a pipe, …: closing it may take long where its peer has prepared that.
+    /// An eventfd, a Unix socket, a pipe, …. Its peer can make closing it take long.
     Other,
-    /// Even `fstat` may wait for the program or host that serves it. This is its name.
+    /// A file for which even `fstat` may wait for a program or host. The text is its name.
     Refused(String),
 }
 
-/// Whether it is a file, on whatever file system.
+/// Whether the descriptor is a file, on any file system.
 pub(super) fn is_file(fd: BorrowedFd<'_>) -> bool {
     fcntl_get_seals(fd).is_ok() || matches!(type_of(fd), Some((FileType::RegularFile, _)))
 }
 
-/// What it is. It came over this socket.
+/// The kind of the descriptor `fd`. It was received over `socket`.
 pub(super) fn of(fd: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> Kind {
     // Files in memory, and only those, have seals (`memfd_file_seals_ptr`, mm/memfd.c).
     if fcntl_get_seals(fd).is_ok() {

@@ -1,9 +1,9 @@
-//! Descriptors that a peer passes: which are taken, and where they are closed.
+//! Descriptors that a peer passes: which are accepted, and which thread closes them.
 //!
-//! `close` may wait for another program: a TCP socket lingers for unsent data, also one that lies in the queue of
-//! another socket; a file on FUSE asks its server. Or it takes as long as a peer has prepared: an eventfd or an
-//! epoll set leaves all the sets that it is in, a file frees its pages. The control thread serves all devices, so it
-//! closes no descriptor that came from a peer: [`SharedFd`] passes it to a closing thread. See
+//! `close` may wait for another program: a TCP socket lingers for unsent data, even if it lies in the queue of
+//! another socket, and a file on FUSE asks its server. It may also take as long as a peer has prepared: an eventfd or
+//! an epoll set is removed from all sets that contain it, and a file frees its pages. The control thread serves all
+//! devices, so it must not close descriptors of a peer: [`SharedFd`] passes them to a closing thread. See
 //! `docs/decisions/descriptors-that-close-slowly.md`.
 mod kind;
 
@@ -24,12 +24,12 @@ const MAX_THREADS: usize = 4;
 /// How long a descriptor may wait for a thread.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Checks all descriptors that come to one device, over any connection.
+/// Checks all descriptors that one device receives, over any connection.
 #[derive(Debug)]
 pub struct DescriptorGuard {
-    /// Closes files, one after the other. Closing takes as long as their pages need, and never waits for a peer.
+    /// Closes files, one after the other. Closing takes as long as freeing their pages, and never waits for a peer.
     files: Arc<DropQueue>,
-    /// Closes all else.
+    /// Closes all other descriptors.
     others: Arc<DropQueue>,
 }
 
@@ -43,18 +43,18 @@ impl Default for DescriptorGuard {
 }
 
 impl DescriptorGuard {
-    /// The queue that closes files, and that is to unmap their mappings.
+    /// The queue that closes files. It must also unmap their mappings.
     pub fn files(&self) -> &Arc<DropQueue> {
         &self.files
     }
 
-    /// A descriptor that another process has let in.
+    /// Accepts a descriptor that another process has accepted before.
     pub fn keep(&self, fd: SharedFd) -> SharedFd {
         let queue = if kind::is_file(fd.as_fd()) { &self.files } else { &self.others };
         SharedFd::new(queue.defer(fd))
     }
 
-    /// Checks that descriptors of the device called `device` are still closed. An error ends the device.
+    /// Checks that descriptors of the device called `device` are still closed. An error must end the device.
     ///
     /// # Errors
     /// All threads that close descriptors hang, and another descriptor has waited for longer than [`CLOSE_LIMIT`].

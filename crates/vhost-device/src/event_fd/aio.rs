@@ -1,7 +1,7 @@
-//! Signals of the kernel's own: `io_submit(2)` of a read that is over at once, with an eventfd to tell.
+//! Signals by the kernel: `io_submit(2)` of a read that completes at once, with an eventfd for the completion.
 //!
-//! On completion the kernel adds 1 to the eventfd by `eventfd_signal`, which never waits: a counter that is full
-//! stays full, whatever `O_NONBLOCK` says.
+//! On completion the kernel adds 1 to the eventfd by `eventfd_signal`, which never waits: a full counter stays full,
+//! whatever `O_NONBLOCK` is.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -24,7 +24,7 @@ const TELL_EVENTFD: u32 = 1;
 #[derive(Default)]
 struct Request {
     data: u64,
-    /// Two fields whose order depends on the byte order; both are 0.
+    /// Two fields whose order depends on the byte order. Both are 0.
     key_and_flags: u64,
     opcode: u16,
     priority: i16,
@@ -51,11 +51,11 @@ struct Completion {
 pub(super) struct Aio {
     context: libc::c_ulong,
     file: BorrowedFd<'static>,
-    /// Completions that have not been fetched.
+    /// The number of completions that are not fetched yet.
     unread: u32,
 }
 
-/// A readable file of which a read of 0 bytes completes at once. All threads share it, so that a thread's first
+/// A readable file on which a read of 0 bytes completes at once. All threads share it, so that a thread's first
 /// signal opens no file.
 pub(super) fn file() -> Result<BorrowedFd<'static>, Errno> {
     static FILE: OnceLock<OwnedFd> = OnceLock::new();
@@ -90,7 +90,7 @@ impl Aio {
         Ok(Aio { context, file, unread: 0 })
     }
 
-    /// Adds 1 to the counter; never waits.
+    /// Adds 1 to the counter without waiting.
     ///
     /// # Errors
     /// `io_submit` is refused: the descriptor is no eventfd.
@@ -104,10 +104,10 @@ impl Aio {
         Ok(())
     }
 
-    /// Whether this is an eventfd. It is not signalled.
+    /// Whether this is an eventfd. The descriptor is not signalled.
     ///
     /// # Errors
-    /// `io_submit` is refused for another reason than the kind of the descriptor.
+    /// `io_submit` is refused for another reason than the descriptor's kind.
     pub fn is_event_fd(&self, fd: BorrowedFd<'_>) -> Result<bool, Errno> {
         // The eventfd is looked at before the file turns out not to be open for writing (fs/aio.c,
         // `io_submit_one`, then `aio_write`).

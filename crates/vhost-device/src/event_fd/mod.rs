@@ -1,7 +1,7 @@
-//! Eventfds: kicks and calls, those that a peer has passed and those made for it.
+//! Eventfds: kicks and calls that a peer has passed or that were made for a peer.
 //!
-//! A peer shares the *open file* of each, so it sets `O_NONBLOCK` and the counter whenever it likes: a plain
-//! `write` could be made to wait for ever. See `docs/decisions/notifications-that-never-wait.md`.
+//! A peer shares the *open file* of each eventfd and can change `O_NONBLOCK` and the counter at any time, so a plain
+//! `write` could be made to wait forever. See `docs/decisions/notifications-that-never-wait.md`.
 mod aio;
 mod signal;
 mod timed;
@@ -19,10 +19,11 @@ use vhost_user::SharedFd;
 /// Why a descriptor cannot carry notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnEventFd {
-    /// A pipe, socket, file, timer, …: a write to it could wait for its other end, or mean something else.
+    /// The descriptor is a pipe, socket, file, timer, …: a write to it could wait for its other end, or have another
+    /// meaning.
     #[error("the descriptor is no eventfd; pass one made by eventfd(2)")]
     OtherKind,
-    /// The system did not tell its kind, or did not make it non-blocking.
+    /// The system did not report its kind, or did not make it non-blocking.
     #[error("the descriptor cannot be used: {0}; pass one made by eventfd(2)")]
     System(#[from] Errno),
 }
@@ -34,7 +35,8 @@ pub struct EventFd(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     fd: SharedFd,
-    /// The peer has filled the counter so that a write would wait. It is not notified any more.
+    /// Whether the peer has filled the counter and made the eventfd blocking, so that a write would wait. The eventfd
+    /// is then not notified any more.
     hostile: AtomicBool,
 }
 
@@ -62,15 +64,15 @@ impl EventFd {
         self.0.fd.as_fd().try_clone_to_owned()
     }
 
-    /// The descriptor, with its other holders.
+    /// The descriptor, which others may hold too.
     pub fn shared(&self) -> &SharedFd {
         &self.0.fd
     }
 
-    /// Takes an eventfd of a peer.
+    /// Accepts an eventfd of a peer.
     ///
     /// # Errors
-    /// The descriptor is no eventfd, its kind cannot be found out, or `fcntl` cannot make it non-blocking.
+    /// The descriptor is no eventfd, its kind cannot be read, or `fcntl` cannot make it non-blocking.
     pub fn adopt(fd: impl Into<SharedFd>) -> Result<Self, NotAnEventFd> {
         let fd = fd.into();
         if !is_event_fd(fd.as_fd())? {
@@ -81,8 +83,7 @@ impl EventFd {
         Ok(Self::of(fd))
     }
 
-    /// Notifies, and never waits, whatever the peer has done to the eventfd. A counter that is full already has
-    /// notified.
+    /// Notifies without waiting, whatever the peer has done to the eventfd. A full counter counts as notified.
     #[inline]
     pub fn notify(&self) {
         if !self.0.hostile.load(Ordering::Relaxed) && !signal::signal(self.as_fd()) {
@@ -106,7 +107,8 @@ impl AsFd for EventFd {
     }
 }
 
-/// Whether a descriptor is an eventfd. No file system is asked: `fstat` of a file on FUSE could be made to wait.
+/// Whether a descriptor is an eventfd. Makes no call that a file system has to answer: `fstat` of a file on FUSE
+/// could be made to wait.
 pub(crate) fn is_event_fd(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
     match std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())) {
         // The kernel's own name, which no file's path can be: paths begin with a slash.

@@ -18,14 +18,14 @@ thread_local! {
     static SIGNALLER: RefCell<Signaller> = const { RefCell::new(Signaller { aio: None, timed: None }) };
 }
 
-/// Adds 1 to the counter. Returns false if the write would have waited for the owner of the eventfd.
+/// Adds 1 to the counter. Returns false if the write would have waited.
 #[inline]
 pub(super) fn signal(fd: BorrowedFd<'_>) -> bool {
     // A thread that is ending needs not signal.
     SIGNALLER.try_with(|signaller| signaller.borrow_mut().signal(fd)).unwrap_or(true)
 }
 
-/// Whether this is an eventfd, as far as AIO can tell.
+/// Whether the descriptor is an eventfd, as far as AIO shows.
 pub(super) fn is_event_fd(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
     let ask = |signaller: &RefCell<Signaller>| match signaller.borrow_mut().aio() {
         Ok(aio) => aio.is_event_fd(fd),

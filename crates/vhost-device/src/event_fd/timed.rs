@@ -1,4 +1,4 @@
-//! A plain write that a timer interrupts if it waits, for systems without AIO.
+//! A plain write that a timer interrupts if it waits. Used on systems without AIO.
 #![allow(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
@@ -15,7 +15,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_millis(5);
 /// SIGURG is ignored by default and not used otherwise: no socket here signals urgent data.
 const BREAK_OFF: libc::c_int = libc::SIGURG;
 
-/// A timer of this thread. `rustix` has no call for it: no POSIX timers, no signal handlers.
+/// A timer of the calling thread. `rustix` has no calls for POSIX timers and signal handlers.
 #[derive(Debug)]
 pub(super) struct Timed(libc::timer_t);
 
@@ -50,8 +50,8 @@ impl Timed {
         }
     }
 
-    /// Adds 1 to the counter. Returns false if the write was interrupted: the counter is full, and its owner has
-    /// made it blocking.
+    /// Adds 1 to the counter. Returns false if the write was interrupted, because the counter is full and its owner
+    /// has made it blocking.
     pub fn signal(&mut self, fd: BorrowedFd<'_>) -> bool {
         // The timer repeats, because its first signal could come before the write has begun.
         if !self.expire_each(WRITE_TIMEOUT) {

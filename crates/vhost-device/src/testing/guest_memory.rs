@@ -1,4 +1,4 @@
-//! The memory of a guest in a test: where its rings and buffers lie.
+//! For tests: the memory of a guest, with the positions of its rings and buffers.
 use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -16,9 +16,9 @@ pub const RINGS_BYTES: u64 = 0x10_0000;
 pub const DATA: u64 = 0x100_0000;
 /// Their size.
 pub const DATA_BYTES: u64 = 0x40_0000;
-/// What the front-end's own addresses differ by.
+/// The difference between guest-physical and front-end addresses.
 pub const USER: u64 = 0x7f00_0000_0000;
-/// A kick or call.
+/// An eventfd for a kick or call.
 pub fn event_fd() -> OwnedFd {
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd")
 }
@@ -28,13 +28,13 @@ pub fn region(guest_address: u64, size_bytes: u64) -> MemoryRegion {
     MemoryRegion { guest_address, size_bytes, user_address: USER + guest_address, mmap_offset: 0 }
 }
 
-/// Where the parts of a ring lie, as guest addresses: descriptors, driver area, device area.
+/// The guest addresses of a ring's parts: descriptors, driver area, device area.
 pub fn ring_at(index: u8) -> (u64, u64, u64) {
     let base = RINGS + 0x1_0000 * u64::from(index);
     (base, base + 0x8000, base + 0xa000)
 }
 
-/// The addresses of a ring, as the front-end announces them (SET_VRING_ADDR).
+/// The addresses of a ring, as in SET_VRING_ADDR.
 pub fn ring_addresses(index: u8) -> VringAddress {
     let (descriptor, driver, device) = ring_at(index);
     VringAddress {
@@ -47,17 +47,17 @@ pub fn ring_addresses(index: u8) -> VringAddress {
     }
 }
 
-/// Memory files, mapped here, and to be shared.
+/// Memory files that are mapped here and can be shared.
 #[derive(Debug)]
 pub struct GuestMemory {
-    /// As the guest addresses it.
+    /// The memory by guest addresses.
     pub space: Arc<AddressSpace>,
-    /// Each with its file.
+    /// The regions, each with its file.
     pub regions: Vec<(MemoryRegion, File)>,
 }
 
 impl GuestMemory {
-    /// A file for each of these address ranges, given by start and length; the name is for `/proc`.
+    /// Makes a file for each of these address ranges, given by start and length. The name appears in `/proc`.
     pub fn new(name: &CStr, ranges: &[(u64, u64)]) -> Self {
         let file = |bytes| sealed_memfd(name, bytes).expect("a memory file");
         let regions: Vec<_> = ranges.iter().map(|&(at, bytes)| (region(at, bytes), file(bytes))).collect();
@@ -85,7 +85,7 @@ impl GuestMemory {
         (MemoryTable { regions }, files.collect())
     }
 
-    /// What lies at a guest-physical address, at most to the end of its region.
+    /// The bytes at a guest-physical address, at most to the end of its region.
     pub fn slice(&self, at: u64, len: usize) -> SharedSlice<'_> {
         let region = self.space.regions().iter().rev().find(|region| region.guest_base() <= at);
         let region = region.expect("an address in the guest's memory");
@@ -93,7 +93,7 @@ impl GuestMemory {
         slice.slice((at - region.guest_base()) as usize, len)
     }
 
-    /// Writes there, over the borders of regions too.
+    /// Writes bytes at a guest-physical address, also across regions.
     pub fn write(&self, mut at: u64, bytes: &[u8]) {
         let mut left = bytes;
         while !left.is_empty() {
@@ -103,7 +103,7 @@ impl GuestMemory {
         }
     }
 
-    /// Reads from there, over the borders of regions too.
+    /// Reads bytes at a guest-physical address, also across regions.
     pub fn read(&self, mut at: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         let mut done = 0;

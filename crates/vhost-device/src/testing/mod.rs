@@ -1,2 +1,2 @@
-//! For tests of devices, and of programs that run them.
+//! Helpers for tests of devices and of programs that run devices.
 pub mod guest_memory;

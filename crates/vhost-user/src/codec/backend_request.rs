@@ -8,23 +8,23 @@ use super::whole::{read_all, write_all};
 use crate::SharedFd;
 use crate::violation::Violation;
 
-/// A request of the back-end. Its descriptors travel beside it.
+/// A request of the back-end. Its descriptors are passed separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackendRequest {
-    /// A translation is missing, or was not allowed.
+    /// A translation is missing, or does not permit the access.
     IotlbMsg(Iotlb),
     /// The configuration space has changed.
     ConfigChange,
-    /// A doorbell page for a queue, or none any more.
+    /// Sets a doorbell page for a queue, or removes it.
     VringHostNotifier(VringArea),
-    /// A call as a message.
+    /// A call, sent as a message.
     VringCall(VringState),
-    /// A queue's error as a message.
+    /// An error of a queue, sent as a message.
     VringErr(VringState),
 }
 
 impl BackendRequest {
-    /// The number in the header.
+    /// The request's number in the header.
     pub fn id(&self) -> u32 {
         match self {
             Self::IotlbMsg(_) => 1,
@@ -58,7 +58,7 @@ impl BackendRequest {
         })
     }
 
-    /// The payload as it travels.
+    /// The payload's bytes.
     pub fn payload(&self) -> Vec<u8> {
         match self {
             Self::IotlbMsg(value) => write_all(value),
@@ -68,8 +68,8 @@ impl BackendRequest {
         }
     }
 
-    /// The whole message, with these descriptors and no wish for an acknowledgement. No state is
-    /// consulted: sessions do that.
+    /// The message with these descriptors, without a request for an acknowledgement. The session's state is not
+    /// checked here; sessions do that.
     pub fn to_message(&self, fds: Vec<OwnedFd>) -> Message {
         Message::new(self.id(), self.payload(), fds.into_iter().map(SharedFd::from).collect())
     }

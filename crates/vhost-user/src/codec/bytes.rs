@@ -1,13 +1,13 @@
 //! Reading and writing numbers in native byte order (vhost-user text, "Message Specification").
 use crate::violation::Violation;
 
-/// A value with a place in a payload.
+/// A value that is read from and written to payloads.
 pub(crate) trait Wire: Sized {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Violation>;
     fn write(&self, out: &mut Vec<u8>);
 }
 
-/// What is left of a payload.
+/// The unread part of a payload.
 pub(crate) struct Reader<'a> {
     message: &'static str,
     whole: usize,
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
         self.whole
     }
 
-    /// So many bytes as they are.
+    /// The next `len` bytes.
     pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Violation> {
         let too_few = self.violation("payload size", self.whole as u64, "more bytes");
         let (head, rest) = self.rest.split_at_checked(len).ok_or(too_few)?;
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    /// All that is left.
+    /// All remaining bytes.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }

@@ -1,5 +1,5 @@
-//! Sessions of a crypto device: CREATE_CRYPTO_SESSION in the two forms that QEMU has given it. No feature bit tells
-//! them apart, their size does.
+//! Sessions of a crypto device: CREATE_CRYPTO_SESSION in the two forms that QEMU has defined. No feature bit
+//! distinguishes the forms; the size of the message does.
 use std::fmt;
 
 use zeroize::Zeroizing;
@@ -35,7 +35,7 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// How a session's message is laid out.
+/// The layout of the message that creates a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CryptoForm {
     /// QEMU up to 7.2: 632 bytes, the session's number first. Symmetric sessions only.
@@ -54,12 +54,12 @@ impl CryptoForm {
     }
 }
 
-/// What a session is for. Codes are those of [`virtio::crypto`] and not yet checked.
+/// The algorithms and keys of a session. Codes are those of [`virtio::crypto`], not checked yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CryptoSetup {
-    /// Operation that creates the session ([`virtio::crypto::Opcode`]), such as CIPHER_CREATE_SESSION.
+    /// The operation that creates the session ([`virtio::crypto::Opcode`]), such as CIPHER_CREATE_SESSION.
     pub opcode: u64,
-    /// Cipher, or AEAD algorithm in a session of AEAD.
+    /// The cipher; in a session of AEAD, the AEAD algorithm.
     pub cipher: u32,
     /// The cipher's key.
     pub key: SecretKey,
@@ -82,7 +82,7 @@ pub struct CryptoSetup {
 }
 
 impl CryptoSetup {
-    /// One with an operation, and without algorithm and key.
+    /// A set-up with this operation, without algorithm and key.
     pub fn empty(opcode: virtio::crypto::Opcode) -> Self {
         CryptoSetup {
             opcode: opcode.code().into(),
@@ -100,12 +100,12 @@ impl CryptoSetup {
     }
 }
 
-/// What CREATE_CRYPTO_SESSION asks for.
+/// The content of CREATE_CRYPTO_SESSION.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateCryptoSession {
-    /// How the message, and the reply, is laid out.
+    /// The layout of the message and of its reply.
     pub form: CryptoForm,
-    /// What the session is for; `None` if it is for an asymmetric key, of which nothing is kept.
+    /// The session's set-up; `None` for an asymmetric key, which is discarded.
     pub setup: Option<CryptoSetup>,
 }
 
@@ -185,10 +185,10 @@ impl Wire for CreateCryptoSession {
     }
 }
 
-/// The reply: the session's number, or -1. Everything else is zero: keys do not travel back.
+/// The reply: the session's number, or -1. All other fields are zero: keys are not sent back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CryptoSessionReply {
-    /// As in the request.
+    /// The layout, as in the request.
     pub form: CryptoForm,
     /// The session; negative if there is none.
     pub number: i64,

@@ -12,90 +12,90 @@ use crate::bits::ProtocolFeatures;
 use crate::violation::Violation;
 use virtio::Features;
 
-/// A request of the front-end. Its descriptors travel beside it.
+/// A request of the front-end. Its descriptors are passed separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrontendRequest {
-    /// Which device features are there?
+    /// Asks which device features the back-end offers.
     GetFeatures,
-    /// These device features are agreed on.
+    /// Sets the agreed device features.
     SetFeatures(Features),
-    /// The session begins.
+    /// Begins the session.
     SetOwner,
     /// Deprecated; changes nothing.
     ResetOwner,
-    /// All memory regions, replacing those before.
+    /// Sets all memory regions, replacing the former ones.
     SetMemTable(MemoryTable),
-    /// Where dirty pages are logged.
+    /// Sets the log of dirty pages.
     SetLogBase(LogArea),
-    /// An eventfd to signal after logging.
+    /// Sets an eventfd to signal after logging.
     SetLogFd,
     /// A queue's size.
     SetVringNum(VringState),
     /// A queue's addresses.
     SetVringAddr(VringAddress),
-    /// Where a queue begins.
+    /// Sets where a queue begins.
     SetVringBase(VringState),
-    /// Stop a queue and say where it ended.
+    /// Stops a queue, and asks where it stopped.
     GetVringBase(VringState),
-    /// The eventfd by which the driver notifies; starts the queue.
+    /// Sets the eventfd by which the driver notifies; starts the queue.
     SetVringKick(VringFd),
-    /// The eventfd by which the device notifies.
+    /// Sets the eventfd by which the device notifies.
     SetVringCall(VringFd),
-    /// The eventfd by which the device reports an error.
+    /// Sets the eventfd by which the device reports an error.
     SetVringErr(VringFd),
-    /// Which protocol features are there?
+    /// Asks which protocol features the back-end offers.
     GetProtocolFeatures,
-    /// These protocol features are agreed on.
+    /// Sets the agreed protocol features.
     SetProtocolFeatures(ProtocolFeatures),
-    /// How many queues are there?
+    /// Asks for the number of queues.
     GetQueueNum,
-    /// Let data pass a queue, or not.
+    /// Enables or disables a queue.
     SetVringEnable(VringState),
-    /// Announce this address, for the guest has moved.
+    /// Asks to announce this address, because the guest has migrated.
     SendRarp(MacAddress),
-    /// The MTU that the guest is told.
+    /// Sets the MTU that the guest is told.
     NetSetMtu(u64),
-    /// The socket for the back-end's own requests.
+    /// Sets the socket for the back-end's own requests.
     SetBackendReqFd,
-    /// A translation, or the end of one.
+    /// Adds or invalidates a translation.
     IotlbMsg(Iotlb),
-    /// Read configuration space.
+    /// Reads configuration space.
     GetConfig(ConfigAccess),
-    /// Write configuration space.
+    /// Writes configuration space.
     SetConfig(ConfigAccess),
-    /// Make a session of a crypto device.
+    /// Creates a session of a crypto device.
     CreateCryptoSession(Box<CreateCryptoSession>),
-    /// End a session of a crypto device, by its number.
+    /// Closes a session of a crypto device, by its number.
     CloseCryptoSession(u64),
-    /// A postcopy migration may come; give a userfaultfd.
+    /// Prepares for a postcopy migration, and asks for a userfaultfd.
     PostcopyAdvise,
-    /// Postcopy begins; register memory with the userfaultfd.
+    /// Begins postcopy; memory must be registered with the userfaultfd.
     PostcopyListen,
-    /// Postcopy is over.
+    /// Ends postcopy.
     PostcopyEnd,
-    /// Make an in-flight buffer.
+    /// Asks for an in-flight buffer.
     GetInflightFd(Inflight),
-    /// Here is the in-flight buffer of before.
+    /// Passes the in-flight buffer of an earlier back-end.
     SetInflightFd(Inflight),
-    /// Back to the state before negotiation of rings.
+    /// Resets the device to the state before rings are set up.
     ResetDevice,
-    /// A kick as a message.
+    /// A kick, sent as a message.
     VringKick(VringState),
-    /// How many memory regions may there be?
+    /// Asks for the largest number of memory regions.
     GetMaxMemSlots,
-    /// One more memory region.
+    /// Adds a memory region.
     AddMemReg(SingleRegion),
-    /// ADD_MEM_REG with eight zero bytes: the front-end is ready for the page faults of postcopy.
+    /// ADD_MEM_REG with eight zero bytes: the front-end is ready to serve the page faults of postcopy.
     AckMemRegs,
-    /// One memory region less.
+    /// Removes a memory region.
     RemMemReg(SingleRegion),
-    /// The driver's device status.
+    /// Sets the driver's device status.
     SetStatus(u64),
-    /// The device's status.
+    /// Asks for the device status.
     GetStatus,
-    /// Move the device's state over this descriptor.
+    /// Starts the transfer of the device's state over this descriptor.
     SetDeviceStateFd(DeviceStateTransfer),
-    /// Did the state arrive whole?
+    /// Asks whether the state was transferred completely.
     CheckDeviceState,
 }
 
@@ -133,7 +133,7 @@ impl Wire for ProtocolFeatures {
 }
 
 impl FrontendRequest {
-    /// The number in the header.
+    /// The request's number in the header.
     pub fn id(&self) -> u32 {
         match self {
             Self::GetFeatures => 1,
@@ -252,7 +252,7 @@ impl FrontendRequest {
         Self::read(table::frontend_request(id).ok()?, payload).ok()
     }
 
-    /// The payload as it travels.
+    /// The payload's bytes.
     pub fn payload(&self) -> Vec<u8> {
         match self {
             Self::SetFeatures(value) => write_all(value),
@@ -299,8 +299,8 @@ impl FrontendRequest {
         }
     }
 
-    /// The whole message, with these descriptors and no wish for an acknowledgement. No state is
-    /// consulted: sessions do that.
+    /// The message with these descriptors, without a request for an acknowledgement. The session's state is not
+    /// checked here; sessions do that.
     pub fn to_message(&self, fds: Vec<OwnedFd>) -> Message {
         Message::new(self.id(), self.payload(), fds.into_iter().map(SharedFd::from).collect())
     }

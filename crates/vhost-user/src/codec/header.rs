@@ -7,13 +7,13 @@ const REPLY: u32 = 1 << 2;
 const NEED_REPLY: u32 = 1 << 3;
 
 /// The largest payload that is read. The largest handled message is a configuration access of 12 + 256
-/// bytes; the rest is room to read and refuse messages of the future without losing step.
+/// bytes. The rest is room to read and reject unknown longer messages and still find the next one.
 pub const MAX_PAYLOAD_BYTES: usize = 4096;
 
 /// The fixed part of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Which message; front-end and back-end requests count apart.
+    /// The message's number. Requests of the front-end and of the back-end are numbered separately.
     pub id: u32,
     /// Set on every answer.
     pub reply: bool,
@@ -43,7 +43,7 @@ impl Header {
         Ok(Self { id, reply: flags & REPLY != 0, need_reply: flags & NEED_REPLY != 0, size })
     }
 
-    /// The header as it travels.
+    /// The header's bytes.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let flags =
             VERSION | if self.reply { REPLY } else { 0 } | if self.need_reply { NEED_REPLY } else { 0 };

@@ -1,4 +1,4 @@
-//! A message as it travels.
+//! Messages in the form in which they are sent.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use crate::SharedFd;
 /// SET_MEM_TABLE (vhost-user text, "Memory regions description").
 pub const MAX_FDS: usize = 8;
 
-/// One message as it travels: header, payload, and the descriptors that came along.
+/// One message as it is sent: header, payload, and its descriptors.
 pub struct Message {
     /// The fixed part.
     pub header: Header,
-    /// Not yet interpreted; as long as the header says.
+    /// The payload, not interpreted yet, of the length in the header.
     pub payload: Vec<u8>,
-    /// Closed with their last clones.
+    /// The descriptors. Each is closed with its last clone.
     pub fds: Vec<SharedFd>,
 }
 
@@ -50,7 +50,7 @@ impl Message {
         message
     }
 
-    /// Header and payload as they go over the socket.
+    /// The bytes of header and payload, as they are sent.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.header.to_bytes().to_vec();
         bytes.extend_from_slice(&self.payload);

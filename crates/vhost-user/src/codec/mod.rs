@@ -1,5 +1,5 @@
-//! Bytes to messages and back. Total: every byte string gives a message or a [`Violation`], never a
-//! panic, and nothing is allocated beyond [`MAX_PAYLOAD_BYTES`].
+//! Conversion between bytes and messages. Every byte string gives a message or a [`Violation`], never a panic.
+//! Nothing is allocated beyond [`MAX_PAYLOAD_BYTES`].
 //!
 //! [`Violation`]: crate::Violation
 pub mod backend_request;

@@ -34,11 +34,11 @@ wire_in_order! {
 pub struct VringState {
     /// Not yet checked against the number of queues.
     pub index: u32,
-    /// Means what the message says it means.
+    /// A number whose meaning depends on the message.
     pub num: u32,
 }
 
-/// Where the parts of a ring lie.
+/// The addresses of a ring's parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VringAddress {
     /// Not yet checked against the number of queues.
@@ -51,7 +51,7 @@ pub struct VringAddress {
     pub used: u64,
     /// Available ring or driver event suppression.
     pub available: u64,
-    /// Guest address that stands for the used ring in the log.
+    /// The guest address that stands for the used ring in the log.
     pub log: u64,
 }
 
@@ -71,12 +71,12 @@ impl Wire for VringAddress {
     }
 }
 
-/// A queue's index and whether a descriptor comes along: bits 0 to 7, and bit 8 for "none".
+/// A queue's index, and whether a descriptor is passed: bits 0 to 7, and bit 8 for "none".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VringFd {
     /// Not yet checked against the number of queues.
     pub index: u8,
-    /// Bit 8 clear: exactly one descriptor is in the ancillary data.
+    /// Whether exactly one descriptor is in the ancillary data (bit 8 is clear).
     pub has_fd: bool,
 }
 
@@ -100,13 +100,13 @@ pub struct MemoryRegion {
     pub guest_address: u64,
     /// Length in bytes.
     pub size_bytes: u64,
-    /// Front-end's address of the first byte; ring addresses are given in these.
+    /// The front-end's virtual address of the first byte, in which ring addresses are given.
     pub user_address: u64,
-    /// Where the region begins within its file, in bytes.
+    /// The region's offset in its file, in bytes.
     pub mmap_offset: u64,
 }
 
-/// All regions at once; none of them in the acknowledgement that ends a postcopy exchange.
+/// All regions at once. The table is empty in the acknowledgement that ends a postcopy exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryTable {
     /// At most [`MAX_TABLE_REGIONS`].
@@ -129,7 +129,7 @@ impl Wire for MemoryTable {
     }
 }
 
-/// One region with the padding that ADD_MEM_REG and REM_MEM_REG put before it.
+/// One region, with the padding of ADD_MEM_REG and REM_MEM_REG before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SingleRegion(pub MemoryRegion);
 
@@ -144,16 +144,16 @@ impl Wire for SingleRegion {
     }
 }
 
-/// The dirty log within its file.
+/// The position of the dirty log in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogArea {
     /// Length in bytes; one bit stands for 4096 bytes of guest memory.
     pub size_bytes: u64,
-    /// Where guest address 0 is logged, in bytes from the start of the file.
+    /// The offset at which guest address 0 is logged, in bytes from the start of the file.
     pub offset: u64,
 }
 
-/// What a translation allows.
+/// The accesses that a translation permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Bit 0.
@@ -162,16 +162,16 @@ pub struct Access {
     pub write: bool,
 }
 
-/// What an IOTLB message is about.
+/// The kind of an IOTLB message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IotlbKind {
     /// The back-end lacks a translation.
     Miss,
-    /// The front-end gives one.
+    /// The front-end adds a translation.
     Update,
-    /// The front-end takes one back.
+    /// The front-end invalidates a translation.
     Invalidate,
-    /// The back-end was denied.
+    /// An access of the back-end was not permitted.
     AccessFail,
 }
 
@@ -182,9 +182,9 @@ pub struct Iotlb {
     pub iova: u64,
     /// Length in bytes.
     pub size_bytes: u64,
-    /// Front-end's address of the first byte.
+    /// The front-end's virtual address of the first byte.
     pub user_address: u64,
-    /// What is allowed, or was asked for.
+    /// The access that is permitted, or was requested.
     pub access: Access,
     /// Update, invalidate, miss, failure.
     pub kind: IotlbKind,
@@ -222,14 +222,14 @@ impl Wire for Iotlb {
     }
 }
 
-/// A piece of the device's configuration space.
+/// A part of the device's configuration space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigAccess {
-    /// First byte, from the start of the space.
+    /// The offset from the start of the space.
     pub offset: u32,
-    /// Flag bit 0: written for migration, so that read-only fields are meant too.
+    /// Flag bit 0: the access belongs to a migration, so read-only fields are written too.
     pub migration: bool,
-    /// The bytes; their number is what a read asks for. At most [`MAX_CONFIG_BYTES`].
+    /// The bytes. In a request to read, their number is the number of bytes to read. At most [`MAX_CONFIG_BYTES`].
     pub bytes: Vec<u8>,
 }
 
@@ -261,25 +261,25 @@ impl Wire for ConfigAccess {
     }
 }
 
-/// A queue's doorbell page within a file.
+/// The position of a queue's doorbell page in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VringArea {
-    /// The queue, and whether a doorbell comes along or the old one goes.
+    /// The queue, and whether a doorbell is passed or the old one is removed.
     pub vring: VringFd,
     /// Length in bytes.
     pub size_bytes: u64,
-    /// From the start of the file, in bytes.
+    /// The offset from the start of the file, in bytes.
     pub offset: u64,
 }
 
-/// The buffer that survives the back-end and says what it had in flight.
+/// The buffer that outlives the back-end and records what it had in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inflight {
     /// Length in bytes; 0 in a request for one.
     pub size_bytes: u64,
-    /// From the start of the file, in bytes.
+    /// The offset from the start of the file, in bytes.
     pub offset: u64,
-    /// Queues that have a region each.
+    /// The number of queues, each with a region in the buffer.
     pub queue_count: u16,
     /// Descriptors of each queue.
     pub queue_size: u16,
@@ -301,7 +301,7 @@ impl Wire for Inflight {
     }
 }
 
-/// Which way a device's state goes.
+/// The direction in which a device's state is transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateDirection {
     /// Back-end to front-end, on the source.
@@ -310,7 +310,7 @@ pub enum StateDirection {
     Load,
 }
 
-/// What SET_DEVICE_STATE_FD asks for. The phase is always "stopped", the only one defined.
+/// The content of SET_DEVICE_STATE_FD. Its phase is always "stopped", the only one that is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceStateTransfer {
     /// Save or load.

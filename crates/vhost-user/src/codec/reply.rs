@@ -1,4 +1,4 @@
-//! What travels back.
+//! Replies.
 
 use super::bytes::Wire;
 use super::crypto::CryptoSessionReply;
@@ -7,14 +7,14 @@ use super::payload::{ConfigAccess, Inflight, LogArea, MemoryRegion, MemoryTable,
 use super::whole::{read_all, write_all};
 use crate::SharedFd;
 
-/// An answer to a request, with the descriptors it passes.
+/// A reply to a request, with the descriptors that it passes.
 #[derive(Debug)]
 pub enum ReplyBody {
     /// A number: features, counts, status, or an acknowledgement (0 is success).
     Number(u64),
     /// A number and a descriptor.
     NumberWithFd(u64, SharedFd),
-    /// SET_LOG_BASE, repeated.
+    /// The content of SET_LOG_BASE, repeated.
     Log(LogArea),
     /// A queue's base.
     VringState(VringState),
@@ -24,7 +24,7 @@ pub enum ReplyBody {
     CryptoSession(CryptoSessionReply),
     /// The in-flight buffer.
     Inflight(Inflight, SharedFd),
-    /// An empty payload; with the descriptor, if there is one.
+    /// An empty payload, with a descriptor if there is one.
     Descriptor(Option<SharedFd>),
     /// SET_MEM_TABLE in postcopy: the regions with the back-end's addresses.
     MemoryTable(MemoryTable),
@@ -38,7 +38,7 @@ impl ReplyBody {
         Self::Number(u64::from(!success))
     }
 
-    /// The whole reply to the request with this number.
+    /// The complete reply to the request with this number.
     pub fn into_message(self, id: u32) -> Message {
         let (payload, fds) = match self {
             Self::Number(number) => (write_all(&number), vec![]),
@@ -56,7 +56,7 @@ impl ReplyBody {
     }
 }
 
-/// Reads a reply's payload of a known form.
+/// Reads the payload of a reply to `request`.
 pub(crate) fn read<T: Wire>(
     rule: &'static super::table::Rule,
     message: &Message,
@@ -64,7 +64,7 @@ pub(crate) fn read<T: Wire>(
     read_all(rule, &message.payload)
 }
 
-/// Checks that a message is the reply to this request, with so many descriptors.
+/// Checks that a message is the reply to this request, with the right number of descriptors.
 pub(crate) fn check(
     rule: &'static super::table::Rule,
     message: &Message,

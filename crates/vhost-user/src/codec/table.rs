@@ -1,7 +1,7 @@
-//! One row for each message and each protocol feature: what it looks like, and whether it is handled.
+//! One row for each message and each protocol feature: its format, and whether it is handled.
 //!
-//! The codec takes sizes and descriptor counts from here, the sessions take gates and replies from
-//! here, and the reader learns from here what Tautline speaks.
+//! The codec takes sizes and descriptor counts from here, and the sessions take preconditions and replies. The table
+//! also shows a reader which messages are supported.
 use std::ops::RangeInclusive;
 
 use super::header::MAX_PAYLOAD_BYTES;
@@ -29,12 +29,12 @@ pub enum Shape {
     DeviceState,
     Uuid,
     CryptoSession,
-    /// Read and dropped; of messages that are not offered.
+    /// Read and discarded, for messages that are not offered.
     Opaque,
 }
 
 impl Shape {
-    /// Payload bytes that this form may have; the parser checks the exact number.
+    /// The payload sizes in bytes of this form. The parser checks the exact size.
     pub const fn sizes(self) -> RangeInclusive<usize> {
         match self {
             Self::Empty => 0..=0,
@@ -54,7 +54,7 @@ impl Shape {
     }
 }
 
-/// What the receiver answers.
+/// The kind of answer to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// 0 or an error code, if the sender set need_reply (REPLY_ACK).
@@ -67,14 +67,14 @@ pub enum Reply {
     Descriptor,
 }
 
-/// What must have been agreed before the message may come.
+/// The features that must have been negotiated before the message may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
     /// Nothing.
     Always,
     /// The back-end offers VHOST_USER_F_PROTOCOL_FEATURES; the front-end need not have set it yet.
     ProtocolFeatures,
-    /// The back-end offers this protocol feature; the text asks no more of these messages.
+    /// The back-end offers this protocol feature; the vhost-user text requires no more for these messages.
     Offered(P),
     /// SET_PROTOCOL_FEATURES had this bit.
     Negotiated(P),
@@ -82,17 +82,17 @@ pub enum Gate {
     Device(Features),
 }
 
-/// Whether Tautline speaks it.
+/// Whether this crate handles a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
-    /// By both sessions.
+    /// Both sessions handle the message.
     Handled,
-    /// Refused as an unknown message is, for this reason.
+    /// The message is rejected like an unknown message, for this reason.
     NotOffered(&'static str),
 }
 use Support::{Handled, NotOffered};
 
-/// All that holds for one message.
+/// The properties of one message.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// Number in the header.
@@ -101,13 +101,13 @@ pub struct Rule {
     pub name: &'static str,
     /// Form of the payload.
     pub shape: Shape,
-    /// How many file descriptors may come along.
+    /// How many file descriptors may be passed.
     pub fds: RangeInclusive<usize>,
-    /// What is answered.
+    /// The reply.
     pub reply: Reply,
-    /// What must have been agreed.
+    /// The features that must have been negotiated.
     pub gate: Gate,
-    /// Handled or not, and why.
+    /// Whether the message is handled, or the reason why it is not.
     pub support: Support,
 }
 
@@ -222,7 +222,7 @@ pub fn backend_request(id: u32) -> Result<&'static Rule, Violation> {
 }
 
 impl Rule {
-    /// A violation of this message.
+    /// A violation in this message.
     pub(crate) fn violation(
         &self,
         field: &'static str,
@@ -232,7 +232,7 @@ impl Rule {
         Violation::new(self.name, field, value, expected)
     }
 
-    /// An area of a file whose end is a number too.
+    /// Checks that the end of an area in a file does not overflow.
     pub(crate) fn check_range(
         &self,
         field: &'static str,
@@ -245,7 +245,7 @@ impl Rule {
         }
     }
 
-    /// Protocol features with all that each of them needs.
+    /// Checks that these protocol features include all that each of them needs.
     pub(crate) fn check_needs(&self, features: P) -> Result<(), Violation> {
         match features.unmet_need() {
             None => Ok(()),
@@ -287,9 +287,10 @@ impl Rule {
         Ok((self, &message.payload))
     }
 
-    /// Memory and rings belong to the session that SET_OWNER begins; all front-ends send it first, for
-    /// the kernel's vhost demands it. To a back-end that was started again DPDK's virtio-user (22.11) does not, so a
-    /// front-end's session holds to this and a back-end's does not ask for it.
+    /// Whether the front-end must send SET_OWNER before this message. Memory and rings belong to the session that
+    /// SET_OWNER begins, and all front-ends send it first, because the kernel's vhost requires it. DPDK's virtio-user
+    /// (22.11) does not send it to a restarted back-end. A front-end's session therefore observes the rule, and a
+    /// back-end's session does not require it.
     pub fn needs_owner(&self) -> bool {
         matches!(
             self.shape,
@@ -331,16 +332,16 @@ impl Rule {
     }
 }
 
-/// What both ends know of each other's features.
+/// The negotiation of features so far, which both ends keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreed {
     /// GET_FEATURES.
     pub offered: Features,
-    /// SET_FEATURES; empty before.
+    /// The features of SET_FEATURES; empty before it.
     pub features: Features,
-    /// GET_PROTOCOL_FEATURES.
+    /// The features of the reply to GET_PROTOCOL_FEATURES.
     pub protocol_offered: P,
-    /// SET_PROTOCOL_FEATURES; empty before.
+    /// The features of SET_PROTOCOL_FEATURES; empty before it.
     pub protocol: P,
 }
 

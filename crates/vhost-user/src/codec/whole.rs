@@ -3,7 +3,7 @@ use super::bytes::{Reader, Wire};
 use super::table::Rule;
 use crate::violation::Violation;
 
-/// Reads a whole payload, or says that its size does not fit.
+/// Reads a whole payload. Fails if its size does not fit.
 pub(super) fn read_all<T: Wire>(rule: &Rule, payload: &[u8]) -> Result<T, Violation> {
     let mut reader = Reader::new(rule.name, payload);
     let value = T::read(&mut reader)?;

@@ -1,4 +1,4 @@
-//! What each end knows and must do next, without any I/O: messages go in, events and replies come out.
+//! The state of each end and its next steps, without I/O: messages go in, events and replies come out.
 pub mod backend;
 pub mod frontend;
 mod postcopy;
@@ -9,28 +9,28 @@ pub use ticket::{Outcome, Refusal, Ticket};
 use crate::violation::Violation;
 use thiserror::Error;
 
-/// Why a session cannot go on. Whatever it is, the socket is to be closed.
+/// Why a session cannot continue. In each case the socket must be closed.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum SessionError {
-    /// The peer broke the protocol where no error reply is possible.
+    /// The peer broke the protocol in a message without an error reply.
     #[error("closing the vhost-user session: {0}")]
     Violation(#[from] Violation),
-    /// The embedder refused, and the message leaves no room for an error reply.
+    /// The embedder refused, and the message has no error reply.
     #[error("closing the vhost-user session: {message} was refused: {reason}")]
     Refused {
         /// The message's name.
         message: &'static str,
-        /// What the embedder said.
+        /// The embedder's reason.
         reason: Refusal,
     },
-    /// The session had failed before; start a new one with a new connection.
+    /// The session had failed before. A new session needs a new connection.
     #[error("this vhost-user session is closed; start a new one with a new connection")]
     Closed,
-    /// A message came in while an event waits for its answer. Messages are answered in their order, so
-    /// call `answer` before reading on.
+    /// A message came while an event waits for its answer. Messages are answered in their order, so `answer` must be
+    /// called before reading on.
     #[error("an event of this vhost-user session still waits for its answer; answer before reading on")]
     Unanswered,
-    /// A ticket of another session or of an earlier event.
+    /// The ticket belongs to another session or to an earlier event.
     #[error("this ticket does not belong to the event that waits for an answer")]
     WrongTicket,
 }

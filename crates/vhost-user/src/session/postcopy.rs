@@ -1,6 +1,6 @@
-//! Migration whose memory is fetched while the guest runs (vhost-user text, "Postcopy migration").
+//! Migration in which memory is fetched while the guest runs (vhost-user text, "Postcopy migration").
 
-/// How far it has come.
+/// The progress of postcopy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Postcopy {
     #[default]
@@ -8,6 +8,6 @@ pub(super) enum Postcopy {
     Advised,
     /// Memory tables are answered with addresses.
     Listening,
-    /// The back-end has sent regions back; the front-end's acknowledgement is due.
+    /// The back-end has sent regions back. The front-end's acknowledgement is due.
     Mapped,
 }

@@ -1,8 +1,8 @@
-//! The right and duty to answer one event.
+//! The obligation to answer one event.
 use std::marker::PhantomData;
 use thiserror::Error;
 
-/// Why the embedder cannot do what a peer asks; goes to the log, and to the peer as an error code.
+/// Why the embedder cannot do what a peer asks for. The reason is logged, and the peer gets an error code.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Refusal(pub String);
@@ -17,7 +17,7 @@ impl Refusal {
 /// The answer to an event that is either done or refused.
 pub type Outcome = Result<(), Refusal>;
 
-/// Names the event that an answer is for, and by its type which answer it takes. Not `Clone`: an event
+/// Identifies the event of an answer. Its type says which answer the event takes. It is not `Clone`, because an event
 /// is answered once.
 #[derive(Debug)]
 #[must_use = "the peer waits: give this back with the answer"]

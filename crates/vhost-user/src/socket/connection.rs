@@ -33,24 +33,24 @@ const UNREAD_BYTES: usize = 2048;
 /// without are closed by the kernel, before any filter sees them.
 const MAX_FDS_OF_KERNEL: usize = 253;
 
-/// Checks each descriptor before any other use: closing a descriptor can take as long as the peer likes.
+/// Checks each descriptor before any other use, because the peer determines how long closing a descriptor takes.
 pub trait DescriptorFilter: std::fmt::Debug + Send + Sync {
-    /// The descriptor, which came over this socket, closed wherever the filter wants it closed; or what it is if it is not
-    /// wanted. Then the filter closes it.
+    /// Admits a descriptor that was received over this socket, wrapped so that the filter decides how it is closed.
+    /// If the filter rejects the descriptor, it also closes it.
     ///
     /// # Errors
-    /// The descriptor's name, with what is wrong with it.
+    /// The kind of the descriptor, if the filter rejects it.
     fn admit(&self, fd: OwnedFd, socket: BorrowedFd<'_>) -> Result<SharedFd, String>;
 
-    /// A socket to a peer: with it all descriptors are closed that were sent over it and never received.
+    /// Wraps a socket to a peer. Closing it also closes all descriptors that were sent over it and never received.
     fn hold(&self, socket: OwnedFd) -> SharedFd;
 }
 
-/// A connected socket and the pieces of messages that are under way on it.
+/// A connected socket, with messages that are sent or received only in part.
 #[derive(Debug)]
 pub struct Connection {
     stream: SharedFd,
-    /// Bytes of the message that is coming in: never more than it has.
+    /// Received bytes of an incomplete message, never more than one message.
     bytes: Vec<u8>,
     fds: Vec<SharedFd>,
     header: Option<Header>,
@@ -58,14 +58,14 @@ pub struct Connection {
     filter: Option<Arc<dyn DescriptorFilter>>,
 }
 
-/// What is under way on a connection that goes to another process.
+/// Messages in transit on a connection that is handed over to another process.
 #[derive(Debug, Default)]
 pub struct UnderWay {
-    /// Bytes of a message that has come in part.
+    /// Bytes of a message that was received in part.
     pub received: Vec<u8>,
-    /// Descriptors that came with them.
+    /// Descriptors that were received with these bytes.
     pub received_fds: Vec<SharedFd>,
-    /// Messages, or the rest of them, that wait to be sent, with their descriptors.
+    /// Unsent messages or their unsent parts, with their descriptors.
     pub unsent: Vec<(Vec<u8>, Vec<SharedFd>)>,
 }
 
@@ -130,7 +130,7 @@ impl Connection {
         })
     }
 
-    /// What is under way, for the process that takes the connection over ([`Self::take_over`]).
+    /// The messages in transit, for the process that takes over the connection ([`Self::take_over`]).
     pub fn under_way(&self) -> UnderWay {
         let mut received = self.header.map_or_else(Vec::new, |header| header.to_bytes().to_vec());
         received.extend_from_slice(&self.bytes);
@@ -145,8 +145,8 @@ impl Connection {
     /// Continues a connection that another process had.
     ///
     /// # Errors
-    /// The received bytes are no header of the protocol or more than one message has, or there are more than 8
-    /// descriptors or 64 unsent messages: no connection leaves such a state.
+    /// The received bytes are no valid header or exceed one message, or there are more than 8 descriptors or 64
+    /// unsent messages. No connection hands over such a state.
     pub fn take_over(stream: SharedFd, under_way: UnderWay) -> Result<Self, SocketError> {
         let mut connection = Self::from(stream);
         let UnderWay { received, received_fds, unsent } = under_way;
@@ -180,12 +180,12 @@ impl Connection {
         &self.stream
     }
 
-    /// Passes all descriptors that are received from now on through a filter.
+    /// Passes all descriptors received from now on through a filter.
     pub fn set_filter(&mut self, filter: Arc<dyn DescriptorFilter>) {
         self.filter = Some(filter);
     }
 
-    /// Whether the peer has closed the connection, even if messages are left to be read.
+    /// Whether the peer has closed the connection, even if there are unread messages.
     pub fn has_gone(&self) -> bool {
         let mut polled = [PollFd::new(&self.stream, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -204,7 +204,7 @@ impl Connection {
     /// The next message. Waits for it until the deadline, or without a limit if there is none.
     ///
     /// # Errors
-    /// As [`Self::try_receive`], or the deadline has passed, or `poll` is refused.
+    /// The causes of [`Self::try_receive`], the deadline has passed, or `poll` is refused.
     pub fn receive(&mut self, deadline: Option<Instant>) -> Result<Message, SocketError> {
         loop {
             if let Some(message) = self.try_receive()? {
@@ -214,11 +214,11 @@ impl Connection {
         }
     }
 
-    /// The next message if it is there, else `None`: call again when the socket is readable.
+    /// The next message, or `None` if it has not arrived. Call again when the socket is readable.
     ///
     /// # Errors
     /// The peer has closed the connection, or the header has another version or too long a payload. A descriptor
-    /// was refused by the filter, dropped by the kernel, or is one of more than 8. Or `recvmsg` is refused.
+    /// was rejected by the filter, dropped by the kernel, or is one of more than 8. Or `recvmsg` is refused.
     pub fn try_receive(&mut self) -> Result<Option<Message>, SocketError> {
         loop {
             let missing = match &self.header {
@@ -302,8 +302,8 @@ impl Connection {
     /// is none.
     ///
     /// # Errors
-    /// As [`Self::try_send`], or the deadline has passed, or `poll` is refused. The message stays queued if the
-    /// deadline has passed.
+    /// The causes of [`Self::try_send`], the deadline has passed, or `poll` is refused. The message stays queued if
+    /// the deadline has passed.
     pub fn send(&mut self, message: Message, deadline: Option<Instant>) -> Result<(), SocketError> {
         self.enqueue(message)?;
         while !self.flush()? {
@@ -312,8 +312,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends as much as possible now. Returns false if a part waits: call [`Self::flush`] when the socket is
-    /// writable.
+    /// Sends as much as possible now. 64 messages wait already, or a cause of [`Self::flush`].
     ///
     /// # Errors
     /// 64 messages wait already; or as [`Self::flush`].

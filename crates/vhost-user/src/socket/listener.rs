@@ -27,13 +27,14 @@ const STARTING: Duration = Duration::from_millis(20);
 /// How long a server waits for others that remove a stale socket in the same folder.
 const LOCK_PATIENCE: Duration = Duration::from_millis(200);
 
-/// A listening socket. Dropping it removes its path, unless another server has bound a socket there since.
+/// A listening socket. Dropping it removes its path, unless another server has bound a socket
+/// there since.
 #[derive(Debug)]
 pub struct Listener {
     listener: SharedFd,
     filter: Option<Arc<dyn DescriptorFilter>>,
     path: PathBuf,
-    /// Device and inode: what tells our socket from another at the same path.
+    /// Device and inode of the socket's file, which distinguish it from another at the same path.
     identity: (u64, u64),
 }
 
@@ -57,7 +58,7 @@ impl Listener {
         Self::bind_with(path, None)
     }
 
-    /// As [`Self::bind`]; all connections have this filter.
+    /// As [`Self::bind`], with a filter for all connections.
     ///
     /// # Errors
     /// As [`Self::bind`].
@@ -107,10 +108,10 @@ impl Listener {
         std::mem::forget(self);
     }
 
-    /// The next peer. Waits for it until the deadline, or without a limit if there is none.
+    /// The connection of the next peer. Waits for it until the deadline, or without a limit if there is none.
     ///
     /// # Errors
-    /// As [`Self::try_accept`], or the deadline has passed, or `poll` is refused.
+    /// The causes of [`Self::try_accept`], the deadline has passed, or `poll` is refused.
     pub fn accept(&self, deadline: Option<Instant>) -> Result<Connection, SocketError> {
         loop {
             if let Some(connection) = self.try_accept()? {
@@ -131,7 +132,7 @@ impl Listener {
         }
     }
 
-    /// The next peer if one is there.
+    /// The connection of the next peer, if one is waiting.
     ///
     /// # Errors
     /// `accept` is refused, for example at the open-files limit.
@@ -150,12 +151,12 @@ impl Listener {
         }
     }
 
-    /// The socket, with its other holders.
+    /// The socket, which other holders may share.
     pub fn socket(&self) -> &SharedFd {
         &self.listener
     }
 
-    /// Where it listens.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,8 +1,8 @@
-//! Messages over Unix stream sockets, with the descriptors that travel beside them.
+//! Messages over Unix stream sockets, with their descriptors.
 //!
-//! Nothing here ever blocks unless a call takes a deadline, whatever the socket's own mode is: an event
-//! loop polls the socket for [`Connection::try_receive`] and [`Connection::flush`], a plain thread calls
-//! [`Connection::receive`] and [`Connection::send`].
+//! No call blocks unless it takes a deadline, whatever the socket's own mode. An event loop polls the socket for
+//! [`Connection::try_receive`] and [`Connection::flush`]; a plain thread calls [`Connection::receive`] and
+//! [`Connection::send`].
 mod connection;
 mod listener;
 
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use crate::violation::Violation;
 use thiserror::Error;
 
-/// Why a socket cannot go on.
+/// Why a socket cannot continue.
 #[derive(Debug, Error)]
 pub enum SocketError {
     /// The peer has closed the connection between two messages.
@@ -24,13 +24,13 @@ pub enum SocketError {
     /// The peer has closed the connection within a message.
     #[error("the vhost-user peer closed the connection {have} bytes into a message")]
     Truncated {
-        /// Bytes of the message that came.
+        /// Received bytes of the message.
         have: usize,
     },
-    /// More descriptors than any message may carry; those that came are closed.
+    /// A message has more descriptors than allowed. Those received are closed.
     #[error("the vhost-user peer passed more than 8 file descriptors with one message")]
     TooManyFds,
-    /// A descriptor that is not taken.
+    /// The filter rejected a descriptor.
     #[error(
         "the vhost-user peer passed a file descriptor that may take long to close ({0}); pass eventfds, and files in \
          memory or on a local file system"
@@ -41,22 +41,22 @@ pub enum SocketError {
         "file descriptors of a vhost-user message were lost; raise the open-files limit (ulimit -n) if it is low"
     )]
     FdsLost,
-    /// A header that cannot be read on from.
+    /// An invalid header, after which the next message cannot be found.
     #[error("closing the vhost-user connection: {0}")]
     Header(#[from] Violation),
-    /// Time is up.
+    /// The deadline has passed.
     #[error("the vhost-user peer did not {what} in time")]
     Deadline {
-        /// What the peer was to do.
+        /// What the peer should have done.
         what: &'static str,
     },
-    /// The peer does not read what is sent.
+    /// The peer does not read its messages.
     #[error("the vhost-user peer does not read: {0} messages wait to be sent")]
     Backlog(usize),
-    /// A live server owns the path.
+    /// A live server listens at the path.
     #[error("{0} is in use by a running server; choose another path or stop that server")]
     InUse(PathBuf),
-    /// What lies at the path is no socket, and is left alone.
+    /// The file at the path is no socket. It is not touched.
     #[error("{0} exists and is not a socket; choose another path")]
     NotASocket(PathBuf),
     /// A system call failed.
@@ -64,13 +64,13 @@ pub enum SocketError {
     System {
         /// What was tried.
         what: String,
-        /// What the system said.
+        /// What the system answered.
         source: io::Error,
     },
 }
 
 impl SocketError {
-    /// The socket could not be added to what an event loop waits for.
+    /// The error of adding the socket to an event loop.
     pub fn watch(source: io::Error) -> Self {
         SocketError::System { what: "watch the socket (raise ulimit -n if it is low)".into(), source }
     }

@@ -8,7 +8,7 @@ macro_rules! codes {
         pub enum $name { $($(#[$of])* $variant,)+ }
 
         impl $name {
-            /// Every one, in the order of its codes.
+            /// All values, in the order of their codes.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// The number in a request.
@@ -25,7 +25,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// What a device can do (§5.9.4, `VIRTIO_CRYPTO_SERVICE_*`): a bit in the configuration.
+    /// The services that a device can have (§5.9.4, `VIRTIO_CRYPTO_SERVICE_*`); each is a bit in the configuration.
     Service: u32 {
         /// Ciphers.
         Cipher = 0,
@@ -39,7 +39,8 @@ codes! {
         Akcipher = 4,
     }
 
-    /// What a request asks for (§5.9.7.1, §5.9.7.2): the service in bits 8 and above, the operation below.
+    /// The operation of a request (§5.9.7.1, §5.9.7.2): the service in bits 8 and above, the operation in the bits
+    /// below.
     Opcode: u32 {
         /// Encrypt.
         CipherEncrypt = 0x000,
@@ -189,7 +190,7 @@ codes! {
         ChaCha20Poly1305 = 3,
     }
 
-    /// What became of a request (§5.9.7, `VIRTIO_CRYPTO_*`): the last writable byte.
+    /// The result of a request (§5.9.7, `VIRTIO_CRYPTO_*`), which is its last writable byte.
     Status: u8 {
         /// Done.
         Ok = 0,
@@ -208,7 +209,7 @@ codes! {
     }
 }
 
-/// Operations that a data queue takes, each with the service that it belongs to.
+/// The operations of a data queue, each with its service.
 pub const SERVICES: [(Opcode, Service); 10] = [
     (Opcode::CipherEncrypt, Service::Cipher),
     (Opcode::CipherDecrypt, Service::Cipher),

@@ -1,12 +1,12 @@
 //! The device's configuration space (VIRTIO 1.3 §5.9.4).
 use super::{Aead, Cipher, Hash, Mac, Service};
 
-/// `virtio_crypto_config`, as far as a device chooses it.
+/// The fields of `virtio_crypto_config` that a device chooses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CryptoConfig {
-    /// The device is ready (`VIRTIO_CRYPTO_S_HW_READY`).
+    /// Whether the device is ready (`VIRTIO_CRYPTO_S_HW_READY`).
     pub ready: bool,
-    /// Data queues; the control queue comes behind them.
+    /// The number of data queues. The control queue comes after them.
     pub data_queues: u32,
     /// Services.
     pub services: Vec<Service>,
@@ -30,7 +30,7 @@ impl CryptoConfig {
     /// Length in bytes.
     pub const BYTES: usize = 56;
 
-    /// As the driver reads it. No asymmetric algorithm is offered (`akcipher_algo` is 0).
+    /// The bytes that the driver reads. No asymmetric algorithm is offered (`akcipher_algo` is 0).
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         fn mask(codes: impl Iterator<Item = u32>) -> u64 {
             codes.fold(0, |mask, code| mask | 1 << code)

@@ -1,9 +1,9 @@
-//! Requests of a data queue (VIRTIO 1.3 §5.9.7.2): a header of 24 bytes, 48 bytes of fixed fields, then what the
-//! lengths in them say. This module reads the first 72 bytes and checks nothing but codes; whether lengths fit the
-//! buffers is for the device to check.
+//! Requests of a data queue (VIRTIO 1.3 §5.9.7.2): a header of 24 bytes, 48 bytes of fixed fields, then data whose
+//! lengths these fields give. This module reads the first 72 bytes and checks only codes. The device must check
+//! whether lengths fit the buffers.
 use super::Opcode;
 
-/// Why the fixed part of a request means nothing.
+/// Why the fixed part of a request is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// The operation is not one of a data queue.
@@ -14,7 +14,7 @@ pub enum Malformed {
     OperationType(u32),
 }
 
-/// Lengths and places of a chain of cipher and hash (`virtio_crypto_alg_chain_data_flf`), in bytes.
+/// Lengths and offsets of a chain of cipher and hash (`virtio_crypto_alg_chain_data_flf`), in bytes.
 #[allow(missing_docs, reason = "each is named as in the specification")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
@@ -29,7 +29,7 @@ pub struct Chain {
     pub hash_result_len: u32,
 }
 
-/// What is to be done, with its lengths in bytes.
+/// The operation, with its lengths in bytes.
 #[allow(missing_docs, reason = "fields are named as in the specification")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -43,7 +43,7 @@ pub enum Operation {
     Hash { src_data_len: u32, hash_result_len: u32 },
     /// MAC (§5.9.7.2.5).
     Mac { src_data_len: u32, hash_result_len: u32 },
-    /// AEAD (§5.9.7.2.8). Linux' header has no `tag_len`, which is then 0: the session says it.
+    /// AEAD (§5.9.7.2.8). The header of Linux has no `tag_len`, which is then 0: the session gives the length.
     Aead { encrypt: bool, iv_len: u32, aad_len: u32, src_data_len: u32, dst_data_len: u32, tag_len: u32 },
     /// Asymmetric (§5.9.7.2.9).
     Akcipher { src_data_len: u32, dst_data_len: u32 },
@@ -52,25 +52,25 @@ pub enum Operation {
 /// The fixed part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataRequest {
-    /// The session; means nothing in a stateless request.
+    /// The session's number. It has no meaning in a stateless request.
     pub session_id: u64,
-    /// Algorithm; the session says it too.
+    /// The algorithm, which the session gives too.
     pub algorithm: u32,
-    /// `flag`: 1 in the mode with sessions, which is the only one of a device without the feature bits of stateless
-    /// modes. Drivers of such a device leave it 0 or 1 (§5.9.7.2).
+    /// `flag`: 1 in the mode with sessions, the only mode of a device without the feature bits of stateless modes.
+    /// Drivers of such a device set it to 0 or 1 (§5.9.7.2).
     pub flag: u32,
-    /// What is to be done.
+    /// The operation.
     pub operation: Operation,
 }
 
 impl DataRequest {
-    /// Length in bytes of header and fixed fields, padding included.
+    /// The length of header and fixed fields in bytes, including padding.
     pub const BYTES: usize = 72;
 
     /// Reads header and fixed fields.
     ///
     /// # Errors
-    /// The operation or the kind of symmetric operation has no meaning in a data queue.
+    /// The operation, or the kind of symmetric operation, does not belong to a data queue.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Self, Malformed> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let field = |index: usize| word(24 + 4 * index);
@@ -129,7 +129,7 @@ impl DataRequest {
         }
     }
 
-    /// As a driver writes it.
+    /// The bytes that a driver writes.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let (opcode, fields) = match self.operation {
             Operation::Nothing => (Opcode::CipherEncrypt, [0; 11]),

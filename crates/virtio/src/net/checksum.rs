@@ -5,8 +5,8 @@
 
 /// The sum of these bytes; an odd last byte counts as if a zero followed it.
 ///
-/// Summed as the processor reads words, and turned round at the end: which byte comes first makes no
-/// difference to a one's complement sum but for the order of its own bytes (RFC 1071 §2(B)).
+/// Words are added in the processor's byte order, and the result is swapped at the end: the byte order of the words
+/// changes only the byte order of a one's complement sum (RFC 1071 §2(B)).
 #[inline]
 pub fn sum(bytes: &[u8]) -> u16 {
     let (words, rest) = bytes.as_chunks::<4>();
@@ -32,8 +32,8 @@ pub const fn add(a: u16, b: u16) -> u16 {
     fold(a as u64 + b as u64)
 }
 
-/// The sum of `first_bytes` bytes whose sum is `first`, followed by bytes whose own sum is `then`
-/// (RFC 1071 §2(B): at an odd offset the halves change places).
+/// The sum of `first_bytes` bytes whose sum is `first`, followed by bytes whose own sum is `then`. At an odd offset
+/// the two bytes of `then` are swapped (RFC 1071 §2(B)).
 #[inline]
 pub const fn concat(first: u16, first_bytes: usize, then: u16) -> u16 {
     add(first, if first_bytes.is_multiple_of(2) { then } else { then.swap_bytes() })
@@ -59,8 +59,8 @@ pub const fn field(sum: u16) -> u16 {
     !sum
 }
 
-/// The field for a sum where zero means "no checksum": UDP (RFC 768). The value 0xffff says the same to
-/// every verifier, so it is right for TCP as well.
+/// The field for a sum where zero means "no checksum": UDP (RFC 768). The value 0xffff is equivalent for every
+/// verifier, so it is right for TCP as well.
 #[inline]
 pub const fn nonzero_field(sum: u16) -> u16 {
     match !sum {
@@ -69,7 +69,7 @@ pub const fn nonzero_field(sum: u16) -> u16 {
     }
 }
 
-/// The field of an IPv4 header of any length (RFC 791 §3.1), whatever the field holds now.
+/// The field of an IPv4 header of any length (RFC 791 §3.1), whatever value the field has now.
 pub fn ipv4_header_field(header: &[u8]) -> u16 {
     let old = match header {
         [_, _, _, _, _, _, _, _, _, _, high, low, ..] => u16::from_be_bytes([*high, *low]),
@@ -78,7 +78,7 @@ pub fn ipv4_header_field(header: &[u8]) -> u16 {
     field(add(sum(header), !old))
 }
 
-/// The field after one 16-bit word of what it covers has changed (RFC 1624 §3, equation 3).
+/// The field after one 16-bit word of the covered bytes has changed (RFC 1624 §3, equation 3).
 #[inline]
 pub const fn update(field: u16, old: u16, new: u16) -> u16 {
     !fold(!field as u64 + !old as u64 + new as u64)

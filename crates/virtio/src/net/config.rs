@@ -13,7 +13,7 @@ pub enum Duplex {
     Unknown,
 }
 
-/// `virtio_net_config`. Each field counts only with the feature that goes with it.
+/// `virtio_net_config`. Each field is valid only with the feature in parentheses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetConfig {
     /// The device's address (`MAC`).
@@ -22,34 +22,34 @@ pub struct NetConfig {
     pub link_up: bool,
     /// The driver is asked to announce itself (`GUEST_ANNOUNCE`).
     pub announce: bool,
-    /// Queue pairs that there are (`MQ`).
+    /// The number of queue pairs (`MQ`).
     pub max_queue_pairs: u16,
     /// The longest payload of a frame in bytes (`MTU`).
     pub mtu_bytes: u16,
     /// Speed in Mbit/s, if known (`SPEED_DUPLEX`).
     pub speed_mbit_s: Option<u32>,
-    /// Directions (`SPEED_DUPLEX`).
+    /// Whether the link is full or half duplex (`SPEED_DUPLEX`).
     pub duplex: Duplex,
 }
 
-/// A part of the configuration was asked for that there is not.
+/// The requested part of the configuration does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{size} bytes at {offset} of a configuration of {} bytes (VIRTIO 1.3 §5.1.4)", NetConfig::BYTES)]
 pub struct ConfigOutside {
-    /// In bytes from the configuration's start.
+    /// The offset in bytes from the configuration's start.
     pub offset: u32,
-    /// Bytes that were asked for.
+    /// The number of bytes requested.
     pub size: u32,
 }
 
 impl NetConfig {
-    /// Length in bytes, the fields of receive-side scaling included, which are zero here.
+    /// The length in bytes, including the fields of receive-side scaling, which are zero here.
     pub const BYTES: usize = 24;
     const LINK_UP: u16 = 1;
     const ANNOUNCE: u16 = 2;
     const SPEED_UNKNOWN: u32 = 0xffff_ffff;
 
-    /// As the driver reads it.
+    /// The bytes that the driver reads.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let link_up = if self.link_up { Self::LINK_UP } else { 0 };
         let announce = if self.announce { Self::ANNOUNCE } else { 0 };
@@ -67,7 +67,7 @@ impl NetConfig {
         bytes
     }
 
-    /// As a device gave it; values that the specification does not know are "unknown".
+    /// Reads the bytes of a device. Values that the specification does not know become "unknown".
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let [a, b, c, d, e, f, ..] = *bytes;

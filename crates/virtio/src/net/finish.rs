@@ -1,9 +1,10 @@
-//! Finishing the checksum of a frame that is not cut.
+//! Completes the checksum of a frame that is not segmented.
 use std::ops::Range;
 
 use super::{PartialChecksum, checksum};
 
-/// Where the checksum of one frame is summed and stored, beginning from a local copy of its first bytes.
+/// The positions of a frame's checksum and of the bytes that it covers, with the sum over a local copy of the frame's
+/// first bytes.
 ///
 /// ```
 /// # use virtio::net::{FinishChecksum, PartialChecksum, checksum};
@@ -29,7 +30,7 @@ pub struct FinishChecksum {
 pub struct ChecksumBeyondHead {
     /// Bytes of the frame up to the field's end.
     pub needed: usize,
-    /// Bytes that were there.
+    /// Bytes that were copied.
     pub head_bytes: usize,
 }
 
@@ -42,7 +43,8 @@ impl FinishChecksum {
     /// Prepares the checksum of a frame of `frame_bytes` bytes whose first bytes are `head`.
     ///
     /// # Errors
-    /// The checksum field ends beyond `head` or beyond the frame. Copy [`FinishChecksum::head_needed`] bytes first.
+    /// The checksum field ends beyond `head` or beyond the frame. [`FinishChecksum::head_needed`] bytes must be
+    /// copied first.
     pub fn new(partial: PartialChecksum, head: &[u8], frame_bytes: u32) -> Result<Self, ChecksumBeyondHead> {
         let head_bytes = head.len().min(frame_bytes as usize);
         let needed = Self::head_needed(partial);
@@ -52,15 +54,15 @@ impl FinishChecksum {
         Ok(FinishChecksum { start: partial.start.into(), field: needed - 2, head_bytes, frame_bytes })
     }
 
-    /// The part of the frame whose sum [`FinishChecksum::finish`] needs: all that is not in the head.
+    /// The part of the frame whose sum [`FinishChecksum::finish`] needs: all bytes that are not in the head.
     pub fn rest(&self) -> Range<u32> {
         self.head_bytes as u32..self.frame_bytes
     }
 
-    /// Stores the checksum, given the sum of [`FinishChecksum::rest`]. The field holds the pseudo header's
-    /// sum until then (VIRTIO 1.3 §5.1.6.2), so it is summed with the rest.
+    /// Stores the checksum, given the sum of [`FinishChecksum::rest`]. Until then the field holds the pseudo header's
+    /// sum (VIRTIO 1.3 §5.1.6.2), so it is summed with the rest.
     ///
-    /// A head that is shorter than the one this was made for is left as it is.
+    /// A head that is shorter than the one given to `new` is left unchanged.
     pub fn finish(&self, head: &mut [u8], rest_sum: u16) {
         let Some(head) = head.get_mut(..self.head_bytes) else { return };
         let covered = &head[self.start..];

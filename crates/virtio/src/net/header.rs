@@ -1,11 +1,11 @@
 //! The header in front of every packet (VIRTIO 1.3 §5.1.6), as bytes and as fields.
 
-/// How the header is laid out.
+/// The layout of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HeaderLayout {
     /// Ten bytes: legacy drivers without mergeable buffers (§5.1.6.1).
     Legacy,
-    /// Twelve bytes, `num_buffers` included.
+    /// Twelve bytes, including `num_buffers`.
     Full,
 }
 
@@ -20,20 +20,20 @@ impl HeaderLayout {
     }
 }
 
-/// The header's fields, as read: nothing is checked yet ([`super::Offload::parse`] does that).
+/// The header's fields as read. Nothing is checked yet; [`super::Offload::parse`] does that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetHeader {
     /// `VIRTIO_NET_HDR_F_*`.
     pub flags: u8,
     /// `VIRTIO_NET_HDR_GSO_*`.
     pub gso_type: u8,
-    /// Bytes of all headers together, a hint.
+    /// The length of all headers together in bytes, which is only a hint.
     pub hdr_len: u16,
     /// Payload bytes of each segment.
     pub gso_size: u16,
-    /// Where the checksum begins, in bytes from the frame's start.
+    /// The offset at which the checksum begins, in bytes from the frame's start.
     pub csum_start: u16,
-    /// Where it is stored, in bytes from `csum_start`.
+    /// The offset at which the checksum is stored, in bytes from `csum_start`.
     pub csum_offset: u16,
     /// Receive buffers that hold this packet.
     pub num_buffers: u16,
@@ -42,7 +42,7 @@ pub struct NetHeader {
 impl NetHeader {
     /// Length of the full layout in bytes.
     pub const BYTES: usize = 12;
-    /// The checksum is partial (`csum_start` and `csum_offset` count).
+    /// The checksum is partial, and `csum_start` and `csum_offset` are valid.
     pub const F_NEEDS_CSUM: u8 = 1;
     /// The checksum has been verified.
     pub const F_DATA_VALID: u8 = 2;
@@ -56,10 +56,10 @@ impl NetHeader {
     pub const GSO_TCPV6: u8 = 4;
     /// UDP segmentation.
     pub const GSO_UDP_L4: u8 = 5;
-    /// TCP with explicit congestion notification, beside one of the others.
+    /// TCP with explicit congestion notification; combined with one of the other values.
     pub const GSO_ECN: u8 = 0x80;
 
-    /// From the wire; `num_buffers` is 0 with the legacy layout.
+    /// Reads a header's bytes; `num_buffers` is 0 with the legacy layout.
     #[inline(always)]
     pub const fn from_bytes(bytes: &[u8; Self::BYTES], layout: HeaderLayout) -> Self {
         let b = bytes;
@@ -77,7 +77,7 @@ impl NetHeader {
         }
     }
 
-    /// For the wire; cut it to [`HeaderLayout::bytes`].
+    /// The header's bytes; the caller cuts them to [`HeaderLayout::bytes`].
     #[inline(always)]
     pub const fn to_bytes(self) -> [u8; Self::BYTES] {
         let [h0, h1] = self.hdr_len.to_le_bytes();

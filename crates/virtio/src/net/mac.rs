@@ -10,20 +10,20 @@ impl MacAddress {
     /// All stations.
     pub const BROADCAST: MacAddress = MacAddress([0xff; 6]);
 
-    /// The address in the low 48 bits, first octet highest.
+    /// The address in the low 48 bits, with the first octet highest.
     #[inline(always)]
     pub const fn to_u64(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
-    /// From the low 48 bits.
+    /// The address in the low 48 bits of `bits`.
     pub const fn from_u64(bits: u64) -> Self {
         let [_, _, a, b, c, d, e, f] = bits.to_be_bytes();
         MacAddress([a, b, c, d, e, f])
     }
 
-    /// Whether it names a group of stations: the broadcast address or a multicast address.
+    /// Whether the address names a group of stations: the broadcast address or a multicast address.
     #[inline(always)]
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 != 0
@@ -37,7 +37,7 @@ impl fmt::Display for MacAddress {
     }
 }
 
-/// Not six pairs of hexadecimal digits with colons between them.
+/// The text is not six pairs of hexadecimal digits with colons between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotAMacAddress(pub String);
 

@@ -1,5 +1,5 @@
-//! The network device (VIRTIO 1.3 §5.1): header, offloads and what finishes them, control commands and
-//! configuration, addresses.
+//! The network device (VIRTIO 1.3 §5.1): header, offloads and their completion, control commands and configuration,
+//! addresses.
 pub mod checksum;
 mod config;
 pub mod control;

@@ -1,10 +1,10 @@
-//! What a sender left for the device to do, checked against the frame it came with.
+//! Work that a sender left for the device, checked against its frame.
 use std::num::NonZeroU16;
 
 use super::NetHeader;
 use crate::Features;
 
-/// What a device may be left to do: segmentation and its kinds, besides the checksum (§5.1.3).
+/// The segmentation offloads that a device may offer, besides the checksum (§5.1.3).
 pub const HOST_SEGMENTATION: [Features; 5] = [
     Features::NET_HOST_TSO4,
     Features::NET_HOST_TSO6,
@@ -13,7 +13,7 @@ pub const HOST_SEGMENTATION: [Features; 5] = [
     Features::NET_HOST_USO,
 ];
 
-/// What a driver may be left to do, besides the checksum (§5.1.3).
+/// The segmentation offloads that a driver may accept, besides the checksum (§5.1.3).
 pub const GUEST_SEGMENTATION: [Features; 6] = [
     Features::NET_GUEST_TSO4,
     Features::NET_GUEST_TSO6,
@@ -26,13 +26,13 @@ pub const GUEST_SEGMENTATION: [Features; 6] = [
 /// A checksum that the sender left partial: the field holds the sum of the pseudo header (§5.1.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartialChecksum {
-    /// Where the sum begins, in bytes from the frame's start.
+    /// The offset at which the sum begins, in bytes from the frame's start.
     pub start: u16,
-    /// Where it is stored, in bytes from `start`. Field and start lie inside the frame.
+    /// The offset at which the checksum is stored, in bytes from `start`. Both offsets lie inside the frame.
     pub offset: u16,
 }
 
-/// What is to be cut into what.
+/// The kind of segmentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentKind {
     /// TCP segments over IPv4 (TSO).
@@ -45,34 +45,34 @@ pub enum SegmentKind {
     UdpSegments,
 }
 
-/// A frame larger than the wire's that the sender left for the device to cut.
+/// A frame longer than the link's frames, which the sender left for the device to segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segmentation {
     /// Into what.
     pub kind: SegmentKind,
-    /// TCP: the first segment alone carries CWR (RFC 3168).
+    /// For TCP: only the first segment carries CWR (RFC 3168).
     pub ecn: bool,
     /// Payload bytes of each piece.
     pub segment_bytes: NonZeroU16,
-    /// Length of all headers in bytes, as the sender said: a hint that cutting does not rely on.
+    /// The length of all headers in bytes, as the sender stated it. Segmentation does not rely on this hint.
     pub header_bytes_hint: u16,
 }
 
-/// A frame's offloads. Made by [`Offload::parse`] only, so checksum and frame fit each other.
+/// A frame's offloads. Only [`Offload::parse`] makes it, so its checksum fits its frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// The checksum that is still to be finished.
+    /// The checksum that is still to be completed.
     pub checksum: Option<PartialChecksum>,
     /// Whether the checksum is known to be right.
     pub verified: bool,
-    /// The cutting that is still to be done; a partial checksum comes with it.
+    /// The segmentation that is still to be done. A partial checksum comes with it.
     pub segmentation: Option<Segmentation>,
 }
 
-/// A header that no frame of this length can have.
+/// A net header that no frame of this length can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OffloadError {
-    /// Class of CVE-2024-11614.
+    /// The checksum field lies outside of the frame (the class of CVE-2024-11614).
     #[error("checksum at {start}+{offset} lies outside a frame of {frame_bytes} bytes (VIRTIO 1.3 §5.1.6.2)")]
     ChecksumOutside {
         /// `csum_start`.
@@ -82,13 +82,13 @@ pub enum OffloadError {
         /// Length of the frame in bytes.
         frame_bytes: u32,
     },
-    /// The checksum would cover the MAC addresses and be stored among them, after the checks of the source address.
+    /// The checksum would cover the MAC addresses and be stored among them, after the source address was checked.
     #[error("checksum begins at {0}, within the Ethernet header")]
     ChecksumOfAddresses(u16),
     /// A value that the specification does not know.
     #[error("gso_type {0:#x} is unknown (VIRTIO 1.3 §5.1.6)")]
     SegmentKind(u8),
-    /// Segments of no bytes.
+    /// The segments have no bytes.
     #[error("gso_size is 0 with gso_type {0:#x} (VIRTIO 1.3 §5.1.6.2)")]
     SegmentBytes(u8),
     /// Segmentation needs the partial checksum, for every segment has one of its own.
@@ -100,7 +100,7 @@ pub enum OffloadError {
 const ETHERNET_BYTES: u16 = 14;
 
 impl Offload {
-    /// Nothing to do.
+    /// No work is left to do.
     pub const NONE: Offload = Offload { checksum: None, verified: false, segmentation: None };
 
     /// Checks a header against the length of its frame in bytes.
@@ -154,9 +154,9 @@ impl Offload {
         Ok(Offload { checksum, verified: header.flags & NetHeader::F_DATA_VALID != 0, segmentation })
     }
 
-    /// This work, left to be done to a frame in which `removed` bytes at `at` gave way to `inserted` others, and which
-    /// has `frame_bytes` now. What lies behind the change, and the end of what was changed, moves with it. `None` if the
-    /// checksum has no place in the changed frame.
+    /// The offload for a frame after an edit, in which `inserted` bytes replaced `removed` bytes at `at`. The frame
+    /// now has `frame_bytes` bytes. Offsets behind the edit, and at the end of the edited bytes, are moved. `None` if
+    /// the checksum has no place in the changed frame.
     #[inline(always)]
     pub fn edited(&self, at: usize, removed: usize, inserted: usize, frame_bytes: usize) -> Option<Self> {
         match *self == Self::NONE {
@@ -191,7 +191,7 @@ impl Offload {
         Some(Offload { checksum, segmentation: self.segmentation.map(hint), ..*self })
     }
 
-    /// The header that says the same to a receiver that accepts it; `num_buffers` is 1.
+    /// The equivalent header for a receiver that accepts the offload; `num_buffers` is 1.
     #[inline(always)]
     pub fn header(&self) -> NetHeader {
         let mut header = NetHeader { num_buffers: 1, ..NetHeader::default() };
@@ -221,36 +221,36 @@ impl Offload {
     }
 }
 
-/// Which offloads a receiver takes as they are.
+/// The offloads that a receiver accepts unfinished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accepts {
     /// Partial checksums.
     pub checksum: bool,
-    /// TCP over IPv4, uncut.
+    /// TCP over IPv4, unsegmented.
     pub tcp_v4: bool,
-    /// TCP over IPv6, uncut.
+    /// TCP over IPv6, unsegmented.
     pub tcp_v6: bool,
-    /// TCP with ECN, uncut, over the IP versions that are accepted.
+    /// TCP with ECN, unsegmented, over the IP versions that are accepted.
     pub ecn: bool,
-    /// UDP datagrams, not fragmented.
+    /// UDP datagrams that are not fragmented.
     pub udp_fragments: bool,
-    /// Several UDP datagrams in one, over both IP versions.
+    /// Several UDP datagrams in one frame, over both IP versions.
     pub udp_segments: bool,
 }
 
-/// What has to happen to a frame on its way to a receiver.
+/// The processing of a frame before it is delivered to a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// Nothing: header and frame go over as they are.
+    /// Nothing: header and frame are delivered unchanged.
     AsIs,
-    /// The checksum is finished.
+    /// The checksum is completed.
     FinishChecksum,
-    /// The frame is cut, and every piece gets its checksum.
+    /// The frame is segmented, and every segment gets its checksum.
     Segment,
 }
 
 impl Accepts {
-    /// Nothing: complete frames of the wire's length only.
+    /// No offloads: only complete frames of the link's length.
     pub const NOTHING: Accepts = Accepts {
         checksum: false,
         tcp_v4: false,
@@ -260,7 +260,7 @@ impl Accepts {
         udp_segments: false,
     };
 
-    /// What a driver takes that negotiated these features (`GUEST_*`).
+    /// The offloads that a driver accepts which negotiated these features (`GUEST_*`).
     pub fn of_driver(features: Features) -> Self {
         let has = |feature| features.contains(feature);
         Accepts {
@@ -273,7 +273,7 @@ impl Accepts {
         }
     }
 
-    /// What a device takes that offered these features and saw them accepted (`HOST_*`).
+    /// The offloads that a device accepts, given the negotiated features (`HOST_*`).
     pub fn of_device(features: Features) -> Self {
         let has = |feature| features.contains(feature);
         Accepts {
@@ -286,14 +286,14 @@ impl Accepts {
         }
     }
 
-    /// The header of a frame that goes over as it is ([`Delivery::AsIs`]): a receiver without partial
-    /// checksums is told nothing about them (§5.1.6.4.1: "flags" is zero).
+    /// The header of a frame that is delivered unchanged ([`Delivery::AsIs`]). A receiver without partial checksums
+    /// gets a header without them (§5.1.6.4.1: "flags" is zero).
     #[inline(always)]
     pub fn header(&self, offload: &Offload) -> NetHeader {
         Offload { verified: offload.verified && self.checksum, ..*offload }.header()
     }
 
-    /// What has to happen to a frame with these offloads.
+    /// The processing of a frame with these offloads.
     #[inline(always)]
     pub fn delivery(&self, offload: &Offload) -> Delivery {
         match (offload.segmentation, offload.checksum) {

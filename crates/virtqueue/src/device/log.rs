@@ -1,4 +1,4 @@
-//! The dirty log of a device queue: what it writes, for live migration (vhost-user, "Migration").
+//! The dirty log of a device queue: its writes, for live migration (vhost-user, "Migration").
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use memory::{DirtyLog, SharedSlice, Translator};
 use crate::QueueSize;
 use crate::error::{Malformed, Place, RingError};
 
-/// What a queue needs to log its writes for live migration.
+/// The state with which a queue logs its writes for live migration.
 #[derive(Clone, Debug)]
 pub struct UsedLog {
     /// The bitmap.
     pub log: Arc<DirtyLog>,
-    /// Where the ring itself is written, if that is to be logged too (`VHOST_VRING_F_LOG`).
+    /// The guest-physical addresses of the ring, if its own writes are to be logged too (`VHOST_VRING_F_LOG`).
     pub ring: Option<RingPlaces>,
 }
 
-/// Guest-physical addresses of what a device writes of its ring.
+/// Guest-physical addresses of the parts of a ring that a device writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingPlaces {
     /// The used ring (split) or the descriptor ring (packed).
     pub used: u64,
-    /// The device event suppression structure (packed). A split ring's is part of the used ring.
+    /// The device event suppression structure (packed). For a split ring this is part of the used ring.
     pub device_event: u64,
 }
 
@@ -48,7 +48,7 @@ impl UsedLog {
         self.mark_entries(used, 16, slot, count, size)
     }
 
-    /// Marks the flags and the event index of a split ring's used ring: one of them has been stored.
+    /// Marks the flags and the event index of a split ring's used ring, one of which has been stored.
     pub(crate) fn mark_split_events(&self, size: QueueSize) -> Result<(), RingError> {
         let Some(RingPlaces { used, .. }) = self.ring else { return Ok(()) };
         self.log.mark(used, 2).map_err(too_small)?;

@@ -1,21 +1,21 @@
-//! What the device half of a ring is made of.
+//! The parts from which the device half of a ring is made.
 
 use memory::Translator;
 
 use super::UsedLog;
 use crate::{Position, QueueSize};
 
-/// A ring whose memory has been found, and what goes with it. Nothing in the ring is trusted yet. `I` is what records
-/// chains that are in flight.
+/// A ring whose memory has been found, with the state that belongs to it. Nothing in the ring is trusted yet. `I` is
+/// the type that records chains in flight.
 #[derive(Debug)]
 pub struct DeviceParts<R, I> {
     /// The ring.
     pub ring: R,
     /// Its size.
     pub size: QueueSize,
-    /// Where it goes on.
+    /// The position at which the queue continues.
     pub position: Position,
-    /// Finds the buffers.
+    /// Translates the addresses of buffers.
     pub translator: Translator,
     /// The dirty log, while a guest migrates.
     pub log: Option<UsedLog>,

@@ -1,4 +1,4 @@
-//! What a device half does only after a crash or while it is migrated.
+//! Functions of a device half that run only after a crash or during a migration.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use super::{Device, DeviceRing, Popped};
 use crate::Burst;
 
 impl<R: DeviceRing> Device<R> {
-    /// Chains that a previous process had popped and not used come first, in their old order.
+    /// Pops again the chains that a previous process had popped and not used, in their old order.
     #[cold]
     pub(super) fn pop_resubmitted(&mut self, burst: &mut Burst, max: usize) -> Popped {
         burst.work.begin();
@@ -30,8 +30,9 @@ impl<R: DeviceRing> Device<R> {
         (popped, None)
     }
 
-    /// Buffers are marked before their used entries can be seen, the entries behind the store that shows them: a
-    /// front-end that copied the page between mark and store would not have it.
+    /// Buffers are marked before their used entries become visible. The entries are marked after the store that
+    /// publishes them: if they were marked before it, a front-end could copy the page between mark and store and miss
+    /// the entries.
     #[cold]
     #[inline(never)]
     pub(super) fn add_used_logged(&mut self, burst: &mut Burst, range: Range<usize>) {

@@ -1,4 +1,4 @@
-//! What differs between the layouts of a device half.
+//! The interface in which the layouts of a device half differ.
 
 use memory::{Demotion, SgBuilder, Translator};
 
@@ -9,21 +9,21 @@ use crate::error::{PopError, RingError};
 use crate::work::Work;
 use crate::{Burst, Position, QueueSize};
 
-/// A running ring as the device sees it: what differs between the layouts. It says what it found; [`Device`](super::Device)
-/// keeps the errors, the log and the burst's books.
+/// A running ring as the device sees it, in one of the layouts. It reports what it found. [`Device`](super::Device)
+/// keeps the errors, the log and the state of the burst.
 pub trait DeviceRing: Send {
-    /// The atomics it is made of.
+    /// The ring's atomics.
     type Atomics: Atomics;
-    /// How far the used side is.
+    /// The type of the used side's position.
     type Used: Copy + PartialEq + Send;
 
     /// Number of descriptors.
     fn size(&self) -> QueueSize;
 
-    /// Where the ring stands.
+    /// The position of the ring.
     fn position(&self) -> Position;
 
-    /// Where the next used entry goes.
+    /// The position of the next used entry.
     fn next_used(&self) -> Self::Used;
 
     /// Pops up to `max` chains to the end of `burst`.
@@ -32,28 +32,28 @@ pub trait DeviceRing: Send {
     /// Whether chains are left that a previous process had popped and not used.
     fn has_resubmit(&self) -> bool;
 
-    /// The next of those, in their old order.
+    /// Pops the next of these chains, in their old order.
     fn pop_resubmitted(
         &mut self,
         builder: &mut SgBuilder<'_>,
         work: &mut Work,
     ) -> Option<Result<Chain, PopError>>;
 
-    /// Takes chains back as if they had not been popped; false, and nothing is changed, unless the last of them
+    /// Takes chains back as if they had not been popped. Returns false and changes nothing, unless the last of them
     /// is the one that was popped last.
     fn rewind(&mut self, chains: &[Chain]) -> bool;
 
-    /// Writes used entries for the chains and publishes them at once; demotes the lines of their descriptors if
-    /// it can.
+    /// Writes used entries for the chains and publishes them together. Demotes the lines of their descriptors if it
+    /// can.
     fn add_used(&mut self, chains: &mut [Chain], demotion: Option<Demotion>);
 
     /// Whether [`DeviceRing::add_used`] can demote lines.
     fn demotes_descriptors(&self) -> bool;
 
-    /// Whether the driver wants a call for what was used since `old`; a full barrier has been.
+    /// Whether the driver must be called for what was used since `old`. The caller has executed a full barrier.
     fn wants_call(&self, old: Self::Used) -> bool;
 
-    /// Asks for kicks; a full barrier follows.
+    /// Asks for kicks. The caller executes a full barrier afterwards.
     fn arm_kicks(&self);
 
     /// Asks for no kicks.
@@ -62,7 +62,7 @@ pub trait DeviceRing: Send {
     /// How many chains the driver says are available, at most the queue's size.
     fn available_chains(&self) -> u16;
 
-    /// Whether something is available.
+    /// Whether a chain is available.
     fn is_available(&self) -> bool;
 
     /// Marks in the log the used entries that have been stored since `from`.
@@ -78,5 +78,5 @@ pub trait DeviceRing: Send {
     fn mark_events(&self, log: &UsedLog) -> Result<(), RingError>;
 }
 
-/// Chains that were popped, and why no more were, if something is wrong.
+/// The number of chains popped, and why no more were, if there was an error.
 pub type Popped = (usize, Option<PopError>);

@@ -1,4 +1,4 @@
-//! The device half of a queue: all of it that split and packed rings share.
+//! The device half of a queue: the code that split and packed rings share.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,10 +16,9 @@ pub struct Device<R: DeviceRing> {
     pub(crate) ring: R,
     owner: u64,
     pub(super) translator: Translator,
-    /// Chains popped and not rewound since the queue began: what lies at the same place of the ring a pass later
-    /// differs by it.
+    /// Chains popped since the queue began, minus rewound ones. Distinguishes passes over the same place of the ring.
     popped: u64,
-    /// Where the used side was at the last decision about a call; `None` makes the next decision a yes.
+    /// The used side's position at the last decision about a call. `None` makes the next decision a yes.
     called_at: Option<R::Used>,
     pub(super) broken: Option<RingError>,
     pub(super) log: Option<UsedLog>,
@@ -32,7 +31,7 @@ fn fresh_owner() -> u64 {
 }
 
 impl<R: DeviceRing> Device<R> {
-    /// All that was used up to `called_at` the driver has been called for.
+    /// The driver has been called for everything that was used up to `called_at`.
     pub(crate) fn of_ring(
         ring: R,
         translator: Translator,

@@ -1,8 +1,8 @@
-//! In-flight tracking (vhost-user, "Inflight I/O tracking"): which chains the device has popped and not
-//! used, kept in memory that outlives the process, so that a successor can pop them again.
+//! In-flight tracking (vhost-user, "Inflight I/O tracking") records which chains the device has popped and not used,
+//! in memory that outlives the process, so that the next process can pop them again.
 //!
-//! The region is shared with the front-end, so what is read from it when a queue starts is checked like a
-//! ring; afterwards it is only written, and the queue works from its own books.
+//! The region is shared with the front-end. What is read from it when a queue starts is therefore checked like a
+//! ring. Afterwards it is only written, and the queue works from its own memory.
 
 mod packed;
 mod region;

@@ -10,11 +10,11 @@ use super::region::{InFlightError, PackedHeader, PackedState, VERSION, bind, che
 use crate::PackedPosition;
 use crate::QueueSize;
 
-/// A chain as the region recorded it: the ring may have been overwritten since.
+/// A chain as the region recorded it. The ring may have been overwritten since.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredBuffer {
     pub id: u16,
-    /// Where it will count as taken.
+    /// The slot from which the chain will count as popped.
     pub slot: u16,
     /// Address, length and flags of its descriptors.
     pub descriptors: Vec<(u64, u32, u16)>,
@@ -25,23 +25,23 @@ pub struct PackedInFlight {
     header: AtomicSlice<PackedHeader>,
     states: AtomicSlice<PackedState>,
     counter: u64,
-    /// The free list, in our own memory: the shared one is written, never trusted.
+    /// The free list in this process's memory. The list in the region is written, but never trusted.
     next_free: Vec<u16>,
     free_head: u16,
     next_used: PackedPosition,
     /// Head and last entry of a chain in flight, by buffer id.
     entries: Vec<Option<(u16, u16)>>,
     resubmit: VecDeque<(u16, StoredBuffer)>,
-    /// Whether a chain in flight was so when the region was opened, by buffer id.
+    /// For each buffer id, whether its chain was in flight already when the region was opened.
     was_in_flight: Vec<bool>,
-    /// Heads of the batch that is being completed.
+    /// Heads of the batch that is being used.
     batch: Vec<u16>,
 }
 
 impl PackedInFlight {
     /// Opens the region of a queue at `offset` bytes into the mapping, and finds the chains that are in flight.
-    /// `flags_at` reads the current flags of a slot of the descriptor ring. A region of version 0 is new: it is
-    /// initialized, and the queue stands at `base`.
+    /// `flags_at` reads the present flags of a slot of the descriptor ring. A region of version 0 is new. It is
+    /// initialized, and the queue is at position `base`.
     ///
     /// # Errors
     /// The mapping is too small or `offset` is not aligned; the region was written with another version or queue
@@ -184,7 +184,7 @@ impl PackedInFlight {
         self.next_used
     }
 
-    /// Ring slots of the chains to be popped again.
+    /// The number of ring slots of the chains to be popped again.
     pub fn resubmit_slots(&self) -> u16 {
         self.resubmit.iter().map(|(_, buffer)| buffer.descriptors.len() as u16).sum()
     }
@@ -201,7 +201,8 @@ impl PackedInFlight {
         self.resubmit.pop_front();
     }
 
-    /// "When receiving available buffers from the driver": one chain, its descriptors in ring order.
+    /// The steps of "When receiving available buffers from the driver" for one chain, with its descriptors in ring
+    /// order.
     pub(crate) fn pop(&mut self, id: u16, descriptors: impl Iterator<Item = (u64, u32, u16)>) {
         let head = self.free_head;
         let Some(first) = self.states.get(usize::from(head)) else { return };
@@ -239,7 +240,8 @@ impl PackedInFlight {
         Some(head)
     }
 
-    /// Not where one was in flight when the region was opened: its slots may hold something else by now.
+    /// Not possible for a chain that was in flight when the region was opened, because its slots may hold something
+    /// else by now.
     pub(crate) fn rewind(&mut self, mut ids: impl DoubleEndedIterator<Item = u16> + Clone) -> bool {
         if ids.clone().any(|id| self.was_in_flight[usize::from(id)]) {
             return false;
@@ -253,8 +255,8 @@ impl PackedInFlight {
         true
     }
 
-    /// "When supplying used buffers to the driver", up to the point where the flags are published; `used`
-    /// is the device's cursor after the batch.
+    /// The steps of "When supplying used buffers to the driver", up to the point where the flags are published.
+    /// `used` is the device's cursor after the batch.
     pub(crate) fn adding_used(&mut self, ids: impl Iterator<Item = u16>, used: PackedPosition) {
         self.batch.clear();
         for id in ids {
@@ -268,7 +270,7 @@ impl PackedInFlight {
         header.used_wrap.store(used.wrap.into(), Release);
     }
 
-    /// The rest, after the flags are published.
+    /// The other steps, after the flags are published.
     pub(crate) fn added_used(&mut self) {
         for head in self.batch.drain(..) {
             self.states[usize::from(head)].in_flight.store(0, Release);

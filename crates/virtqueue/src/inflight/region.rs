@@ -1,4 +1,4 @@
-//! The words of an in-flight region, as the vhost-user text lays them out.
+//! The words of an in-flight region, in the layout of the vhost-user specification.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use memory::{AtomicData, AtomicSlice, BindError, Mapping};
 
 use crate::QueueSize;
 
-/// The only version there is; 0 is a region that has not been used yet.
+/// The only existing version. 0 marks a region that has not been used yet.
 pub(super) const VERSION: u16 = 1;
 
 /// Why an in-flight region cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InFlightError {
-    /// The region does not fit where it was said to be.
+    /// The region does not fit at the given offset.
     #[error("in-flight region: {0}")]
     Bind(#[from] BindError),
-    /// Written by something that speaks another version, or overwritten.
+    /// A program with another version wrote the region, or it was overwritten.
     #[error(
         "in-flight region has version {version} for {descriptors} descriptors; expected 1 for {expected}"
     )]
@@ -29,14 +29,14 @@ pub enum InFlightError {
         /// The queue's size.
         expected: u16,
     },
-    /// A list in the region leaves it or does not end.
+    /// A list in the region points outside of it or does not end.
     #[error("in-flight region entry {entry}: {field} is {value}, which cannot be")]
     Entry {
         /// Index of the entry.
         entry: u16,
         /// Which field.
         field: &'static str,
-        /// What it holds.
+        /// The value of the entry.
         value: u64,
     },
 }
@@ -98,7 +98,7 @@ unsafe impl AtomicData for PackedHeader {}
 // SAFETY: as above.
 unsafe impl AtomicData for PackedState {}
 
-/// Refuses a region that another version or another queue has written.
+/// Rejects a region that another version or another queue has written.
 pub(super) fn check_header(version: u16, descriptors: u16, size: QueueSize) -> Result<(), InFlightError> {
     if version != VERSION || descriptors != size.get() {
         return Err(InFlightError::Header { version, descriptors, expected: size.get() });

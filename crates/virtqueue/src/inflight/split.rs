@@ -13,12 +13,12 @@ use crate::QueueSize;
 pub struct SplitInFlight {
     header: AtomicSlice<SplitHeader>,
     states: AtomicSlice<SplitState>,
-    /// Order of fetching, counted on from what the predecessor had reached.
+    /// The counter for the order of popping, which continues from the value of the previous process.
     counter: u64,
     last_batch_head: u16,
-    /// Heads that the predecessor had popped, oldest first.
+    /// Heads that the previous process had popped, oldest first.
     resubmit: VecDeque<u16>,
-    /// Whether a chain in flight was so when the region was opened, by its head.
+    /// For each head, whether its chain was in flight already when the region was opened.
     was_in_flight: Vec<bool>,
 }
 
@@ -89,7 +89,7 @@ impl SplitInFlight {
         Ok(())
     }
 
-    /// Number of chains to be popped again.
+    /// The number of chains to be popped again.
     pub fn resubmit_len(&self) -> u16 {
         self.resubmit.len() as u16
     }
@@ -102,7 +102,7 @@ impl SplitInFlight {
         self.resubmit.pop_front();
     }
 
-    /// "When receiving available buffers from the driver".
+    /// The steps of "When receiving available buffers from the driver".
     pub(crate) fn pop(&mut self, heads: impl Iterator<Item = u16>) {
         for head in heads {
             self.was_in_flight[usize::from(head)] = false;
@@ -114,9 +114,9 @@ impl SplitInFlight {
         }
     }
 
-    /// Not where one was in flight when the region was opened: others before it may have been used, and it stands at
-    /// another place of the ring than it counts for. The latest first: killed in between, the next one finds the oldest
-    /// in flight, which are those it counts on.
+    /// Not possible for a chain that was in flight when the region was opened. Chains before it may have been used,
+    /// so its place in the ring no longer matches its count. The latest is rewound first. If the process is killed in
+    /// between, the next process finds the oldest chains in flight, as it expects.
     pub(crate) fn rewind(&mut self, mut heads: impl DoubleEndedIterator<Item = u16> + Clone) -> bool {
         if heads.clone().any(|head| self.was_in_flight[usize::from(head)]) {
             return false;
@@ -127,7 +127,7 @@ impl SplitInFlight {
         true
     }
 
-    /// "When supplying used buffers to the driver"; `publish` moves the used ring's index.
+    /// The steps of "When supplying used buffers to the driver". `publish` moves the used ring's index.
     pub(crate) fn add_used(
         &mut self,
         heads: impl Iterator<Item = u16> + Clone,

@@ -1,8 +1,8 @@
 //! Harnesses that turn bytes into a hostile peer, for every fuzzer and for the replay of the corpus.
 //!
-//! An input names a queue and then a script: what the peer scribbles over the rings, and what our half
-//! does in between. The harness panics if our half believes the peer: a slice outside the guest's memory,
-//! a buffer returned twice, more work than the queue is long, a stopped ring that goes on.
+//! An input names a queue and then has a script: what the peer writes to the rings, and what our half does in
+//! between. The harness panics if our half trusts the peer too much: a slice outside the guest's memory, a buffer
+//! returned twice, more work than the queue is long, a stopped ring that continues.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -15,12 +15,12 @@ use crate::{
     Buffer, Burst, DeviceQueue, Direction, DriverQueue, Piece, PopError, Request, RingFeatures, RingLayout,
 };
 
-/// Who is hostile.
+/// Which half is hostile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The driver is: our device half must stand it.
+    /// The driver is hostile, and our device half is tested.
     HostileDriver,
-    /// The device is: our driver half must stand it.
+    /// The device is hostile, and our driver half is tested.
     HostileDevice,
 }
 
@@ -28,7 +28,7 @@ pub enum Target {
 const SIZES: [[u32; 8]; 2] = [[1, 2, 4, 8, 16, 16, 32, 64], [1, 2, 3, 4, 5, 8, 13, 37]];
 const DATA_BYTES: u64 = 16384;
 
-/// The memory that scripts run in, made once: mapping memory costs more than a script.
+/// The memory for scripts. It is made once, because mapping memory costs more than a script.
 pub struct Harness {
     arenas: [Vec<Arena>; 2],
 }
@@ -71,8 +71,8 @@ impl Harness {
         Harness { arenas }
     }
 
-    /// The harness of a fuzz target, held by `own`. With `FUZZ_CONCURRENT` set, a thread writes over the rings all
-    /// the while.
+    /// The harness of a fuzz target, held by `own`. With `FUZZ_CONCURRENT` set, a thread overwrites the rings during
+    /// each script.
     pub fn of_target(own: &'static LazyLock<Harness>) -> Self {
         if std::env::var_os("FUZZ_CONCURRENT").is_some() {
             std::thread::spawn(|| own.scribble(&AtomicBool::new(false), 1));
@@ -116,7 +116,7 @@ impl Harness {
         }
     }
 
-    /// Writes over all rings and tables until told to stop: the peer that does not wait its turn.
+    /// Overwrites all rings and tables until `stop` is set, as a peer that writes at any time.
     pub fn scribble(&self, stop: &AtomicBool, seed: u64) {
         let mut random = seed | 1;
         let mut next = move || {

@@ -1,5 +1,5 @@
-//! One mock peer for tests, benches and fuzzing: a guest's memory with rings and buffers in it, whose
-//! other half may be well-behaved ([`Arena::driver`], [`Arena::device`]) or not ([`Arena::ring_bytes`]).
+//! The mock peer for tests, benches and fuzzing: a guest's memory with rings and buffers. Its other half may be
+//! well-behaved ([`Arena::driver`], [`Arena::device`]) or not ([`Arena::ring_bytes`]).
 
 pub mod fuzz;
 
@@ -18,7 +18,8 @@ pub const RINGS: u64 = 0x1_0000;
 pub const TABLES: u64 = 0x1000_0000;
 /// Pieces per indirect table.
 pub const TABLE_ENTRIES: u16 = 8;
-/// Guest-physical address of the first of the two data regions, which meet in guest memory only.
+/// Guest-physical address of the first of the two data regions. They are adjacent in guest memory, but not in this
+/// process.
 pub const DATA: u64 = 0x4000_0000;
 
 /// A guest's memory with one queue in it.
@@ -27,13 +28,13 @@ pub struct Arena {
     pub space: Arc<AddressSpace>,
     /// The queue, as a front-end would announce it.
     pub config: QueueConfig,
-    /// The files behind the regions: guest-physical address, bytes, file. For peers that map by themselves.
+    /// The files behind the regions: guest-physical address, bytes, file. For peers that map the files themselves.
     pub files: Vec<(u64, u64, File)>,
     data_bytes: u64,
     ring_bytes: u64,
 }
 
-/// A descriptor as it lies in the ring; the two last words are `flags` and `next`, or `id` and `flags`.
+/// A descriptor in the format of the ring. The two last words are `flags` and `next`, or `id` and `flags`.
 pub fn descriptor(address: u64, len: u32, third: u16, fourth: u16) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&address.to_le_bytes());
@@ -89,7 +90,7 @@ impl Arena {
         Arena { space: Arc::new(space), config, files, data_bytes: 2 * half, ring_bytes }
     }
 
-    /// A well-behaved driver half; it empties the rings.
+    /// A well-behaved driver half. Making it clears the rings.
     pub fn driver(&self) -> Box<dyn DriverQueue> {
         let tables = self.config.features.indirect.then_some((Address::Guest(TABLES), TABLE_ENTRIES));
         self.config.activate_driver(&self.space, tables).expect("the mock's rings are sound")
@@ -118,7 +119,7 @@ impl Arena {
         self.space.regions().iter().find(|region| region.guest_base() == guest).expect("a region of the mock")
     }
 
-    /// All of the rings' memory, to be written without any care.
+    /// All of the rings' memory, which may be overwritten freely.
     pub fn ring_bytes(&self) -> SharedSlice<'_> {
         SharedSlice::of_mapping(self.region(RINGS).mapping()).slice(0, self.ring_bytes as usize)
     }
@@ -138,14 +139,14 @@ impl Arena {
         (self.config.device_area.value() - RINGS) as usize
     }
 
-    /// Puts bytes at an offset of the data regions, as the guest would.
+    /// Writes bytes at an offset of the data regions, as the guest would.
     pub fn write_data(&self, offset: u64, bytes: &[u8]) {
         for (i, byte) in bytes.iter().enumerate() {
             self.data_byte(offset + i as u64).write(&[*byte]);
         }
     }
 
-    /// Gets bytes from an offset of the data regions.
+    /// Reads bytes from an offset of the data regions.
     pub fn read_data(&self, offset: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         for (i, byte) in bytes.iter_mut().enumerate() {

@@ -21,7 +21,7 @@ use crate::{Burst, FeatureSet, IndirectFlags, Position, QueueSize, tuning};
 /// A running packed ring as the device sees it.
 pub type PackedDevice<R, F> = Device<PackedDeviceRing<R, F>>;
 
-/// What [`Device`] does not know of a packed ring.
+/// The part of a packed ring's device half that differs from a split ring's.
 pub struct PackedDeviceRing<R, F> {
     ring: R,
     size: QueueSize,
@@ -29,7 +29,7 @@ pub struct PackedDeviceRing<R, F> {
     next_used: PackedPosition,
     /// Slots that are popped and not yet used.
     outstanding: u16,
-    /// Whether the last chain that was walked was only to be written: those of a queue mostly all are, or none.
+    /// Whether the last walked chain was only writable. In most queues either all chains are, or none.
     writable: bool,
     in_flight: Option<PackedInFlight>,
     indirect_flags: IndirectFlags,
@@ -70,7 +70,7 @@ impl<R: PackedRing + Send, F: FeatureSet> PackedDevice<R, F> {
         Device::of_ring(ring, translator, log, is_new.then_some(called_at))
     }
 
-    /// Makes this of the flags in indirect tables.
+    /// Sets how the flags in indirect tables are treated.
     pub fn with_indirect_flags(mut self, flags: IndirectFlags) -> Self {
         self.ring.indirect_flags = flags;
         self

@@ -15,9 +15,9 @@ use crate::{FeatureSet, Position, QueueSize};
 pub struct PackedDriver<R, F> {
     ring: R,
     size: QueueSize,
-    /// By buffer id.
+    /// The buffers, by id.
     slots: Vec<Slot>,
-    /// Not with IN_ORDER: there a buffer's id is its first slot.
+    /// The free ids. Not used with IN_ORDER, where a buffer's id is its first slot.
     free_ids: FreeIds,
     free: u16,
     next_available: PackedPosition,
@@ -29,7 +29,7 @@ pub struct PackedDriver<R, F> {
 }
 
 impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
-    /// A queue over a zeroed ring; with INDIRECT_DESC, `indirect` is where tables may lie.
+    /// A queue over a zeroed ring. With INDIRECT_DESC, `indirect` is the memory for tables.
     pub fn new(ring: R, size: QueueSize, indirect: Option<IndirectTables>) -> Self {
         let mut queue = PackedDriver {
             ring,

@@ -19,13 +19,13 @@ pub(crate) mod flags {
     pub const AVAIL: u16 = 1 << 7;
     pub const USED: u16 = 1 << 15;
 
-    /// The two wrap bits of an available descriptor: AVAIL as the driver's wrap counter, USED inverse.
+    /// The two wrap bits of an available descriptor: AVAIL equals the driver's wrap counter, USED is its inverse.
     #[inline(always)]
     pub const fn available(wrap: bool) -> u16 {
         if wrap { AVAIL } else { USED }
     }
 
-    /// The two wrap bits of a used descriptor: both as the device's wrap counter.
+    /// The two wrap bits of a used descriptor: both equal the device's wrap counter.
     #[inline(always)]
     pub const fn used(wrap: bool) -> u16 {
         if wrap { AVAIL | USED } else { 0 }

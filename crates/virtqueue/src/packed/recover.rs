@@ -1,5 +1,5 @@
-//! Where a packed ring stands, told by its descriptors: for a device that was started again, and whose front-end does
-//! not know how far the one before it had come.
+//! Finds the position of a packed ring from its descriptors, for a device that was started again and whose front-end
+//! does not know how far the previous device had come.
 
 use super::flags::{NEXT, USED, WRAP_BITS, available, used};
 use super::ring::PackedRing;
@@ -14,13 +14,13 @@ pub(crate) enum Standing {
     Fits,
     /// The ring has been used further, exactly up to this position.
     UsedUpTo(PackedPosition),
-    /// The ring has been used further, but does not tell how far.
+    /// The ring has been used further, but its descriptors do not show how far.
     Unknown(RingError),
 }
 
-/// Whether a ring can stand at `said`, which is where its next used descriptor would go, and where it stands if not.
+/// Whether a ring can be at `said`, the position of its next used descriptor; and its real position if not.
 ///
-/// The driver may go on meanwhile: it makes slots available, and that leaves their USED bits as they are.
+/// The driver may use the ring meanwhile: it makes slots available, which leaves their USED bits unchanged.
 pub(crate) fn standing<R: PackedRing, F: FeatureSet>(ring: &R, said: PackedPosition) -> Standing {
     let flags: Vec<u16> = ring.descriptors().iter().map(|slot| R::Atomics::observe(&slot.flags)).collect();
     // A table holds what is longer than one slot, and no used descriptor stands for several chains.

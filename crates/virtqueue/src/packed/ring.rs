@@ -1,4 +1,4 @@
-//! The words of a packed ring and where they lie.
+//! The words of a packed ring and their positions.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -38,15 +38,15 @@ unsafe impl<A: ProcessorAtomics> AtomicData for PackedDescriptor<A> {}
 // SAFETY: 2 + 2 bytes of atomics, no padding.
 unsafe impl<A: ProcessorAtomics> AtomicData for Event<A> {}
 
-/// Where a packed ring's words are. Implemented for mapped memory, and by models.
+/// Access to a packed ring's words. Implemented for mapped memory and by models.
 pub trait PackedRing {
-    /// The atomics it is made of.
+    /// The ring's atomics.
     type Atomics: Atomics;
     /// The descriptors; their number is the queue size.
     fn descriptors(&self) -> &[PackedDescriptor<Self::Atomics>];
-    /// What the driver wants to be called for.
+    /// The driver's event suppression structure: for which slots it wants to be called.
     fn driver_event(&self) -> &Event<Self::Atomics>;
-    /// What the device wants to be kicked for.
+    /// The device's event suppression structure: for which slots it wants to be kicked.
     fn device_event(&self) -> &Event<Self::Atomics>;
 }
 
@@ -111,12 +111,12 @@ where
 }
 
 impl<A: Atomics> PackedDescriptor<A> {
-    /// For rings that do not lie in mapped memory.
+    /// A descriptor for rings that are not in mapped memory.
     pub fn from_words(address: A::U64, len: A::U32, id: A::U16, flags: A::U16) -> Self {
         PackedDescriptor { address, len, id, flags }
     }
 
-    /// Everything but the flags. Relaxed: the flags of this or an earlier slot publish it.
+    /// Writes everything but the flags. The stores are relaxed: the flags of this or an earlier slot publish them.
     #[inline(always)]
     pub(crate) fn write(&self, address: u64, len: u32, id: u16) {
         self.address.store(address, Relaxed);
@@ -124,7 +124,7 @@ impl<A: Atomics> PackedDescriptor<A> {
         self.id.store(id, Relaxed);
     }
 
-    /// Asks for the second line from this descriptor on.
+    /// Prefetches the second cache line after this descriptor.
     #[inline(always)]
     pub(super) fn prefetch_ahead(&self) {
         if tuning::PREFETCH {
@@ -135,7 +135,7 @@ impl<A: Atomics> PackedDescriptor<A> {
 }
 
 impl<A: Atomics> Event<A> {
-    /// For rings that do not lie in mapped memory.
+    /// An event structure for rings that are not in mapped memory.
     pub fn from_words(position: A::U16, flags: A::U16) -> Self {
         Event { position, flags }
     }
@@ -158,7 +158,7 @@ impl<A: Atomics> Event<A> {
         self.flags.store(event::DISABLE, Relaxed);
     }
 
-    /// Whether the peer wants to hear of the slots `old .. new` in a ring of `size` (§2.8.10.1).
+    /// Whether the peer wants a notification for the slots `old .. new` in a ring of `size` (§2.8.10.1).
     #[inline(always)]
     pub(crate) fn wants(
         &self,

@@ -15,8 +15,8 @@ use crate::inflight::StoredBuffer;
 use crate::work::{MAX_CHAIN, Work};
 use crate::{FeatureSet, IndirectFlags, tuning};
 
-/// Asks for the indirect tables of the next `count` slots, up to the end of what is available or of the ring,
-/// all at once so that their ways overlap.
+/// Prefetches the indirect tables of the next `count` slots, up to the end of the available slots or of the ring. All
+/// are requested at once, so that their latencies overlap.
 #[inline(never)]
 pub(super) fn prefetch_tables<A: Atomics>(
     builder: &SgBuilder<'_>,
@@ -39,7 +39,8 @@ pub(super) fn prefetch_tables<A: Atomics>(
     }
 }
 
-/// Follows a chain from its first slot and appends its buffers to the arena; `room` slots may still become outstanding.
+/// Follows a chain from its first slot and appends its buffers to the arena. At most `room` more slots may become
+/// outstanding.
 #[cfg_attr(not(feature = "ablate-inline"), inline(always))]
 #[cfg_attr(feature = "ablate-inline", inline(never))]
 pub(super) fn walk<A: Atomics, F: FeatureSet>(
@@ -113,7 +114,7 @@ fn walk_indirect(
     Ok(())
 }
 
-/// A chain as the in-flight region recorded it.
+/// Follows a chain that the in-flight region recorded.
 pub(super) fn walk_stored<F: FeatureSet>(
     builder: &mut SgBuilder<'_>,
     entry: u16,

@@ -7,8 +7,8 @@ use super::ring::LINE;
 use crate::atomics::Atomics;
 use crate::chain::Chain;
 
-/// Demotes the lines of these chains' descriptors: the driver writes them anew. The last line stays if there
-/// are more descriptors behind the last chain's: they come with the next burst.
+/// Demotes the cache lines of these chains' descriptors, because the driver writes them next. The last line is not
+/// demoted if it has descriptors behind the last chain's, which come with the next burst.
 #[inline(never)]
 pub(super) fn demote_descriptors<A: Atomics>(
     demotion: Demotion,

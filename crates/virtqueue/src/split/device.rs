@@ -1,4 +1,4 @@
-//! The device half of a split ring: pops what is available, gives back what is used.
+//! The device half of a split ring: pops available chains and gives used ones back.
 
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,17 +23,17 @@ use crate::{Burst, FeatureSet, Position, QueueSize, tuning};
 /// A running split ring as the device sees it.
 pub type SplitDevice<R, F> = Device<SplitDeviceRing<R, F>>;
 
-/// What [`Device`] does not know of a split ring.
+/// The part of a split ring's device half that differs from a packed ring's.
 pub struct SplitDeviceRing<R, F> {
     pub(super) ring: R,
     pub(super) size: QueueSize,
-    /// Next entry of the available ring to pop.
+    /// The next entry of the available ring to pop.
     pub(super) next_available: u16,
-    /// The available index as last observed: not read again while it suffices.
+    /// The available index as last read. It is not read again while it suffices.
     pub(super) available_seen: u16,
-    /// Next entry of the used ring to write.
+    /// The next entry of the used ring to write.
     pub(super) next_used: u16,
-    /// Whether the last chain that was walked was only to be written: those of a queue mostly all are, or none.
+    /// Whether the last walked chain was only writable. In most queues either all chains are, or none.
     pub(super) writable: bool,
     pub(super) in_flight: Option<SplitInFlight>,
     pub(super) features: PhantomData<F>,

@@ -1,4 +1,4 @@
-//! The driver half of a split ring: makes buffers available, gets them back used.
+//! The driver half of a split ring: makes buffers available and reclaims used ones.
 
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,14 +16,14 @@ use crate::{FeatureSet, Position, QueueSize};
 pub struct SplitDriver<R, F> {
     ring: R,
     size: QueueSize,
-    /// Everything about buffers is kept here: nothing the device can write is read back as a link.
+    /// All state of buffers, kept in this process's memory. No link is read from memory that the device can write.
     slots: Vec<Slot>,
     free: FreeDescriptors<F>,
     next_available: u16,
     next_used: u16,
-    /// Buffers that the device has.
+    /// The number of buffers that the device has.
     outstanding: u16,
-    /// With IN_ORDER: head of the oldest buffer that the device has.
+    /// With IN_ORDER: the head of the oldest buffer that the device has.
     oldest: u16,
     kicked_at: u16,
     broken: Option<RingError>,
@@ -34,9 +34,9 @@ pub struct SplitDriver<R, F> {
 /// Descriptors that no buffer has. With IN_ORDER they are taken in ring order (§2.7.9), otherwise in any.
 struct FreeDescriptors<F> {
     count: u16,
-    /// Not with IN_ORDER.
+    /// The free ids. Not used with IN_ORDER.
     ids: FreeIds,
-    /// With IN_ORDER: the first.
+    /// With IN_ORDER: the first free descriptor.
     first: u16,
     mask: u16,
     features: PhantomData<F>,
@@ -78,7 +78,7 @@ impl<F: FeatureSet> FreeDescriptors<F> {
 }
 
 impl<R: SplitRing, F: FeatureSet> SplitDriver<R, F> {
-    /// A queue over zeroed rings; with INDIRECT_DESC, `indirect` is where tables may lie.
+    /// A queue over zeroed rings. With INDIRECT_DESC, `indirect` is the memory for tables.
     pub fn new(ring: R, size: QueueSize, indirect: Option<IndirectTables>) -> Self {
         let mut queue = SplitDriver {
             ring,

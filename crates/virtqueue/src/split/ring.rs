@@ -1,4 +1,4 @@
-//! The words of a split ring and where they lie.
+//! The words of a split ring and their positions.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -35,10 +35,10 @@ unsafe impl<A: ProcessorAtomics> AtomicData for SplitDescriptor<A> {}
 // SAFETY: 4 + 4 bytes of atomics, no padding.
 unsafe impl<A: ProcessorAtomics> AtomicData for UsedElement<A> {}
 
-/// Where a split ring's words are. Implemented for mapped memory, and by models that explore every order
-/// in which two processors can see them.
+/// Access to a split ring's words. Implemented for mapped memory, and by models that explore every order in which two
+/// processors can see the words.
 pub trait SplitRing {
-    /// The atomics it is made of.
+    /// The ring's atomics.
     type Atomics: Atomics;
     /// The descriptor table; its length is the queue size.
     fn descriptors(&self) -> &[SplitDescriptor<Self::Atomics>];
@@ -140,7 +140,7 @@ where
     }
 }
 
-/// A descriptor as it was read, once.
+/// A descriptor, read once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Descriptor {
     pub address: u64,
@@ -150,7 +150,7 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
-    /// From an indirect table's bytes.
+    /// Reads a descriptor from an indirect table's bytes.
     #[inline(always)]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         let whole = u128::from_le_bytes(bytes);
@@ -164,12 +164,12 @@ impl Descriptor {
 }
 
 impl<A: Atomics> SplitDescriptor<A> {
-    /// For rings that do not lie in mapped memory.
+    /// A descriptor for rings that are not in mapped memory.
     pub fn from_words(address: A::U64, len: A::U32, flags: A::U16, next: A::U16) -> Self {
         SplitDescriptor { address, len, flags, next }
     }
 
-    /// Relaxed: the available index that led here was observed with acquire.
+    /// Relaxed loads suffice: the available index that led here was loaded with acquire.
     #[inline(always)]
     pub(crate) fn read(&self) -> Descriptor {
         Descriptor {
@@ -180,13 +180,14 @@ impl<A: Atomics> SplitDescriptor<A> {
         }
     }
 
-    /// Address, length and flags of a descriptor that is meant to have no next one. Relaxed, as [`Self::read`].
+    /// Address, length and flags of a descriptor that should have no next one. Relaxed loads suffice, as for
+    /// [`Self::read`].
     #[inline(always)]
     pub(crate) fn read_unlinked(&self) -> (u64, u32, u16) {
         (self.address.load(Relaxed), self.len.load(Relaxed), self.flags.load(Relaxed))
     }
 
-    /// Relaxed: the available index that leads here is published with release.
+    /// Relaxed stores suffice: the available index that leads here is stored with release.
     #[inline(always)]
     pub(crate) fn write(&self, address: u64, len: u32, flags: u16, next: u16) {
         self.address.store(address, Relaxed);
@@ -197,19 +198,19 @@ impl<A: Atomics> SplitDescriptor<A> {
 }
 
 impl<A: Atomics> UsedElement<A> {
-    /// For rings that do not lie in mapped memory.
+    /// An element for rings that are not in mapped memory.
     pub fn from_words(id: A::U32, len: A::U32) -> Self {
         UsedElement { id, len }
     }
 
-    /// Relaxed: the used index is published with release after it.
+    /// Relaxed stores suffice: the used index is stored with release afterwards.
     #[inline(always)]
     pub(crate) fn write(&self, id: u32, len: u32) {
         self.id.store(id, Relaxed);
         self.len.store(len, Relaxed);
     }
 
-    /// Relaxed: the used index was observed with acquire before it.
+    /// Relaxed loads suffice: the used index was loaded with acquire before.
     #[inline(always)]
     pub(crate) fn read(&self) -> (u32, u32) {
         (self.id.load(Relaxed), self.len.load(Relaxed))

@@ -1,4 +1,4 @@
-//! How the device half of a split ring begins.
+//! Construction of a split ring's device half.
 
 use std::marker::PhantomData;
 

@@ -14,7 +14,8 @@ use crate::error::{Malformed, Place, PopError};
 use crate::work::{MAX_CHAIN, Work};
 use crate::{FeatureSet, tuning};
 
-/// Asks for the indirect tables of the next `count` chains, all at once so that their ways overlap.
+/// Prefetches the indirect tables of the next `count` chains. All are requested at once, so that their latencies
+/// overlap.
 #[inline(never)]
 pub(super) fn prefetch_tables<A: Atomics>(
     builder: &SgBuilder<'_>,

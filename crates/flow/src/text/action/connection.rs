@@ -1,4 +1,4 @@
-//! `ct` and `nat` from text.
+//! Reads `ct` and `nat` from text.
 use std::net::IpAddr;
 
 use super::super::{ParseError, value};

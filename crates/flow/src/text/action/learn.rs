@@ -1,4 +1,4 @@
-//! `learn` from text.
+//! Reads `learn` from text.
 use super::super::{ParseError, value};
 use super::word::{Word, arrow, number, split, subfield, writable};
 use crate::{Action, Field, Learn, LearnSpec, Subfield};

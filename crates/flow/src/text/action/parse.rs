@@ -1,4 +1,4 @@
-//! Actions from text.
+//! Reads actions from text.
 use super::super::{ParseError, value};
 use super::word::{Word, arrow, named, number, port_of, split, subfield, writable};
 use super::{HASH_FIELDS, REASONS, connection, learn};
@@ -118,7 +118,7 @@ fn set_field(word: &Word<'_>) -> Result<Action, ParseError> {
     set(word, field, value, mask)
 }
 
-/// Checks a value that is written.
+/// Checks a value that an action writes, and returns the action.
 pub(super) fn set(word: &Word<'_>, field: Field, value: u128, mask: u128) -> Result<Action, ParseError> {
     match field {
         Field::VlanVid if mask & !value & 0x1000 != 0 => {
@@ -320,7 +320,7 @@ fn one(word: &Word<'_>, depth: usize) -> Result<Action, ParseError> {
     }
 }
 
-/// Actions with commas between them. `drop` stands alone.
+/// Reads actions with commas between them. `drop` must be the only action.
 pub(in super::super) fn list(text: &str, depth: usize) -> Result<Vec<Action>, ParseError> {
     if depth > MAX_DEPTH {
         return Err(ParseError::new(text, "too many actions in actions", format!("{MAX_DEPTH} at most")));

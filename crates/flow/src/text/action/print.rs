@@ -1,4 +1,4 @@
-//! Actions as Open vSwitch prints them for OpenFlow 1.5.
+//! Prints actions as Open vSwitch prints them for OpenFlow 1.5.
 use std::fmt::{self, Display, Formatter};
 
 use super::super::value;
@@ -17,7 +17,7 @@ impl Display for Subfield {
     }
 }
 
-/// Words with commas between them.
+/// Prints words with commas between them.
 pub(in super::super) struct List<'a>(pub &'a [Action]);
 
 impl Display for List<'_> {

@@ -1,8 +1,8 @@
-//! The words that actions are made of, and the arguments in them.
+//! Splits actions into words, and words into arguments.
 use super::super::{ParseError, value};
 use crate::{Field, Subfield};
 
-/// Words between commas or blanks that are in no parentheses.
+/// Splits a text at commas and blanks that are outside of parentheses.
 pub(in crate::text) fn split(text: &str) -> Result<Vec<&str>, ParseError> {
     let (mut words, mut depth, mut from) = (Vec::new(), 0_usize, 0);
     let unbalanced = || ParseError::new(text, "parentheses do not match", "a \")\" for each \"(\"");
@@ -30,7 +30,7 @@ pub(in crate::text) struct Word<'a> {
     pub all: &'a str,
     pub name: &'a str,
     pub argument: &'a str,
-    /// What follows the parentheses.
+    /// The text behind the parentheses.
     pub rest: &'a str,
 }
 
@@ -95,7 +95,7 @@ pub(in crate::text) fn writable(word: &Word<'_>, bits: Subfield) -> Result<Subfi
     Err(word.wrong("the field is read-only", "a field that ovs-fields(7) calls writable"))
 }
 
-/// Both sides of an arrow.
+/// The texts on both sides of an arrow.
 pub(in crate::text) fn arrow<'a>(word: &Word<'a>, text: &'a str) -> Result<(&'a str, &'a str), ParseError> {
     text.split_once("->").ok_or_else(|| word.wrong("the destination is missing", "SOURCE->DESTINATION"))
 }

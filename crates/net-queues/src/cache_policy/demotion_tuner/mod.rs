@@ -1,14 +1,15 @@
-//! Demotes the lines that this side has read, and that the driver writes next, where that is found to help.
+//! Demotes the cache lines that this side has read and that the driver writes next, if measurement shows that it
+//! helps.
 //!
-//! A line that was read stays in this core's cache. Before the driver can write it again, that copy must go, and
-//! its stores wait for that one after the other. Lines can be demoted as soon as they have been read: written back
-//! to memory, which lets caches keep them, or evicted. Which of them helps, and whether one does, depends on the
-//! processor and on how far the driver's core is (`docs/experiments/cache-line-demotion.md`), so it is measured: now
-//! and then some laps of the ring are served under each policy, and timed.
+//! A line that was read stays in this core's cache. Before the driver can write the line again, that copy must be
+//! invalidated, and the driver's stores wait for it. Lines can be demoted as soon as they have been read: written
+//! back to memory, which lets caches keep them, or evicted. Whether either helps depends on the processor and on the
+//! distance of the driver's core (`docs/experiments/cache-line-demotion.md`). It is therefore measured: at intervals
+//! some laps of the ring are served under each policy and timed.
 //!
-//! Demoting frames costs this core a line each. It is done only while the *device is idle* (driver-limited): an
-//! empty poll came just before the burst, or a few bursts earlier. A split ring's descriptors are four to a line,
-//! and lie in memory of their own that both sides come back to all the time: they may be worth it always.
+//! Demoting a frame costs this core the work on one line. Frames are demoted only while the *device is idle* (the
+//! driver is the limit): an empty poll came just before the burst, or a few bursts earlier. Descriptors of a split
+//! ring are four to a line, in memory that both sides use repeatedly. Demoting them may help always.
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::time::Instant;
@@ -44,41 +45,42 @@ const POLICIES: usize = 4;
 /// Which lines to demote, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DemotionPolicy {
-    /// Where frames begin, of bursts that found the device idle; descriptors as well where lines are evicted.
+    /// Lines where frames begin, in bursts that found the device idle. With eviction also descriptors.
     Frames(Demotion),
-    /// Descriptors, of all bursts.
+    /// Lines of descriptors, in all bursts.
     Descriptors(Demotion),
 }
 
 /// Finds the policy that suits the driver of one queue.
 pub(crate) struct DemotionTuner {
-    /// `None`, but for the first: there is nothing to compare.
+    /// The policies to compare. If all but the first are `None`, there is nothing to compare.
     policies: [Option<DemotionPolicy>; POLICIES],
-    /// The one of now.
+    /// The policy now in use.
     current: Option<DemotionPolicy>,
-    /// The one between comparisons.
+    /// The policy in use between comparisons.
     best: usize,
-    /// Least laps until the next comparison.
+    /// The least number of laps until the next comparison.
     interval: u32,
     phase: Phase,
-    /// Chains until the phase ends; less than 0 when its last burst went beyond.
+    /// Chains until the phase ends. Below 0 if its last burst went beyond.
     left: i64,
     size: u32,
-    /// Bursts that the last empty poll still counts for.
+    /// The number of bursts for which the last empty poll still counts.
     idle_left: u8,
-    /// The last poll found a burst while the device is idle.
+    /// Whether the last poll found a burst while the device was idle.
     device_idle: bool,
-    /// Bursts of this phase, and those that found the device idle.
+    /// The number of bursts of this phase, and of those that found the device idle.
     bursts: u32,
     idle_bursts: u32,
-    /// What a chain took under each policy of this comparison, ps, or 0 as long as that is not known; `None` where a
-    /// policy is not tried.
+    /// The time for a chain under each policy of this comparison, ps; 0 while it is unknown. `None` if a policy is
+    /// not tried.
     took: [Option<u64>; POLICIES],
-    /// The device was idle while nothing was demoted.
+    /// Whether the device was idle while nothing was demoted.
     idle_without: bool,
-    /// The policy that the next comparison begins with: a rate that rises or falls is not to favour the last.
+    /// The policy with which the next comparison begins. It changes, so that a rising or falling rate does not favour
+    /// the last policy.
     first: usize,
-    /// For each policy and each one before it: whether comparisons found it better.
+    /// For each policy and each one before it, the comparisons in which it was better.
     votes: [[Votes; POLICIES]; POLICIES],
 }
 
@@ -90,7 +92,8 @@ enum Phase {
 }
 
 impl DemotionTuner {
-    /// Nothing is demoted until that is found to be better. `descriptors`: the queue can demote those lines.
+    /// Begins without demotion, until measurement shows that it helps. `descriptors` says whether the queue can
+    /// demote those lines.
     pub fn new(size: QueueSize, descriptors: bool) -> Self {
         let frames = |demotion: Option<Demotion>| demotion.map(DemotionPolicy::Frames);
         let descriptors = Demotion::evict().filter(|_| descriptors).map(DemotionPolicy::Descriptors);
@@ -98,7 +101,7 @@ impl DemotionTuner {
         Self::of(size, [None, compared[0], compared[1], compared[2]])
     }
 
-    /// This policy always: there is nothing to compare.
+    /// Uses this policy always; nothing is compared.
     pub fn pinned(size: QueueSize, policy: Option<DemotionPolicy>) -> Self {
         Self::of(size, [policy, None, None, None])
     }
@@ -124,7 +127,7 @@ impl DemotionTuner {
         }
     }
 
-    /// To be told of each poll how many chains it found.
+    /// Must be called after each poll with the number of chains that it found.
     #[inline(always)]
     pub fn polled(&mut self, chains: usize) {
         let found = chains > 0;
@@ -138,7 +141,7 @@ impl DemotionTuner {
         }
     }
 
-    /// How to demote the lines where the last burst's frames begin, if that is to be done.
+    /// How to demote the lines where the last burst's frames begin, if they are to be demoted.
     #[inline(always)]
     pub fn frames(&self) -> Option<Demotion> {
         match self.current {
@@ -147,7 +150,7 @@ impl DemotionTuner {
         }
     }
 
-    /// How to demote the lines of its descriptors, if that is to be done.
+    /// How to demote the lines of the last burst's descriptors, if they are to be demoted.
     #[inline(always)]
     pub fn descriptors(&self) -> Option<Demotion> {
         match self.current {

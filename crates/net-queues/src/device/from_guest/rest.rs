@@ -2,15 +2,15 @@
 use super::FromGuest;
 
 impl FromGuest {
-    /// Chains were popped that are no single pieces: `work` is what all have cost so far.
+    /// Notes that chains were popped that are not single pieces. `work` is the cost of all chains so far.
     #[inline(never)]
     pub(super) fn count_popped(&mut self, work: u32) {
         self.batch.count_popped(work.wrapping_sub(self.counted_work));
         self.counted_work = work;
     }
 
-    /// The batch is full: leaves the chains from `from` on, if there are any, in the ring for the next burst. Returns
-    /// the bytes of frames made all the same.
+    /// Ends a burst whose batch is full. Chains from `from` on stay in the ring for the next burst. Returns the
+    /// bytes of the frames that were made from chains that could not be put back.
     #[cold]
     pub(super) fn end_full(&mut self, mut from: usize) -> u64 {
         let mut bytes = 0;

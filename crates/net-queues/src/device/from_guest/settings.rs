@@ -1,4 +1,4 @@
-//! What is changed while a transmitq runs.
+//! Settings that can change while a transmitq runs.
 use deliveries::{Area, SenderLog};
 use virtqueue::{Burst, DeviceQueue};
 
@@ -8,13 +8,14 @@ use crate::cache_policy::CachePolicy;
 use crate::device::EventFd;
 
 impl FromGuest {
-    /// Changes what is done to caches.
+    /// Sets the cache policy.
     pub fn set_cache_policy(&mut self, policy: CachePolicy) {
         self.cache_policy = policy;
         self.demotion_tuner = policy.demotion_tuner(&*self.queue);
     }
 
-    /// Lets frames go on, or consumes them without passing data on (vhost-user text, "Ring states").
+    /// Enables or disables passing frames on. While disabled, frames are consumed and dropped (vhost-user
+    /// specification, "Ring states").
     pub fn set_enabled(&mut self, enabled: bool) {
         self.enabled = enabled;
         if self.state == State::NotEnabledYet {
@@ -22,28 +23,28 @@ impl FromGuest {
         }
     }
 
-    /// Has deliveries noted from now on, so that a process after this one delivers no frame again.
+    /// Notes deliveries from now on, so that the next process delivers no frame again.
     pub fn note_deliveries(&mut self, area: &Area, pair: u16) {
         self.batch.set_sender_log(SenderLog::new(area, pair, self.queue.position()));
     }
 
-    /// Listens to the driver so from now on.
+    /// Sets the driver's kick.
     pub fn set_kick(&mut self, kick: Option<EventFd>) {
         self.kick = kick;
     }
 
-    /// Notifies the driver so from now on.
+    /// Sets the driver's call.
     pub fn set_call(&mut self, call: Option<EventFd>) {
         self.call = call;
     }
 
-    /// The queue, to ask where it stands and to set its log.
+    /// The device queue, for reading its position and setting its log.
     pub fn queue(&mut self) -> &mut dyn DeviceQueue {
         &mut *self.queue
     }
 
-    /// Goes on with another device half of the same ring, and lets go of the memory of the old one. What
-    /// was received has been released.
+    /// Replaces the device half by another one of the same ring, and releases the memory of the old one. All received
+    /// frames must have been released.
     pub fn renew(&mut self, mut queue: Box<dyn DeviceQueue>) {
         queue.disable_kicks();
         self.demotion_tuner = self.cache_policy.demotion_tuner(&*queue);

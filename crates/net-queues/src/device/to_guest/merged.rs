@@ -1,10 +1,10 @@
-//! Room for frames that one chain does not hold, and chains that hold none.
+//! Room for frames that need several chains, and chains that can hold no frame.
 use frame::DropReason;
 
 use super::{MAX_CHAINS, Tally, ToGuest};
 
 impl ToGuest {
-    /// The same where one chain does not suffice.
+    /// Finds room for a frame that needs several chains.
     pub(super) fn merged_room_for(
         &mut self,
         bytes: usize,
@@ -41,7 +41,7 @@ impl ToGuest {
         Ok(chains)
     }
 
-    /// Leaves chains unwritten; they go back to the driver with the others.
+    /// Leaves chains unwritten. They are given back to the driver with the others.
     #[cold]
     pub(super) fn pass_over(&mut self, chains: usize) -> Result<(), DropReason> {
         self.next += chains;

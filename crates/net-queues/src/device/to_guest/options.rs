@@ -1,15 +1,15 @@
-//! What a receiveq's driver has agreed to.
+//! The options that were negotiated with a receiveq's driver.
 use virtio::net::{Accepts, HeaderLayout};
 
-/// What was agreed on with the driver that receives.
+/// The options that were negotiated with the receiving driver.
 #[derive(Clone, Copy, Debug)]
 pub struct ToGuestOptions {
     /// The net header's layout.
     pub layout: HeaderLayout,
-    /// Offloads that the driver takes.
+    /// Offloads that the driver accepts.
     pub accepts: Accepts,
     /// A frame may be spread over several chains (MRG_RXBUF).
     pub mergeable: bool,
-    /// Longest frame in bytes; frames that the driver takes as they are are not held to it.
+    /// The longest frame in bytes. Frames that the driver accepts unsegmented are not limited.
     pub max_frame_bytes: Option<u32>,
 }

@@ -10,7 +10,7 @@ const ROOM_LOOKED_FOR: usize = 64;
 const USUAL_FRAME_BYTES: usize = 1514;
 
 impl ToGuest {
-    /// For how many frames of the usual length there is room at least.
+    /// How many frames of the usual length the queue has room for, at least.
     pub(super) fn room_left(&mut self) -> usize {
         // Where nothing goes in, nothing is to be waited for.
         if !self.enabled || self.broken.is_some() {

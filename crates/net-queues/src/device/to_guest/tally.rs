@@ -1,4 +1,4 @@
-//! What one call delivers, and its notes for a process after this one.
+//! The deliveries of one call, and their notes for the next process.
 use std::borrow::Cow;
 
 use virtqueue::Position;
@@ -6,27 +6,27 @@ use virtqueue::Position;
 use deliveries::{Past, ReceiverLog, SenderLog};
 use frame::{DropReason, QueueCounters};
 
-/// What one call has delivered.
+/// The deliveries of one call.
 #[derive(Default)]
 pub(super) struct Tally<'a> {
     pub frames: u64,
     pub bytes: u64,
-    /// The frames of the call: so many are done with.
+    /// The frames of the call, and how many of them are processed.
     which: &'a [u16],
     pub done: usize,
-    /// Where they are noted before the driver can see them, and how many are.
+    /// The log in which frames are noted before the driver can see them, and how many are noted.
     log: Option<&'a SenderLog>,
     noted: usize,
 }
 
 impl<'a> Tally<'a> {
-    /// For a call with these frames.
+    /// A tally for a call with these frames.
     #[inline(always)]
     pub fn new(log: Option<&'a SenderLog>, which: &'a [u16]) -> Self {
         Tally { log, which, ..Tally::default() }
     }
 
-    /// What the call is done with is about to be published to this receiveq, which stands there.
+    /// Notes that the processed frames are about to be published to this receiveq, which is at position `at`.
     #[inline(always)]
     pub fn publish(&mut self, to: Option<&ReceiverLog>, at: impl FnOnce() -> Position) {
         if let (Some(sender), Some(receiver)) = (self.log, to) {
@@ -36,7 +36,7 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// The frames that an earlier process had not delivered before it crashed. The others are counted.
+/// The frames that an earlier process had not delivered before it crashed. Frames that it had delivered are counted.
 #[inline(always)]
 pub(super) fn undelivered<'a>(
     log: Option<&SenderLog>,

@@ -1,4 +1,5 @@
-//! Commands of the control queue (VIRTIO 1.3 §5.1.6.5): what each changes, and those that made what holds.
+//! Commands of the control queue (VIRTIO 1.3 §5.1.6.5): the effect of each, and the commands that lead to the present
+//! state.
 use vhost_device::RingSet;
 use virtio::net::control::{Ack, Command, ReceiveFilter};
 
@@ -6,7 +7,7 @@ use super::NetDevice;
 use crate::PortContext;
 
 impl NetDevice {
-    /// What was set on the control queue, as commands.
+    /// The commands that set the present state of the control queue.
     pub(super) fn commands(&self) -> Vec<Vec<u8>> {
         let mut commands = Vec::new();
         if let Some(filter) = &self.filter {

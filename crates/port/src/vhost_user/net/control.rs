@@ -1,4 +1,4 @@
-//! The control queue (VIRTIO 1.3 §5.1.6.5), served by the thread that serves the socket.
+//! The control queue (VIRTIO 1.3 §5.1.6.5). The thread that serves the socket serves it too.
 use vhost_device::Turn;
 use virtio::net::control::{Ack, MAX_COMMAND_BYTES};
 use virtqueue::{Burst, DeviceQueue, PopError, RingError};
@@ -9,7 +9,7 @@ use net_queues::device::EventFd;
 pub(crate) struct ControlQueue {
     queue: Box<dyn DeviceQueue>,
     burst: Burst,
-    /// The driver's part of one command.
+    /// The driver's part of the present command.
     command: Vec<u8>,
     enabled: bool,
     kick: EventFd,
@@ -42,11 +42,11 @@ impl ControlQueue {
         self.burst.release();
     }
 
-    /// Answers the commands that are there with the results of `handle_command`, for one turn. Returns true if more
-    /// may be left.
+    /// Answers the available commands with the results of `handle_command`, up to the limit of one turn. Returns true
+    /// if more may be left.
     ///
     /// # Errors
-    /// The ring is malformed; it stays stopped.
+    /// The ring is malformed. It stays stopped.
     pub fn serve(&mut self, mut handle_command: impl FnMut(&[u8]) -> Ack) -> Result<bool, RingError> {
         self.kick.drain();
         let turn = Turn::begin();

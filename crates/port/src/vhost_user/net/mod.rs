@@ -1,4 +1,4 @@
-//! The network device behind a connection: MTU, announcements, filters, offloads, pairs.
+//! The network device of a connection: MTU, announcements, filters, offloads, pairs.
 mod commands;
 pub(super) mod control;
 pub(super) mod offer;
@@ -31,11 +31,11 @@ pub(super) struct NetDevice {
     port: Arc<NetShared>,
     features: Features,
     mtu_bytes: Option<u16>,
-    /// What the driver has set on the control queue.
+    /// The filter that the driver has set on the control queue.
     filter: Option<Box<ReceiveFilter>>,
-    /// Which of its offloads are on, if the driver has set that on the control queue.
+    /// The offloads that are on, if the driver has set them on the control queue.
     guest_offloads: Option<Features>,
-    /// Pairs that the driver uses, if it has said so on the control queue; else those that are enabled.
+    /// The number of pairs in use, if the driver has set it on the control queue; if not, the enabled pairs are used.
     used_pairs: Option<u16>,
 }
 

@@ -1,32 +1,33 @@
-//! What a back-end port offers, and what it does not, with the reason.
+//! The features that a back-end port offers, and why it does not offer others.
 //!
 //! Device features (VIRTIO 1.3 §5.1.3, §6):
 //!
 //! | feature | offered |
 //! |---|---|
-//! | VERSION_1, RING_PACKED, RING_INDIRECT_DESC, RING_EVENT_IDX, IN_ORDER | yes, each with its option |
+//! | VERSION_1, RING_PACKED, RING_INDIRECT_DESC, RING_EVENT_IDX, IN_ORDER | yes, each has an option to switch it off |
 //! | NET_MRG_RXBUF | with `mergeable` |
 //! | NET_CSUM, NET_HOST_TSO4, _TSO6, _ECN, _UFO, _USO | with `offloads` |
 //! | NET_GUEST_CSUM, NET_GUEST_TSO4, _TSO6, _ECN, _UFO, _USO4, _USO6 | with `offloads` |
-//! | NET_MQ | with more than one queue pair; which of them run, SET_VRING_ENABLE says |
-//! | NET_MTU | yes, unless this port's configuration space is read and knows none |
+//! | NET_MQ | with more than one queue pair; SET_VRING_ENABLE says which of them run |
+//! | NET_MTU | yes, unless the front-end reads this port's configuration space and no MTU is set |
 //! | NET_MAC | with `mac` |
 //! | NET_GUEST_ANNOUNCE | yes: the announcement is an ordinary frame; without it QEMU sends RARP |
 //! | NET_CTRL_VQ, NET_CTRL_GUEST_OFFLOADS | with `control_queue`; QEMU and DPDK serve it themselves |
-//! | NET_CTRL_RX, _RX_EXTRA, _VLAN, _MAC_ADDR | with `mac` too: else the guest's own frames are not known |
-//! | NET_STATUS, NET_STANDBY, NET_SPEED_DUPLEX | no: the front-end's to offer, this end does not know |
-//! | ACCESS_PLATFORM | no: rings are served by their guest addresses; there is no IOTLB behind this port |
+//! | NET_CTRL_RX, _RX_EXTRA, _VLAN, _MAC_ADDR | only with `mac`, because otherwise the guest's own frames are not known |
+//! | NET_STATUS, NET_STANDBY, NET_SPEED_DUPLEX | no: the front-end offers these; the back-end does not know the values |
+//! | ACCESS_PLATFORM | no: rings are accessed by guest addresses; this port has no IOTLB |
 //! | ORDER_PLATFORM, NOTIFICATION_DATA | no: both ends are CPUs of one machine, and kicks are eventfds |
-//! | RING_RESET | no: QEMU hands the bit on, but resets a single queue of vhost in the kernel alone: rings would break |
+//! | RING_RESET | no: QEMU passes the bit on, but can reset a single queue only with the kernel's vhost: rings would break |
 //! | NET_RSS, NET_HASH_REPORT | no: no hash is computed |
-//! | NET_GUEST_HDRLEN | no: header lengths are a hint that nothing relies on |
+//! | NET_GUEST_HDRLEN | no: header lengths are only a hint, which the switch does not use |
 //!
-//! Protocol features (vhost-user text, "Protocol features"), beside those that `vhost-device` offers for each device:
+//! Protocol features (vhost-user specification, "Protocol features"), in addition to those that `vhost-device` offers
+//! for each device:
 //!
 //! | feature | offered |
 //! |---|---|
 //! | RARP, MTU | yes |
-//! | CONFIG | with `mac` or `mtu`: else there is nothing to read, and QEMU warns at every start |
+//! | CONFIG | only with `mac` or `mtu`, because otherwise there is nothing to read, and QEMU warns at every start |
 use vhost_user::bits::ProtocolFeatures;
 use virtio::Features;
 use virtio::net::{GUEST_SEGMENTATION, HOST_SEGMENTATION};
@@ -66,17 +67,17 @@ pub(crate) fn features(options: &VhostUserOptions) -> Features {
     offered
 }
 
-/// Whether the configuration space has anything to say that the front-end does not know better.
+/// Whether the configuration space has a value that the front-end does not have itself.
 pub(crate) fn has_config(options: &VhostUserOptions) -> bool {
     options.mac.is_some() || options.mtu.is_some()
 }
 
-/// Rings that there can be.
+/// The largest number of rings.
 pub(crate) fn queue_count(options: &VhostUserOptions) -> u16 {
     2 * options.queue_pairs + u16::from(options.control_queue)
 }
 
-/// The protocol features that are offered beside those of each device.
+/// The protocol features that are offered in addition to those of each device.
 pub(crate) fn protocol_features(options: &VhostUserOptions) -> ProtocolFeatures {
     let mut protocol = ProtocolFeatures::RARP | ProtocolFeatures::MTU;
     protocol.set(ProtocolFeatures::CONFIG, has_config(options));

@@ -1,4 +1,4 @@
-//! What all connections of a network port share.
+//! State that all connections of a network port share.
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,14 +13,14 @@ use crate::vhost_user::options::VhostUserOptions;
 const ANNOUNCEMENTS: u32 = 32;
 const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What outlives connections.
+/// State of the port that is kept between connections.
 #[derive(Debug)]
 pub(crate) struct NetShared {
     pub options: VhostUserOptions,
-    /// From the guest and to the guest, by pair.
+    /// The counters from the guest and to the guest, by pair.
     counters: Vec<PairCounters>,
     announcements: Mutex<TokenBucket>,
-    /// Where deliveries are noted, once the port has started; unset where that cannot be.
+    /// The memory in which deliveries are noted, once the port has started; unset if it cannot be made.
     pub deliveries: OnceLock<Arc<Area>>,
 }
 

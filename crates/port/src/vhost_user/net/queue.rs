@@ -1,4 +1,4 @@
-//! The queues of a network device: what each ring is for, and its typed queue.
+//! The queues of a network device: the purpose of each ring, and its typed queue.
 use std::any::Any;
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use virtqueue::DeviceQueue;
 use super::control::ControlQueue;
 use crate::Queue;
 
-/// What a ring is for.
+/// The purpose of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Frames of this pair.
+    /// Frames of this pair, in this direction.
     Data(u16, Side),
     /// Commands.
     Control,
 }
 
 impl Kind {
-    /// VIRTIO 1.3 §5.1.2: receiveq and transmitq take turns, the control queue comes after all pairs: those
-    /// of the device with MQ, else one.
+    /// The purpose of ring `index` (VIRTIO 1.3 §5.1.2): receiveqs and transmitqs alternate, and the control queue
+    /// comes after all pairs. With MQ these are all pairs of the device, without it one.
     pub fn of(index: usize, queue_pairs: u16, features: Features) -> Self {
         let pairs = if features.contains(Features::NET_MQ) { queue_pairs.into() } else { 1 };
         if features.contains(Features::NET_CTRL_VQ) && index == 2 * pairs {
@@ -49,7 +49,7 @@ pub(crate) enum NetQueue {
 }
 
 impl NetQueue {
-    /// Of a queue of this port's that comes back from the workers.
+    /// The queue, given one of this port's that comes back from the workers.
     pub fn from_workers(queue: Queue) -> Option<Self> {
         match queue {
             Queue::Source(source) => (source as Box<dyn Any>).downcast().ok().map(NetQueue::Source),
@@ -57,7 +57,7 @@ impl NetQueue {
         }
     }
 
-    /// As the workers take it; `None` of a control queue, which is not theirs.
+    /// The queue as workers take it; `None` for a control queue, which no worker serves.
     pub fn for_workers(self) -> Option<Queue> {
         match self {
             NetQueue::Source(source) => Some(Queue::Source(source)),
@@ -77,7 +77,7 @@ impl ParkedQueue for NetQueue {
     }
 }
 
-/// A sink of this port's, as the workers have it.
+/// A sink of this port, as the workers have it.
 pub(super) fn own_sink(sink: &mut dyn Sink) -> Option<&mut ToGuest> {
     (sink as &mut dyn Any).downcast_mut()
 }

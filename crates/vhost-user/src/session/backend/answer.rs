@@ -1,4 +1,4 @@
-//! What the embedder answers, and how it travels.
+//! Answers of the embedder, and the replies made from them.
 #![allow(private_interfaces, reason = "`Answer` is sealed: nobody outside calls or implements it")]
 
 use std::os::fd::OwnedFd;
@@ -26,26 +26,27 @@ pub type MappedBases = Result<Vec<u64>, Refusal>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceStatus(pub u8);
 
-/// Over which descriptor a device's state goes.
+/// The descriptor for the transfer of a device's state.
 #[derive(Debug)]
 pub enum StateChannel {
-    /// Over the front-end's.
+    /// The front-end's descriptor is used.
     Offered,
-    /// Over this one: it is passed to the front-end, which drops its own.
+    /// The transfer uses this descriptor instead. It is passed to the front-end, which closes the descriptor that it
+    /// sent.
     Replaced(OwnedFd),
-    /// No transfer, for this reason.
+    /// There is no transfer, for this reason.
     Refused(Refusal),
 }
 
-/// What of the request a reply repeats.
+/// The parts of the request that a reply repeats.
 #[derive(Clone, Debug)]
 pub(super) enum Echo {
-    /// Nothing; acknowledged if asked for.
+    /// Nothing. The reply is sent only if it was asked for.
     OnRequest,
-    /// Nothing; always acknowledged.
+    /// Nothing. The reply is always sent.
     Acknowledge,
-    /// The log. The text leaves the reply's form open: QEMU looks at its number only, the vhost crate
-    /// wants the request back. No front-end reads an error there, so a refusal closes the session.
+    /// The log area. The vhost-user text leaves the reply's form open: QEMU reads only its number, the vhost
+    /// crate expects the request's content. No front-end reads an error in it, so a refusal closes the session.
     Log(LogArea),
     /// A number.
     Number,
@@ -65,7 +66,7 @@ pub(super) enum Echo {
     Descriptor,
 }
 
-/// A reply, if there is to be one, or the refusal that the peer cannot be told.
+/// A reply, if there is one, or a refusal that cannot be sent to the peer.
 pub(super) struct Answered {
     pub(super) reply: Option<ReplyBody>,
     pub(super) refusal: Option<Refusal>,

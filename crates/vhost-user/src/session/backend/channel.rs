@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 
 use crate::codec::table::Rule;
 
-/// Whether the channel is there, and what waits for an acknowledgement on it.
+/// Whether the channel exists, and which of its requests wait for an acknowledgement.
 #[derive(Debug, Default)]
 pub(super) struct Channel {
     pub(super) open: bool,
@@ -11,7 +11,7 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    /// A new socket: nothing that was asked over an older one will be answered.
+    /// Opens the channel on a new socket. Requests over an older socket will not be answered.
     pub(super) fn open(&mut self) {
         *self = Self { open: true, waiting: VecDeque::new() };
     }
@@ -22,6 +22,6 @@ impl Channel {
 pub struct ChannelReply {
     /// The request's name.
     pub request: &'static str,
-    /// Whether the front-end did it.
+    /// Whether the front-end carried out the request.
     pub success: bool,
 }

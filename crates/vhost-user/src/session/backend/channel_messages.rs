@@ -14,9 +14,8 @@ use crate::violation::Violation;
 const MAX_WAITING: usize = 256;
 
 impl BackendSession {
-    /// Makes the message that carries this request to the front-end; the caller sends it over the back-end's
-    /// socket. With REPLY_ACK the front-end acknowledges each request, and [`Self::receive_on_channel`] takes the
-    /// acknowledgement.
+    /// Makes the message of this request to the front-end. The caller sends it over the back-end's socket. With
+    /// REPLY_ACK the front-end acknowledges each request, and [`Self::receive_on_channel`] takes the acknowledgement.
     ///
     /// # Errors
     /// The session is closed, or the front-end has set no socket for requests (SET_BACKEND_REQ_FD). The features
@@ -46,7 +45,7 @@ impl BackendSession {
         self.channel.waiting.iter().map(|rule| rule.id)
     }
 
-    /// Another process made these requests over the channel: their acknowledgements come here.
+    /// Expects acknowledgements of requests that another process made over the channel.
     pub fn await_acknowledgements(&mut self, ids: &[u32]) {
         let rules = ids.iter().filter_map(|id| crate::codec::table::backend_request(*id).ok());
         self.channel.waiting = rules.take(MAX_WAITING).collect();
@@ -78,7 +77,7 @@ impl BackendSession {
     ///
     /// # Errors
     /// The session is closed, no request waits for an acknowledgement, or the message is not the reply that the
-    /// oldest request expects. The last two close the session.
+    /// oldest request expects. The last two causes close the session.
     pub fn receive_on_channel(&mut self, message: Message) -> Result<ChannelReply, SessionError> {
         if self.closed {
             return Err(SessionError::Closed);

@@ -1,4 +1,4 @@
-//! What concerns the device as a whole.
+//! Messages that concern the whole device.
 
 use super::answer::Echo;
 use super::memory_messages::only_fd;
@@ -12,7 +12,7 @@ use crate::violation::Violation;
 use crate::vring::{QueueSize, layout_of};
 
 impl BackendSession {
-    /// VIRTIO 1.3 §5.1.4.1: an MTU lies between 68 and 65535.
+    /// An MTU must be between 68 and 65535 (VIRTIO 1.3 §5.1.4.1).
     pub(super) fn on_net_set_mtu(&mut self, rule: &Rule, mtu: u64) -> Result<Next, Violation> {
         let mtu_bytes = u16::try_from(mtu)
             .ok()
@@ -49,7 +49,7 @@ impl BackendSession {
         }))
     }
 
-    /// Which algorithms there are, and which lengths of key they take, is for the embedder to check.
+    /// The embedder checks which algorithms and key lengths are supported.
     pub(super) fn on_create_crypto_session(&mut self, create: CreateCryptoSession) -> Next {
         let CreateCryptoSession { form, setup } = create;
         self.ask(Echo::CryptoSession(form), Commit::Nothing, |answer| Event::CryptoSessionRequested {

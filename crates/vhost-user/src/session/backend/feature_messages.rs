@@ -19,7 +19,7 @@ impl BackendSession {
         Ok(self.ask_done(rule, Commit::Features(features), |done| Event::FeaturesSet { features, done }))
     }
 
-    /// Without protocol features there is no SET_VRING_ENABLE: all rings are enabled at once.
+    /// Without protocol features there is no SET_VRING_ENABLE, and all rings are enabled at once.
     pub(super) fn set_features(&mut self, features: Features) {
         self.agreed.features = features;
         self.features_set = true;

@@ -1,7 +1,7 @@
-//! What a front-end has said that still holds: the messages that bring a new session to where this one stands.
+//! The messages of a front-end that are still in effect. They bring a new session to the state of this one.
 //!
-//! A back-end that hands its connection over to another process hands these over too. The protocol itself is the
-//! format, so the other process checks them as it checks every message.
+//! A back-end that hands its connection over to another process hands these messages over too. The format is the
+//! protocol itself, so the other process checks them like all messages.
 use std::collections::BTreeMap;
 
 use crate::SharedFd;
@@ -15,7 +15,7 @@ pub(super) struct Said {
     id: u32,
     payload: Vec<u8>,
     fds: Vec<SharedFd>,
-    /// How often, of a region: QEMU before 8.0 adds each once for every queue pair.
+    /// How often a region was added: QEMU before 8.0 adds each region once for every queue pair.
     times: u32,
 }
 
@@ -35,7 +35,8 @@ impl Said {
     }
 }
 
-/// The order in which messages are repeated; rings come one after the other, each ended by its kick, which starts it.
+/// The order in which messages are repeated. Rings come one after the other, each with its kick last, because the
+/// kick starts the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     Owner,
@@ -62,7 +63,7 @@ pub(super) enum RingPlace {
     Kick,
 }
 
-/// What a message changes once it is accepted.
+/// The effect of an accepted message.
 #[derive(Debug)]
 pub(super) enum Entry {
     Nothing,
@@ -75,7 +76,7 @@ pub(super) enum Entry {
 }
 
 impl Entry {
-    /// Reads what is to be remembered of a message, before its descriptors go to the code that acts on it.
+    /// Extracts what must be remembered of a message, before its descriptors are passed to the code that acts on it.
     pub(super) fn of(request: &Request, message: &Message) -> Self {
         let said = || Said {
             id: message.header.id,
@@ -110,7 +111,7 @@ impl Entry {
     }
 }
 
-/// All that holds.
+/// The messages that are in effect.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     said: BTreeMap<Place, Said>,
@@ -139,7 +140,7 @@ impl Journal {
         }
     }
 
-    /// Regions that were added more than once, with how often. Their messages are repeated once.
+    /// Regions that were added more than once, with their counts. Their messages are repeated once.
     pub(super) fn counts(&self) -> impl Iterator<Item = (MemoryRegion, u32)> {
         self.said.values().filter(|said| said.times > 1).filter_map(|said| {
             match Request::reread(said.id, &said.payload) {
@@ -149,14 +150,14 @@ impl Journal {
         })
     }
 
-    /// A region that is there counts as added so often.
+    /// Sets how often an existing region was added.
     pub(super) fn set_count(&mut self, region: &MemoryRegion, times: u32) {
         if let Some((_, said)) = self.region(region) {
             said.times = times;
         }
     }
 
-    /// A stopped ring goes on here.
+    /// Notes that a stopped ring continues at `base`.
     pub(super) fn stopped_at(&mut self, index: u32, base: u32) {
         let said = Said::without_fds(&Request::SetVringBase(VringState { index, num: base }));
         self.said.insert(Place::Ring(index, RingPlace::Base), said);
@@ -181,7 +182,7 @@ impl Journal {
         }
     }
 
-    /// The messages, in an order in which a new session takes them. `bases`: where rings that run stand now.
+    /// The messages, in an order that a new session accepts. `bases` are the present positions of running rings.
     pub(super) fn messages(&self, bases: &BTreeMap<u32, u32>, enables: bool) -> Vec<Message> {
         let mut messages = Vec::new();
         for (place, said) in &self.said {

@@ -1,9 +1,9 @@
-//! The regions that a session knows: enough to refuse what cannot be a memory map.
+//! The regions that a session knows, for rejecting invalid memory maps.
 use crate::codec::payload::MemoryRegion;
 use crate::codec::table::Rule;
 use crate::violation::Violation;
 
-/// Regions that overlap nowhere, neither in the guest's nor in the front-end's address space.
+/// Regions that do not overlap, neither in the guest's nor in the front-end's address space.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MemoryMap {
     regions: Vec<Added>,
@@ -12,7 +12,7 @@ pub(super) struct MemoryMap {
 #[derive(Clone, Copy, Debug)]
 struct Added {
     region: MemoryRegion,
-    /// How often it was added, less how often it was removed.
+    /// How often the region was added, minus how often it was removed.
     times: u64,
 }
 
@@ -26,7 +26,7 @@ impl MemoryMap {
         regions.iter().try_fold(Self::default(), |map, region| map.with(rule, *region))
     }
 
-    /// One region more.
+    /// The map with one more region.
     pub(super) fn with(mut self, rule: &Rule, region: MemoryRegion) -> Result<Self, Violation> {
         if region.size_bytes == 0 {
             return Err(rule.violation("region size", 0u64, "at least one byte"));
@@ -52,8 +52,8 @@ impl MemoryMap {
         Ok(self)
     }
 
-    /// One region less, named by its addresses and size; the offset is ignored (REM_MEM_REG). Gives
-    /// the region as it was added.
+    /// The map without one region, which is named by its addresses and size; the offset is ignored (REM_MEM_REG).
+    /// Returns the region as it was added.
     pub(super) fn without(
         mut self,
         rule: &Rule,
@@ -67,21 +67,22 @@ impl MemoryMap {
         Ok((self, removed.region))
     }
 
-    /// Counts it where this very region is there already. QEMU before 8.0 adds and removes each region once
-    /// for every queue pair, over the one connection that they have.
+    /// Counts a region that is added again. Returns false if the map does not have exactly this region. QEMU before
+    /// 8.0 adds and removes each region once for every queue pair, over their one connection.
     pub(super) fn add_again(&mut self, region: &MemoryRegion) -> bool {
         let known = self.regions.iter_mut().find(|added| added.region == *region);
         known.map(|added| added.times += 1).is_some()
     }
 
-    /// Counts a region that is there as added so often.
+    /// Sets how often an existing region was added.
     pub(super) fn set_count(&mut self, region: &MemoryRegion, times: u32) {
         if let Some(added) = self.regions.iter_mut().find(|added| added.region == *region) {
             added.times = times.into();
         }
     }
 
-    /// Counts it where the region was added more often than removed, and stays.
+    /// Counts the removal of a region that was added more often than removed and therefore stays. Returns false if
+    /// the region must be removed.
     pub(super) fn remove_once(&mut self, region: &MemoryRegion) -> bool {
         let known =
             self.regions.iter_mut().find(|added| same_place(&added.region, region) && added.times > 1);

@@ -1,4 +1,4 @@
-//! Memory, its log, its translation, and postcopy.
+//! Messages about memory, its log, its translation, and postcopy.
 
 use super::answer::Echo;
 use super::memory::MemoryMap;
@@ -9,7 +9,7 @@ use crate::codec::table::Rule;
 use crate::session::postcopy::Postcopy;
 use crate::violation::Violation;
 
-/// The one descriptor that the table made sure of.
+/// The only descriptor, whose presence the table has checked.
 pub(super) fn only_fd(rule: &Rule, fds: Vec<SharedFd>) -> Result<SharedFd, Violation> {
     let count = fds.len() as u64;
     fds.into_iter().next().ok_or_else(|| rule.violation("file descriptors", count, "1"))
@@ -69,7 +69,7 @@ impl BackendSession {
         Ok(self.ask_done(rule, Commit::Memory(memory), |done| Event::MemoryRegionAdded { region, done }))
     }
 
-    /// The front-end has registered the page faults of the regions it was told about.
+    /// Handles the front-end's acknowledgement that it has registered the page faults of the regions.
     pub(super) fn on_ack_mem_regs(&mut self, rule: &Rule, fds: Vec<SharedFd>) -> Result<Next, Violation> {
         if self.postcopy != Postcopy::Mapped {
             return Err(rule.violation("payload size", 8u64, "a region, for no acknowledgement is due"));
@@ -81,7 +81,7 @@ impl BackendSession {
         Ok(self.ask_done(rule, commit, |done| Event::PostcopyMemoryReady { done }))
     }
 
-    /// Some front-ends pass a descriptor here; it is closed unused, as the text allows.
+    /// Some front-ends pass a descriptor here. It is closed unused, as the vhost-user text allows.
     pub(super) fn on_rem_mem_reg(&mut self, rule: &Rule, region: MemoryRegion) -> Result<Next, Violation> {
         if self.memory.remove_once(&region) {
             return Ok(Next::Done);

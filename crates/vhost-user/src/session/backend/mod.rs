@@ -1,8 +1,8 @@
 //! The back-end's end: the device.
 //!
-//! [`BackendSession::receive`] takes one message and gives a reply to send, an [`Event`] to act on, or
-//! nothing. An event holds a [`Ticket`]; [`BackendSession::answer`] takes it back with the outcome,
-//! changes the session's state if all went well, and gives the reply to send, if any.
+//! [`BackendSession::receive`] takes one message and returns a reply to send, an [`Event`] to act on, or nothing. An
+//! event has a [`Ticket`]. [`BackendSession::answer`] takes it back with the outcome, changes the session's state on
+//! success, and returns the reply to send, if any.
 mod answer;
 mod channel;
 mod channel_messages;
@@ -43,7 +43,7 @@ use memory::MemoryMap;
 use ring::{Ring, State};
 use virtio::Features;
 
-/// What a received message leads to.
+/// The result of a received message.
 #[derive(Debug)]
 #[must_use]
 pub enum Received {
@@ -51,19 +51,19 @@ pub enum Received {
     Nothing,
     /// Send this.
     Reply(Message),
-    /// The peer broke a rule, and this reply tells it so; the session goes on unchanged.
+    /// The peer broke a rule, and this reply reports it. The session continues unchanged.
     Rejected(Message, Violation),
-    /// Act, then answer.
+    /// The embedder must act on this event, then answer it.
     Event(Event),
 }
 
-/// What became of an answer.
+/// The result of an answer.
 #[derive(Debug)]
 #[must_use]
 pub struct Sent {
     /// Send this.
     pub reply: Option<Message>,
-    /// The message, by its name, that was refused in this reply, and why.
+    /// The name of the message that this reply refuses, and the reason.
     pub refused: Option<(&'static str, Refusal)>,
 }
 
@@ -117,7 +117,7 @@ pub struct BackendSession {
 }
 
 impl BackendSession {
-    /// A session at its beginning: nothing agreed, all rings stopped and disabled.
+    /// A new session: nothing is agreed on, and all rings are stopped and disabled.
     pub fn new(offer: Offer) -> Self {
         let agreed = Agreed {
             offered: offer.features(),
@@ -140,20 +140,20 @@ impl BackendSession {
         }
     }
 
-    /// The messages that bring a new session, of the same offer, to the state of this one. `bases` are the current
-    /// positions of the rings that run, by their index.
+    /// The messages that bring a new session, of the same offer, to the state of this one. `bases` are the present
+    /// positions of running rings, by their index.
     pub fn messages(&self, bases: impl IntoIterator<Item = (usize, VringBase)>) -> Vec<Message> {
         let bases = bases.into_iter().map(|(index, base)| (index as u32, base.to_wire())).collect();
         self.journal.messages(&bases, self.agreed.features.contains(Features::VHOST_PROTOCOL_FEATURES))
     }
 
     /// The regions that were added more than once, each with its count. [`BackendSession::messages`] has each
-    /// region once.
+    /// region only once.
     pub fn region_counts(&self) -> impl Iterator<Item = (MemoryRegion, u32)> {
         self.journal.counts()
     }
 
-    /// Sets how often regions that are there were added, from [`BackendSession::region_counts`] of another session.
+    /// Sets how often existing regions were added, from [`BackendSession::region_counts`] of another session.
     pub fn set_region_counts(&mut self, counts: impl IntoIterator<Item = (MemoryRegion, u32)>) {
         for (region, times) in counts.into_iter().filter(|(_, times)| *times > 1) {
             self.memory.set_count(&region, times);
@@ -161,12 +161,12 @@ impl BackendSession {
         }
     }
 
-    /// What is offered and agreed so far.
+    /// The features offered and agreed on so far.
     pub fn agreed(&self) -> &Agreed {
         &self.agreed
     }
 
-    /// Takes one message of the front-end. Its descriptors are passed on in an event or closed. A message that
+    /// Takes one message of the front-end. Its descriptors are passed on in an event, or closed. A message that
     /// breaks a rule and can be answered with an error is returned as [`Received::Rejected`].
     ///
     /// # Errors

@@ -1,11 +1,11 @@
-//! What a back-end offers.
+//! The offer of a back-end.
 use thiserror::Error;
 
 use crate::bits::ProtocolFeatures;
 use virtio::Features;
 
-/// What GET_FEATURES, GET_PROTOCOL_FEATURES, GET_QUEUE_NUM and GET_MAX_MEM_SLOTS answer. Checked: only
-/// what the session handles, and only sets of features that belong together.
+/// The answers to GET_FEATURES, GET_PROTOCOL_FEATURES, GET_QUEUE_NUM and GET_MAX_MEM_SLOTS. They are checked: the
+/// session handles all features, and the set of features is consistent.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
     features: Features,
@@ -15,16 +15,16 @@ pub struct Offer {
     max_mem_slots: u16,
 }
 
-/// An offer that no session could keep.
+/// Why an offer is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OfferError {
     /// Protocol features that no session handles.
     #[error("protocol features {0:?} are not handled; leave them out (codec::table says why)")]
     NotHandled(ProtocolFeatures),
-    /// A protocol feature without what it needs.
+    /// A protocol feature without one that it needs.
     #[error("protocol feature {0:?} needs {1:?}; offer both or neither")]
     Needs(ProtocolFeatures, ProtocolFeatures),
-    /// A queue count that the protocol's eight-bit indices cannot name.
+    /// A queue count that is 0 or too high for the protocol's eight-bit indices.
     #[error("{0} queues cannot be offered; offer 1 to 256")]
     QueueCount(u16),
 }
@@ -32,7 +32,7 @@ pub enum OfferError {
 impl Offer {
     /// The most queues that kick, call and err messages can name.
     pub const MAX_QUEUES: u16 = 256;
-    /// Memory regions that are accepted unless said otherwise.
+    /// The default limit of memory regions.
     pub const DEFAULT_MEM_SLOTS: u16 = 509;
 
     /// Offers these features for this many queues. With any protocol feature, VHOST_USER_F_PROTOCOL_FEATURES is
@@ -70,8 +70,8 @@ impl Offer {
         })
     }
 
-    /// Answers GET_QUEUE_NUM with this number. QEMU and DPDK count queue pairs there for a network
-    /// device, other front-ends count queues.
+    /// Answers GET_QUEUE_NUM with this number. For a network device QEMU and DPDK expect queue pairs in this number,
+    /// other front-ends queues.
     pub fn report_queues(mut self, count: u16) -> Self {
         self.reported_queues = count.into();
         self
@@ -93,7 +93,7 @@ impl Offer {
         self.protocol_features
     }
 
-    /// Rings that the session has.
+    /// The number of rings of the session.
     pub fn queue_count(&self) -> u16 {
         self.queue_count
     }

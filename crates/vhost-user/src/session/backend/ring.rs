@@ -1,4 +1,4 @@
-//! One ring: what the front-end has said so far, or what runs.
+//! One ring: its set-up by the front-end, or its running state.
 
 use super::event::VringConfig;
 use crate::SharedFd;
@@ -6,19 +6,19 @@ use crate::codec::table::Rule;
 use crate::violation::Violation;
 use crate::vring::{QueueSize, RingLayout, VringAddresses, VringBase};
 
-/// All that the session knows of a ring.
+/// The state of a ring in a session.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     pub(super) state: State,
-    /// Counts once the ring runs (vhost-user text, "Ring states").
+    /// Whether the ring is enabled. This has an effect once the ring runs (vhost-user text, "Ring states").
     pub(super) enabled: bool,
-    /// Kept over a stop: QEMU sets it once and starts the ring often.
+    /// The call, which is kept when the ring stops: QEMU sets it once and starts the ring often.
     pub(super) call: Option<SharedFd>,
     /// Kept likewise.
     pub(super) err: Option<SharedFd>,
 }
 
-/// Stopped and being set up, or started and fixed.
+/// A ring is either stopped and being set up, or started with fixed parameters.
 #[derive(Debug)]
 pub(super) enum State {
     Stopped(Setup),
@@ -31,18 +31,18 @@ impl Default for State {
     }
 }
 
-/// What a stopped ring has been told; nothing of it is known to fit together.
+/// The parameters of a stopped ring, which are not checked together yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Setup {
     pub(super) size: Option<QueueSize>,
     pub(super) addresses: Option<VringAddresses>,
     pub(super) log: Option<u64>,
-    /// As it came: its meaning depends on the layout.
+    /// The base as received: its meaning depends on the layout.
     pub(super) base: Option<u32>,
 }
 
 impl Setup {
-    /// Everything that a start needs, and all of it right for the layout.
+    /// Checks that the parameters are complete and right for the layout.
     pub(super) fn configure(
         &self,
         rule: &Rule,
@@ -83,7 +83,7 @@ impl Setup {
 }
 
 impl Ring {
-    /// The setup of a stopped ring, to change it.
+    /// The setup of a stopped ring, for changing it.
     pub(super) fn setup(&mut self, rule: &Rule, index: u8) -> Result<&mut Setup, Violation> {
         match &mut self.state {
             State::Stopped(setup) => Ok(setup),

@@ -41,7 +41,7 @@ impl BackendSession {
         Ok(Next::Done)
     }
 
-    /// Under a running ring only the log may change: migration sends the same addresses again.
+    /// While a ring runs only its log may change: migration sends the same addresses again.
     pub(super) fn on_set_vring_addr(&mut self, rule: &Rule, wire: VringAddress) -> Result<Next, Violation> {
         let index = self.index(rule, wire.index)?;
         let addresses =
@@ -70,7 +70,7 @@ impl BackendSession {
         Ok(Next::Done)
     }
 
-    /// A ring that does not run is asked too, for QEMU stops queues that were never started.
+    /// A ring that does not run is answered too, because QEMU stops queues that were never started.
     pub(super) fn on_get_vring_base(&mut self, rule: &Rule, state: VringState) -> Result<Next, Violation> {
         let index = self.index(rule, state.index)?;
         match &self.rings[index.as_usize()].state {
@@ -102,9 +102,9 @@ impl BackendSession {
         }
     }
 
-    /// The text long said that a ring starts when its kick descriptor becomes readable. Implementations
-    /// start it here: libvhost-user's `vu_set_vring_kick_exec` and DPDK's `vhost_user_set_vring_kick`
-    /// both set the ring running, and a driver that polls would never make the descriptor readable.
+    /// The vhost-user text long said that a ring starts when its kick descriptor becomes readable. Implementations
+    /// start it at this message: libvhost-user's `vu_set_vring_kick_exec` and DPDK's `vhost_user_set_vring_kick` both
+    /// do. A driver that polls would never make the descriptor readable.
     pub(super) fn on_set_vring_kick(
         &mut self,
         rule: &Rule,
@@ -126,7 +126,7 @@ impl BackendSession {
         self.start(rule, index, kick)
     }
 
-    /// Starts a stopped ring too: with in-band notifications SET_VRING_KICK may never come.
+    /// Also starts a stopped ring: with in-band notifications SET_VRING_KICK may never come.
     pub(super) fn on_vring_kick(&mut self, rule: &Rule, state: VringState) -> Result<Next, Violation> {
         let index = self.index(rule, state.index)?;
         if state.num != 0 {
@@ -196,8 +196,8 @@ impl BackendSession {
         Ok(self.ask_done(rule, Commit::Nothing, |done| event(index, notifier, done)))
     }
 
-    /// QEMU's network device enables queues before it sets features, so the feature counts as agreed
-    /// until SET_FEATURES leaves it out.
+    /// QEMU's network device enables queues before it sets features. The feature therefore counts as agreed on until
+    /// SET_FEATURES leaves it out.
     pub(super) fn on_set_vring_enable(&mut self, rule: &Rule, state: VringState) -> Result<Next, Violation> {
         let index = self.index(rule, state.index)?;
         let enabled = match state.num {
@@ -217,7 +217,7 @@ impl BackendSession {
         Ok(self.ask_done(rule, commit, |done| Event::VringEnabled { index, enabled, done }))
     }
 
-    /// Whether calls and errors of this ring may go as messages.
+    /// Whether calls and errors of this ring may be sent as messages.
     pub(super) fn in_band(&self) -> bool {
         self.agreed.protocol.contains(ProtocolFeatures::INBAND_NOTIFICATIONS)
     }

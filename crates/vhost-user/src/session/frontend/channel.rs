@@ -11,7 +11,7 @@ use crate::codec::table::Rule;
 use crate::session::SessionError;
 use crate::violation::Violation;
 
-/// The duty to acknowledge a request of the back-end.
+/// Must be used to acknowledge a request of the back-end.
 #[derive(Debug)]
 #[must_use = "the back-end waits for the acknowledgement"]
 pub struct Acknowledge {
@@ -19,35 +19,35 @@ pub struct Acknowledge {
 }
 
 impl Acknowledge {
-    /// The message to send over the back-end's socket.
+    /// The message, which the caller sends over the back-end's socket.
     pub fn into_message(self, success: bool) -> Message {
         ReplyBody::acknowledge(success).into_message(self.id)
     }
 }
 
-/// What came over the back-end's socket.
+/// A message from the back-end's socket.
 #[derive(Debug)]
 pub enum ChannelRequest {
-    /// Act on this, then acknowledge it if that was asked for.
+    /// A request, to be carried out and, if asked for, acknowledged.
     Request {
-        /// What the back-end wants.
+        /// The request.
         request: BackendRequest,
-        /// The doorbell of VRING_HOST_NOTIFIER.
+        /// The doorbell of VRING_HOST_NOTIFIER, if the request has one.
         fd: Option<SharedFd>,
-        /// To be used once it is done.
+        /// To be used after the request was carried out; `None` if no acknowledgement was asked for.
         acknowledge: Option<Acknowledge>,
     },
-    /// The back-end broke a rule; tell it with this message.
+    /// The back-end broke a rule; send this message to it.
     Rejected(Message, Violation),
 }
 
 impl FrontendSession {
-    /// Takes one message that came over the back-end's socket. A message that breaks a rule and asks for an
-    /// acknowledgement is returned as [`ChannelRequest::Rejected`].
+    /// Takes one message from the back-end's socket. A message that breaks a rule and asks for an acknowledgement is
+    /// returned as [`ChannelRequest::Rejected`].
     ///
     /// # Errors
-    /// The session is closed; or the message breaks a rule and its sender asked for no acknowledgement, which
-    /// closes the session.
+    /// The session is closed. Or the message breaks a rule and its sender asked for no acknowledgement, which closes
+    /// the session.
     pub fn receive_on_channel(&mut self, message: Message) -> Result<ChannelRequest, SessionError> {
         if self.closed {
             return Err(SessionError::Closed);

@@ -1,8 +1,8 @@
-//! The front-end's end: the one that owns the driver and the memory.
+//! The front-end's end, which owns the driver and the memory.
 //!
-//! [`FrontendSession::request`] turns a request into the message to send and remembers what is to come
-//! back; [`FrontendSession::receive`] reads that. Requests may be sent without waiting, answers come in
-//! their order. Requests of the back-end come over a socket of their own; they go to
+//! [`FrontendSession::request`] turns a request into the message to send, and remembers the expected answer.
+//! [`FrontendSession::receive`] reads the answer. Requests may be sent without waiting; answers come in the same
+//! order. Requests of the back-end come over a separate socket. They are given to
 //! [`FrontendSession::receive_on_channel`].
 mod channel;
 mod reply;
@@ -46,17 +46,17 @@ pub struct FrontendSession {
 }
 
 impl FrontendSession {
-    /// A session at its beginning: nothing is known of the back-end.
+    /// A new session, in which nothing is known about the back-end.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What is offered and agreed so far.
+    /// The features offered and agreed on so far.
     pub fn agreed(&self) -> &Agreed {
         &self.agreed
     }
 
-    /// Whether answers are still to come.
+    /// Whether answers are outstanding.
     pub fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -65,8 +65,8 @@ impl FrontendSession {
     /// answer.
     ///
     /// # Errors
-    /// The session is closed; the request needs a feature that was not offered or negotiated, or a state that was
-    /// not reached; its content or number of descriptors is wrong; or too many requests wait for their answers. The
+    /// The session is closed. The request needs a feature that was not offered or negotiated, or a state that was not
+    /// reached. Its content or number of descriptors is wrong. Or too many requests wait for their answers. The
     /// session is unchanged.
     pub fn request(&mut self, request: Request, fds: Vec<OwnedFd>) -> Result<Message, SessionError> {
         if self.closed {
@@ -180,7 +180,7 @@ impl FrontendSession {
     ///
     /// # Errors
     /// The session is closed, no request waits for an answer, or the answer does not fit the oldest request. The
-    /// last two close the session.
+    /// last two causes close the session.
     pub fn receive(&mut self, message: Message) -> Result<Answer, SessionError> {
         if self.closed {
             return Err(SessionError::Closed);

@@ -1,4 +1,4 @@
-//! What the back-end answers, read against what was asked.
+//! Answers of the back-end, checked against the requests.
 
 use crate::SharedFd;
 use crate::bits::ProtocolFeatures;
@@ -12,7 +12,7 @@ use crate::violation::Violation;
 use crate::vring::{RingLayout, VringBase, layout_of};
 use virtio::Features;
 
-/// What must come back for a request.
+/// The expected answer to a request.
 #[derive(Clone, Debug)]
 pub(super) enum Expect {
     Acknowledgement,
@@ -35,23 +35,23 @@ pub(super) enum Expect {
 pub enum Answer {
     /// The device features that the back-end offers.
     Features(Features),
-    /// The protocol features that the back-end offers, handled here or not.
+    /// The protocol features that the back-end offers, including those that this crate does not handle.
     ProtocolFeatures(ProtocolFeatures),
-    /// A count or a status, as the request asked.
+    /// The count or status that the request asked for.
     Number {
         /// The request's name.
         request: &'static str,
         /// Its answer.
         value: u64,
     },
-    /// Where a queue stopped.
+    /// The position at which a queue stopped.
     VringBase {
         /// The queue.
         index: u32,
-        /// The driver's next position.
+        /// The position.
         base: VringBase,
     },
-    /// Configuration bytes, or `None` if the back-end would not give them.
+    /// Configuration bytes, or `None` if the back-end refused.
     Config(Option<Vec<u8>>),
     /// The number of the new session, or `None` if the back-end refused it.
     CryptoSession(Option<u64>),
@@ -59,13 +59,13 @@ pub enum Answer {
     Inflight(Inflight, SharedFd),
     /// A userfaultfd, or `None` if the back-end could not open one.
     Userfault(Option<SharedFd>),
-    /// The regions with the back-end's addresses; send an empty table once their faults are served.
+    /// The regions with the back-end's addresses. The front-end must send an empty table once it serves their faults.
     MappedTable(MemoryTable),
     /// The region with the back-end's address.
     MappedRegion(MemoryRegion),
-    /// The device's state goes over the offered descriptor, or over this one instead.
+    /// The descriptor to use in place of the offered one; `None` if the offered one is used.
     StateChannel(Option<SharedFd>),
-    /// The request was done.
+    /// The request was carried out.
     Done {
         /// The request's name.
         request: &'static str,
@@ -74,7 +74,7 @@ pub enum Answer {
     Refused {
         /// The request's name.
         request: &'static str,
-        /// Not zero; means nothing more.
+        /// A number other than zero, without further meaning.
         code: u64,
     },
 }

@@ -2,8 +2,8 @@
 use crate::net::{GUEST_SEGMENTATION, MacAddress};
 use crate::{Features, NetFeatures};
 
-/// The longest command that is worth copying: address tables of some ten thousand entries. A longer one is
-/// refused unread.
+/// The longest accepted command, which has room for address tables of some ten thousand entries. A longer command is
+/// rejected without being read.
 pub const MAX_COMMAND_BYTES: usize = 64 * 1024;
 
 /// A VLAN's number, below 4096 (IEEE 802.1Q §9.6).
@@ -11,12 +11,12 @@ pub const MAX_COMMAND_BYTES: usize = 64 * 1024;
 pub struct VlanId(u16);
 
 impl VlanId {
-    /// Nothing for a number above 4095.
+    /// `None` for a number above 4095.
     pub const fn new(id: u16) -> Option<Self> {
         if id < 4096 { Some(VlanId(id)) } else { None }
     }
 
-    /// From a tag, whose upper four bits are priority and drop eligibility.
+    /// The VLAN of a tag, whose upper four bits are priority and drop eligibility.
     pub const fn of_tag(tag: u16) -> Self {
         VlanId(tag & 0xfff)
     }
@@ -44,7 +44,7 @@ pub enum ReceiveMode {
     NoBroadcast,
 }
 
-/// What changes a receive filter.
+/// A command that changes a receive filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterCommand<'b> {
     /// Turns a mode on or off.
@@ -56,7 +56,7 @@ pub enum FilterCommand<'b> {
         /// Multicast addresses.
         multicast: &'b [[u8; 6]],
     },
-    /// Sets the address of the device itself; never a group's.
+    /// Sets the address of the device itself, which must not be a group address.
     Own(MacAddress),
     /// Lets frames of a VLAN pass (§5.1.6.5.3).
     AddVlan(VlanId),
@@ -69,21 +69,21 @@ pub enum FilterCommand<'b> {
 pub enum Command<'b> {
     /// Changes the receive filter.
     Filter(FilterCommand<'b>),
-    /// The driver has seen that it is to announce itself (§5.1.6.5.4): the status bit goes.
+    /// Acknowledges an announcement request (§5.1.6.5.4): the device clears the status bit.
     AnnounceAck,
-    /// So many queue pairs are used from now on, 1 to the device's maximum (§5.1.6.5.6).
+    /// Sets the number of queue pairs in use, 1 to the device's maximum (§5.1.6.5.6).
     QueuePairs(u16),
-    /// These offloads are on from now on, a part of the negotiated `GUEST_*` (§5.1.6.5.8).
+    /// Sets which of the negotiated `GUEST_*` offloads are on (§5.1.6.5.8).
     GuestOffloads(Features),
 }
 
 /// A command that is answered with [`super::Ack::Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// Not even class and command.
+    /// The command has no complete class and command.
     #[error("a command of {0} bytes; class and command take 2 (VIRTIO 1.3 §5.1.6.5)")]
     Short(usize),
-    /// Nothing that we know.
+    /// The class or command is unknown.
     #[error("class {class}, command {command} is unknown here (VIRTIO 1.3 §5.1.6.5)")]
     Unknown {
         /// `class`.
@@ -100,10 +100,10 @@ pub enum ControlError {
         command: u8,
         /// The feature.
         feature: Features,
-        /// Where the specification says so.
+        /// The section of the specification that requires it.
         section: &'static str,
     },
-    /// Too few or too many bytes behind class and command.
+    /// The data after class and command is too short or too long.
     #[error("class {class}, command {command} with {bytes} bytes of data (VIRTIO 1.3 {section})")]
     Length {
         /// `class`.
@@ -112,27 +112,27 @@ pub enum ControlError {
         command: u8,
         /// Bytes of command-specific data.
         bytes: usize,
-        /// Where the specification says how many it takes.
+        /// The section of the specification that gives the length.
         section: &'static str,
     },
-    /// Neither on nor off.
+    /// The value is neither on nor off.
     #[error("receive mode set to {0}; it is 0 or 1 (VIRTIO 1.3 §5.1.6.5.1)")]
     Switch(u8),
-    /// A group of stations cannot be one of them.
+    /// The device's own address must not be a group address.
     #[error("own address set to {0}, a multicast address (VIRTIO 1.3 §5.1.6.5.2)")]
     GroupAddress(MacAddress),
     /// Above 4095.
     #[error("VLAN {0} does not exist; the highest is 4095 (VIRTIO 1.3 §5.1.6.5.3)")]
     Vlan(u16),
-    /// None, or more than there are.
+    /// The number of queue pairs is 0 or above the maximum.
     #[error("{asked} queue pairs; the device has 1 to {max} (VIRTIO 1.3 §5.1.6.5.6)")]
     QueuePairs {
-        /// What the driver asked for.
+        /// The number that the driver asked for.
         asked: u16,
         /// `max_virtqueue_pairs`.
         max: u16,
     },
-    /// Not among the negotiated ones.
+    /// Offloads that were not negotiated.
     #[error("offloads {0:?} were not negotiated or cannot be switched (VIRTIO 1.3 §5.1.6.5.8)")]
     Offloads(Features),
 }
@@ -145,8 +145,8 @@ const QUEUES: &str = "§5.1.6.5.6";
 const OFFLOADS: &str = "§5.1.6.5.8";
 
 impl<'b> Command<'b> {
-    /// Parses a local copy of the driver's part of the message (class, command and data, VIRTIO 1.3 §5.1.6.5),
-    /// without the byte for the answer.
+    /// Parses a local copy of the driver's part of a message (class, command and data, VIRTIO 1.3 §5.1.6.5), without
+    /// the answer byte.
     ///
     /// # Errors
     /// The message is shorter than class and command, class and command are unknown, or their feature was not

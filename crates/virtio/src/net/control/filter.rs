@@ -5,11 +5,11 @@ use super::{FilterCommand, ReceiveMode, VlanId};
 use crate::Features;
 use crate::net::MacAddress;
 
-/// Addresses of each list. A longer one is not stored: all frames of its kind pass (§5.1.6.5.2 leaves it to
+/// The most addresses of each list. A longer list is not stored: all frames of its kind pass (§5.1.6.5.2 leaves it to
 /// the device; QEMU does the same).
 pub const MAX_FILTER_ADDRESSES: usize = 64;
 
-/// What the commands of the control queue have set: which frames go to the driver.
+/// The receive filter that commands of the control queue have set: it decides which frames go to the driver.
 ///
 /// Never allocates; [`ReceiveFilter::accepts`] is for the packet path.
 #[derive(Clone, Debug)]
@@ -54,8 +54,8 @@ impl AddressList {
 }
 
 impl ReceiveFilter {
-    /// After reset, for a device with this address. The driver gets everything until it says otherwise:
-    /// promiscuous mode is on, as with QEMU, so that a driver without the control queue misses nothing.
+    /// The filter after reset, for a device with this address. The driver gets all frames until it sets a filter:
+    /// promiscuous mode is on, as in QEMU, so that a driver without the control queue loses nothing.
     pub fn new(own: MacAddress, negotiated: Features) -> Self {
         let all_vlans = !negotiated.contains(Features::NET_CTRL_VLAN);
         ReceiveFilter {
@@ -72,7 +72,7 @@ impl ReceiveFilter {
         }
     }
 
-    /// Does what a command says.
+    /// Carries out a command.
     pub fn apply(&mut self, command: &FilterCommand) {
         match *command {
             FilterCommand::Mode(mode, on) => *self.mode(mode) = on,
@@ -102,8 +102,8 @@ impl ReceiveFilter {
         self.own
     }
 
-    /// Whether a frame that begins with `head` goes to the driver. Sixteen bytes say all; a frame without a
-    /// destination goes nowhere but to a promiscuous driver.
+    /// Whether a frame that begins with `head` goes to the driver. Sixteen bytes suffice. A frame without a
+    /// destination goes only to a promiscuous driver.
     #[inline]
     pub fn accepts(&self, head: &[u8]) -> bool {
         // "SHOULD receive all incoming packets" (§5.1.6.5.1.1), other VLANs' included.

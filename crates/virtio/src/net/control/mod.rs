@@ -5,7 +5,7 @@ mod filter;
 pub use command::{Command, ControlError, FilterCommand, MAX_COMMAND_BYTES, ReceiveMode, VlanId};
 pub use filter::{MAX_FILTER_ADDRESSES, ReceiveFilter};
 
-/// The device's answer to a command, its one byte.
+/// The device's answer to a command, which is one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Ack {

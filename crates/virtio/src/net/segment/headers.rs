@@ -1,9 +1,9 @@
-//! The headers of one piece.
+//! The headers of one segment or fragment.
 use super::layout::{Ip, TCP, UDP};
 use super::{MAX_HEADER_BYTES, Plan, Segment, SumOf};
 use crate::net::{Offload, PartialChecksum, SegmentKind, checksum};
 
-/// A buffer for one piece's headers, to be used again for the next.
+/// A buffer for one piece's headers, reused for the next piece.
 #[derive(Clone, Debug)]
 pub struct Headers {
     bytes: [u8; MAX_HEADER_BYTES],
@@ -15,12 +15,12 @@ pub struct Headers {
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     transport: usize,
-    /// In bytes from `transport`.
+    /// The offset of the checksum in bytes from `transport`.
     offset: u16,
     pseudo: u16,
-    /// Of the transport header.
+    /// The length of the transport header.
     header: u16,
-    /// Whether the checksum covers bytes that are in other pieces.
+    /// Whether the checksum also covers bytes of other pieces.
     of_fragments: bool,
 }
 
@@ -36,13 +36,13 @@ impl Headers {
         Headers { bytes: [0; MAX_HEADER_BYTES], len: 0, pending: None }
     }
 
-    /// What goes in front of the piece's payload: complete if [`Headers::finish`] was called.
+    /// The bytes in front of the piece's payload. They are complete after [`Headers::finish`].
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
     /// Stores the checksum, given the payload's sum (see [`Plan::sum_of`]). Headers without a checksum of
-    /// their own are left as they are.
+    /// their own stay unchanged.
     pub fn finish(&mut self, payload_sum: u16) {
         let Some(pending) = self.pending.take() else { return };
         // Transport headers have an even length, so the payload begins with a whole word.
@@ -50,9 +50,9 @@ impl Headers {
         self.put_checksum(pending, checksum::nonzero_field(sum));
     }
 
-    /// Leaves the checksum to a receiver that takes partial ones, and returns what its net header says.
+    /// Leaves the checksum to a receiver that accepts partial ones. Returns the content of its net header.
     ///
-    /// Nothing if the checksum is that of several fragments: then it has to be finished.
+    /// `None` if the checksum covers several fragments and must be completed here.
     pub fn leave_partial(&mut self) -> Option<Offload> {
         let Some(pending) = self.pending else { return Some(Offload::NONE) };
         if pending.of_fragments {
@@ -70,8 +70,8 @@ impl Headers {
 }
 
 impl Plan<'_> {
-    /// Writes a piece's headers, its checksum pending, and says where its payload is; nothing beyond the
-    /// last piece.
+    /// Writes a piece's headers, with the checksum pending, and returns the position of its payload. `None` beyond
+    /// the last piece.
     pub fn write(&self, index: u32, headers: &mut Headers) -> Option<Segment> {
         let piece = self.segment(index)?;
         let copied = piece.header_bytes - self.fragment_header_bytes();

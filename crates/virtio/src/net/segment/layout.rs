@@ -1,4 +1,4 @@
-//! Where the headers of a frame are.
+//! The offsets of a frame's headers.
 use super::{MAX_HEAD_BYTES, SegmentError};
 use crate::net::SegmentKind;
 
@@ -7,16 +7,16 @@ pub(super) const UDP: u8 = 17;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 
-/// What is different between the IP versions.
+/// The parts that differ between the IP versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ip {
     V4,
     V6 {
-        /// Where a fragment header would go: behind all headers that every router reads (RFC 8200 §4.5).
+        /// The offset for a fragment header: after all headers that every router reads (RFC 8200 §4.5).
         fragment_at: usize,
-        /// Where the next-header value is that announces what is at `fragment_at`.
+        /// The offset of the next-header value that announces the header at `fragment_at`.
         announced_at: usize,
-        /// Where the final destination's address is; or the type of a routing header that does not show it.
+        /// The offset of the final destination's address, or the type of a routing header that does not show it.
         destination: Result<usize, u8>,
     },
 }
@@ -27,7 +27,7 @@ pub(super) struct Layout {
     pub network: usize,
     pub ip: Ip,
     pub transport: usize,
-    /// Of the first payload byte.
+    /// The offset of the first payload byte.
     pub payload: usize,
 }
 
@@ -63,7 +63,7 @@ impl Layout {
         Ok(Layout { network, ip, transport, payload })
     }
 
-    /// Where the part begins that UFO spreads over fragments.
+    /// The offset of the part that UFO divides into fragments.
     pub(super) fn fragmentable(&self) -> usize {
         match self.ip {
             Ip::V4 => self.transport,

@@ -1,4 +1,4 @@
-//! How a frame is cut: numbers and ranges, no bytes yet.
+//! The plan for segmenting a frame: numbers and ranges, no bytes yet.
 use std::ops::Range;
 
 use super::layout::{Ip, Layout, u16_at};
@@ -10,53 +10,52 @@ use crate::net::{Offload, SegmentKind};
 pub enum SumOf {
     /// Each piece has a checksum, over its own payload.
     Segment,
-    /// The first piece alone has a checksum, over the payload of all pieces: its headers are finished last.
+    /// Only the first piece has a checksum, over the payload of all pieces, so its headers are finished last.
     Frame,
-    /// The sender has finished the checksum.
+    /// The sender has computed the checksum already.
     Nothing,
 }
 
-/// How a frame is cut. Made by [`Plan::new`] only, which checks all that the sender said.
+/// The plan for segmenting a frame. Only [`Plan::new`] makes it, which checks everything that the sender stated.
 ///
 /// The pieces' payloads are the frame's payload, in order, without gaps.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'h> {
-    /// No longer than the frame and [`MAX_HEAD_BYTES`].
+    /// At most as long as the frame and [`MAX_HEAD_BYTES`].
     pub(super) head: &'h [u8],
     pub(super) layout: Layout,
     pub(super) kind: SegmentKind,
     pub(super) sum_of: SumOf,
     pub(super) identification: u32,
-    /// Where the bytes begin that are shared out: the payload, or the fragmentable part.
+    /// The offset from which bytes are divided among the pieces: the payload, or the fragmentable part.
     pub(super) shared_out: usize,
     pub(super) frame_bytes: u32,
     piece_bytes: u32,
     pieces: u32,
 }
 
-/// One piece: headers of its own in front of a part of the frame.
+/// One piece: its own headers and a part of the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// From 0 on.
     pub index: u32,
-    /// Bytes of headers in front.
+    /// The length of its headers in bytes.
     pub header_bytes: usize,
-    /// The payload's place in the frame, in bytes from the frame's start.
+    /// The range of the payload in the frame, in bytes from the frame's start.
     pub payload: Range<u32>,
 }
 
 impl Segment {
-    /// Length of the whole piece.
+    /// The length of the whole piece in bytes.
     pub fn bytes(&self) -> u32 {
         self.header_bytes as u32 + self.payload.len() as u32
     }
 }
 
-/// Bytes of the frame's start that [`Plan::new`] needs, as far as `head` tells; at most
-/// [`MAX_HEAD_BYTES`].
+/// Bytes of the frame's start that [`Plan::new`] needs, as far as `head` shows; at most [`MAX_HEAD_BYTES`].
 ///
-/// If it is more than `head` has, ask again with so many. Headers that cannot be cut need no more bytes:
-/// the plan says what is wrong with them.
+/// If the result exceeds the length of `head`, call again with that many bytes. Headers that cannot be segmented need
+/// no more bytes: [`Plan::new`] says what is wrong with them.
 pub fn headers_needed(head: &[u8], offload: &Offload) -> usize {
     let Some(segmentation) = offload.segmentation else { return 0 };
     match Layout::parse(head, segmentation.kind) {
@@ -70,7 +69,7 @@ impl<'h> Plan<'h> {
     /// Plans the pieces of a frame of `frame_bytes` bytes whose first bytes are `head`.
     ///
     /// `identification` marks the fragments of this frame if it is cut into IPv6 fragments. The caller must not
-    /// repeat it while fragments live (RFC 8200 §4.5); a counter that starts anywhere will do.
+    /// reuse a value while fragments with it are in transit (RFC 8200 §4.5). A counter with any start suffices.
     ///
     /// # Errors
     /// `offload` asks for no segmentation, or the headers do not fit its kind: they are truncated, too long, of
@@ -124,12 +123,12 @@ impl<'h> Plan<'h> {
         self.pieces
     }
 
-    /// What to give to [`super::Headers::finish`].
+    /// The bytes whose sum [`super::Headers::finish`] needs.
     pub fn sum_of(&self) -> SumOf {
         self.sum_of
     }
 
-    /// A piece; nothing beyond the last.
+    /// A piece; `None` beyond the last.
     pub fn segment(&self, index: u32) -> Option<Segment> {
         if index >= self.pieces {
             return None;
@@ -158,7 +157,7 @@ impl<'h> Plan<'h> {
         self.kind == SegmentKind::UdpFragments && self.pieces > 1
     }
 
-    /// Bytes that each piece has more than the frame had.
+    /// The length of the fragment header that each piece gets, in bytes; 0 without one.
     pub(super) fn fragment_header_bytes(&self) -> usize {
         match self.layout.ip {
             Ip::V6 { .. } if self.fragments() => 8,
@@ -225,7 +224,7 @@ fn check_lengths(
 }
 
 impl SegmentKind {
-    /// Where the transport header keeps its checksum.
+    /// The offset of the checksum in the transport header.
     pub(super) const fn checksum_offset(self) -> u16 {
         match self {
             SegmentKind::TcpV4 | SegmentKind::TcpV6 => 16,

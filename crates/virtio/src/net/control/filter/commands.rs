@@ -1,4 +1,4 @@
-//! A filter as the commands that make it: for another process that goes on with the device.
+//! A filter as the commands that make it, for another process that continues the device.
 use super::{AddressList, MAX_FILTER_ADDRESSES, ReceiveFilter};
 use crate::Features;
 
@@ -8,7 +8,7 @@ const MAC: u8 = 1;
 const VLAN: u8 = 2;
 
 impl ReceiveFilter {
-    /// Commands, as the driver would send them, that bring a new filter to where this one stands.
+    /// Commands, as the driver would send them, that bring a new filter to the state of this one.
     pub fn commands(&self, negotiated: Features) -> Vec<Vec<u8>> {
         let modes = [
             (Features::NET_CTRL_RX, self.promiscuous),
