@@ -1,5 +1,5 @@
-//! What is measured: ring paths, topologies, systems, drivers. Each has one name, which options, results and tables
-//! share.
+//! The dimensions of the measurements: ring paths, topologies, systems, drivers. Each value has one name, which
+//! options, results and tables share.
 use std::fmt;
 
 use clap::ValueEnum;
@@ -7,12 +7,12 @@ use peers::Pages;
 use peers::testpmd::Vdev;
 use serde::{Deserialize, Serialize};
 
-/// The name that options and results have for it.
+/// The name of a value in options and results.
 pub fn name(of: &impl ValueEnum) -> String {
     of.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// Which features the driver asks for, and thereby which code moves its frames at both ends.
+/// The features that the driver asks for, which decide the code that moves the frames at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum RingPath {
@@ -48,7 +48,7 @@ impl RingPath {
         matches!(self, RingPath::SplitInOrder | RingPath::PackedInOrder | RingPath::PackedVectorised)
     }
 
-    /// A property of DPDK's driver: on the ring it looks like another path.
+    /// Whether the path differs only in DPDK's driver: on the ring it looks like another path.
     pub fn is_vectorised(self) -> bool {
         matches!(self, RingPath::SplitVectorised | RingPath::PackedVectorised)
     }
@@ -61,7 +61,8 @@ impl RingPath {
             .vectorized(self.is_vectorised())
     }
 
-    /// Our own driver with these features, as `tautline` is told: without offloads, as DPDK's driver has it.
+    /// This project's own driver with these features, as an argument of `tautline`: without offloads, like DPDK's
+    /// driver.
     pub fn port(self, socket: &std::path::Path, entries: u16, pages: Pages) -> String {
         let on = |yes: bool| if yes { "on" } else { "off" };
         let [packed, mergeable, in_order] =
@@ -73,11 +74,11 @@ impl RingPath {
     }
 }
 
-/// Where the frames go; one switch core in each.
+/// The path of the frames; there is one switch core in each topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topology {
-    /// Two ports; what comes from one guest goes to the other, both directions at once.
+    /// Two ports; the frames of each guest go to the other guest, in both directions at once.
     Vm2vm,
     /// One port; frames go back with their addresses changed.
     Loop,
@@ -88,31 +89,32 @@ pub enum Topology {
 }
 
 impl Topology {
-    /// Ports of the device.
+    /// The number of ports of the device.
     pub fn ports(self) -> usize {
         if self == Topology::Vm2vm { 2 } else { 1 }
     }
 }
 
-/// What is at the host's end of the rings: `tautline switch` with a wire between its two ports or with addresses learned,
-/// testpmd with `net_vhost` ports, Open vSwitch with DPDK and addresses learned or a flow from port to port.
+/// The system at the host's end of the rings: `tautline switch` with a wire between its two ports or with learned
+/// addresses, testpmd with `net_vhost` ports, Open vSwitch with DPDK and learned addresses or a flow from port to
+/// port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum System {
     TautlineWire,
     TautlineLearning,
-    /// A `vhost-user:` port of ours without the switch: sends, drops or reflects.
+    /// A `vhost-user:` port of this project without the switch: it sends, drops or reflects.
     TautlinePort,
     Testpmd,
     OvsLearning,
     OvsPortFlow,
-    /// The kernel's bridge between two TAPs. It has no rings and no core of its own, so it has cells of its own and
-    /// takes no turns with the others.
+    /// The kernel's bridge between two TAPs. The bridge has no rings and no core of its own, so it has cells of its
+    /// own and does not take turns with the other systems.
     KernelBridge,
 }
 
 impl System {
-    /// Those that can serve a topology, in the order in which they take turns.
+    /// The systems that support a topology, in the order in which they take turns.
     pub fn of(topology: Topology) -> &'static [System] {
         match topology {
             Topology::Vm2vm => &[
@@ -126,7 +128,7 @@ impl System {
         }
     }
 
-    /// The peers that do the same work: those it is compared to.
+    /// The systems of other projects that do the same work, with which this system is compared.
     pub fn peers(self) -> &'static [System] {
         match self {
             System::TautlineWire => &[System::Testpmd, System::OvsPortFlow],
@@ -145,7 +147,7 @@ impl System {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriverKind {
-    /// testpmd with `net_virtio_user` ports (`net_tap` where there are no rings); it does not touch payloads.
+    /// testpmd with `net_virtio_user` ports (`net_tap` if there are no rings); it does not touch payloads.
     Dpdk,
     /// The generator of this project; it writes and verifies every byte.
     Tautline,
@@ -165,14 +167,14 @@ impl DriverKind {
 pub struct Cell {
     pub driver: DriverKind,
     pub topology: Topology,
-    /// None: TAPs, which have no rings that the two ends share.
+    /// The ring path; `None` for TAPs, which have no rings that the two ends share.
     pub path: Option<RingPath>,
-    /// As RFC 2544 counts it, with frame check sequence: 64 are 60 bytes in a buffer.
+    /// The frame size as RFC 2544 counts it, with frame check sequence: 64 are 60 bytes in a buffer.
     pub frame_bytes: u16,
 }
 
 impl Cell {
-    /// How the driver is connected.
+    /// The driver's connection.
     pub fn ring(&self) -> String {
         self.path.as_ref().map_or_else(|| "TAP".to_owned(), name)
     }
@@ -186,7 +188,7 @@ impl fmt::Display for Cell {
 }
 
 /// Whether frames of this size are among the smallest and the largest, which have all rounds, Open vSwitch, the bridge
-/// and our generator.
+/// and this project's generator.
 pub fn is_headline(frame_bytes: u16) -> bool {
     matches!(frame_bytes, 64 | 1518)
 }

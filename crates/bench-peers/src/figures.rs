@@ -1,4 +1,4 @@
-//! From trials to figures: medians, ratios with intervals, and which side was the bottleneck.
+//! Computes figures from trials: medians, ratios with intervals, and the side that was the bottleneck.
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,33 +20,34 @@ pub struct Row {
     pub class: &'static str,
     pub system: System,
     pub rounds: usize,
-    /// Of the systems, in which these rounds were.
+    /// The number of starts of the systems in which these rounds were.
     pub starts: usize,
-    /// Median over the rounds.
+    /// The median over the rounds.
     pub frames_per_second: f64,
-    /// Of ours, to each peer that does the same work.
+    /// The ratios of this project's system to each peer that does the same work.
     pub against: Vec<Against>,
     pub busy_ns_per_frame: Option<f64>,
     pub device_idle: Option<f64>,
     pub driver_idle: Option<f64>,
-    /// Rate over the rate that the cache-transfer limit allows.
+    /// The rate divided by the rate that the cache-transfer limit allows.
     pub of_limit: Option<f64>,
-    /// The same with the rate that the busy time allows: what it would be if the switch never waited for the driver.
+    /// The same ratio for the rate that the busy time allows, which the switch would reach if it never waited for the
+    /// driver.
     pub busy_of_limit: Option<f64>,
-    /// Trials that count though they were disturbed.
+    /// The number of disturbed trials that count.
     pub noisy: usize,
 }
 
-/// One of ours beside a peer.
+/// A system of this project compared with a peer.
 #[derive(Clone, Debug)]
 pub struct Against {
     pub peer: System,
-    /// Rate over the peer's. Rounds of one start are not independent: the interval does not hold what another start
-    /// would change.
+    /// The rate divided by the peer's rate. Rounds of one start are not independent: the interval does not include
+    /// differences between starts.
     pub rate: RatioEstimate,
-    /// The same of each start alone, where several have both.
+    /// The same ratio for each start alone, if several starts have both systems.
     pub by_start: Vec<f64>,
-    /// Busy time for a frame over the peer's.
+    /// The busy time for a frame divided by the peer's.
     pub busy: Option<f64>,
 }
 
@@ -68,7 +69,7 @@ impl Row {
 
 type BySystem<'a> = BTreeMap<System, Vec<&'a Trial>>;
 
-/// All rows of a driver and a topology, what matters first: small and large frames before those between.
+/// All rows of a driver and a topology; small and large frames come before the sizes between them.
 pub fn rows(results: &Results, driver: DriverKind, topology: Topology) -> Vec<Row> {
     let limit_ns = limit_ns(results);
     let mut groups: BTreeMap<_, BySystem<'_>> = BTreeMap::new();
@@ -85,7 +86,7 @@ pub fn rows(results: &Results, driver: DriverKind, topology: Topology) -> Vec<Ro
     rows.collect()
 }
 
-/// The rounds of each ratio of the run that has an interval.
+/// The numbers of rounds of the run's ratios that have an interval.
 pub fn intervals(results: &Results) -> Vec<usize> {
     let of =
         |driver| results.plan.topologies.iter().flat_map(move |topology| rows(results, driver, *topology));
@@ -152,17 +153,17 @@ fn blocks(base: &[&Trial], other: &[&Trial]) -> Vec<(u32, Block)> {
 
 /// One row of the overview: the systems of a cell in one latency class.
 pub struct Line {
-    /// What is compared to DPDK: the wire, or the port alone.
+    /// The system that is compared to DPDK: the wire, or the port alone.
     pub own: Row,
     pub testpmd: Option<Row>,
-    /// Those that learn addresses; where there are two ports.
+    /// The systems that learn addresses, if there are two ports.
     pub learning: Option<Row>,
     pub ovs: Option<Row>,
 }
 
-/// The whole run in at most ten lines: the smallest frames everywhere, and the largest between two ports; a split ring
-/// and a packed one, each of the path that was measured first: the one that drivers choose. Where a cell was measured
-/// in two latency classes, the one with more rounds.
+/// A summary of the whole run in at most ten lines: the smallest frames everywhere, and the largest between two
+/// ports, each for a split ring and a packed ring. Of each ring, the path is shown that was measured first, which is
+/// the path that drivers choose. If a cell was measured in two latency classes, the class with more rounds is shown.
 pub fn overview(results: &Results) -> Vec<Line> {
     let plan = &results.plan;
     let paths =

@@ -1,4 +1,4 @@
-//! Limits on figures, read from a file: the tables hold no requirements.
+//! Checks limits on figures, which are read from a file; the tables contain no requirements.
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
@@ -12,7 +12,7 @@ use crate::results::Results;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gate {
-    /// Figures of fewer rounds are not judged.
+    /// Figures from fewer rounds are not judged.
     min_rounds: usize,
     limit: Vec<Limit>,
 }
@@ -35,13 +35,13 @@ struct Limit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Kind {
-    /// Rate over the peer's.
+    /// The rate divided by the peer's.
     Rate,
-    /// Busy time for a frame over the peer's.
+    /// The busy time for a frame divided by the peer's.
     Busy,
-    /// Throughput over the maximum.
+    /// The throughput divided by the maximum.
     ZeroLoss,
-    /// Fraction of the cache-transfer limit.
+    /// The fraction of the cache-transfer limit.
     CacheTransfer,
 }
 
@@ -53,7 +53,7 @@ struct Figure {
     peer: Option<System>,
     rounds: usize,
     value: f64,
-    /// The true value may be higher, so it cannot miss a `min`.
+    /// Whether the true value may be higher, so that it cannot miss a `min`.
     at_least: bool,
 }
 
@@ -61,7 +61,7 @@ impl Gate {
     /// Reads a file of limits.
     ///
     /// # Errors
-    /// The file cannot be read, is no TOML of this form, or sets no limit; or a limit has neither `min` nor `max`,
+    /// The file cannot be read, is not TOML of this form, or sets no limit; or a limit has neither `min` nor `max`,
     /// both, or a number that is not finite.
     pub fn read(file: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
@@ -82,7 +82,7 @@ impl Gate {
         Ok(gate)
     }
 
-    /// A line for each figure and limit that it misses, and a last one that says how much was judged.
+    /// A line for each figure and limit that it misses, and a last line with the number of judged figures.
     pub fn judge(&self, results: &Results) -> (Vec<String>, String) {
         let figures = figures(results);
         let is_of = |limit: &Limit, figure: &Figure| figure.rounds >= self.min_rounds && limit.is_of(figure);

@@ -1,5 +1,5 @@
-//! `make bench-peers`: our switch beside DPDK's testpmd, Open vSwitch and the kernel's bridge on this machine,
-//! with the same drivers at the other end. docs/benchmarks.md says what the columns mean.
+//! `make bench-peers`: compares this project's switch with DPDK's testpmd, Open vSwitch and the kernel's bridge on
+//! this machine, with the same drivers at the other end. docs/benchmarks.md explains the columns.
 #![forbid(unsafe_code)]
 
 mod cell;
@@ -40,9 +40,9 @@ struct Arguments {
     #[command(flatten)]
     plan: RunPlan,
 
-    /// What the memory at both ends of the rings is made of: huge pages of 2 MiB, as DPDK is meant to run, small ones
-    /// of 4 KiB, or first one and then the other, which takes twice the time. What the system's pool of huge pages
-    /// lacks is added to it for the run; where they cannot be had, small ones are measured, and the tables say so.
+    /// The kind of memory pages at both ends of the rings: huge pages of 2 MiB, which DPDK is designed for, small
+    /// pages of 4 KiB, or first one and then the other, which takes twice the time. Huge pages that are missing in
+    /// the system's pool are added for the run; if they cannot be added, small pages are used, and the tables say so.
     #[arg(long, value_enum, default_value_t = Wanted::Huge)]
     pages: Wanted,
 
@@ -50,28 +50,29 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     tautline: Option<PathBuf>,
 
-    /// Where the results go.
+    /// The results file to write.
     #[arg(long, value_name = "FOLDER", default_value = "bench-results")]
     results: PathBuf,
 
-    /// Limits on the figures; exit code 3 where one is missed. This project's are in crates/bench-peers/gate.toml.
+    /// The file of limits on the figures; the exit code is 3 if a figure misses a limit. This project's limits are in
+    /// crates/bench-peers/gate.toml.
     #[arg(long, value_name = "FILE", global = true)]
     gate: Option<PathBuf>,
 
-    /// Write the tables of the smallest and the largest frames into this file, or into one named by day and machine
-    /// in this folder.
+    /// Write the tables of the smallest and the largest frames to this file; if the path is a folder, to a file in it
+    /// whose name is the day and the machine.
     #[arg(long, value_name = "FILE", global = true)]
     markdown: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
 enum Part {
-    /// Draws the tables of results files again, and judges them by --gate.
+    /// Print the tables of results files again, and judge them by --gate.
     Render {
         #[arg(required = true, value_name = "FILE.json")]
         files: Vec<PathBuf>,
     },
-    /// A port without a switch; started by this program itself.
+    /// A port without a switch; this program itself starts it.
     #[command(hide = true)]
     Endpoint { socket: PathBuf, cpu: usize },
 }

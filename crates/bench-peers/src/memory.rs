@@ -1,10 +1,10 @@
-//! What everyone's memory is made of: huge pages, unless they cannot be had.
+//! The kind of memory pages of all systems: huge pages, unless they cannot be had.
 use peers::pages::{Grown, free_mib};
 
 /// What nine of DPDK's testpmd, two Open vSwitches and our generators take of the system's huge pages.
 const HUGE_PAGES_MIB: u64 = 1400;
 
-/// What is asked for.
+/// The requested kind of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Wanted {
     Huge,
@@ -12,8 +12,8 @@ pub enum Wanted {
     Both,
 }
 
-/// The memory of each run, one after the other: whether it is of huge pages. And why it is not, where that was asked
-/// for. The system's pool is larger as long as the last is there.
+/// The memory of each run, one after the other: whether it consists of huge pages. Also the reason if huge pages were
+/// requested and cannot be had. The system's pool is larger until the last value is dropped.
 pub fn have(wanted: Wanted) -> (Vec<bool>, Option<String>, Option<Grown>) {
     let lacking = HUGE_PAGES_MIB.saturating_sub(free_mib());
     let grown = match wanted {

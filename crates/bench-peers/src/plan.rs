@@ -1,4 +1,4 @@
-//! What is to be done, as data: which cells, which systems in each, how often, and how much of all that is.
+//! The plan of a run, as data: the cells, the systems in each, the number of rounds, and the amount of work.
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, DriverKind, RingPath, System, Topology, is_headline};
 
-/// A search for zero loss takes as long as so many trials.
+/// A search for zero loss takes as long as this number of trials.
 pub const SEARCHING: usize = 40;
 /// The part of the time in which all is to be done: the rest is for what takes longer than was thought.
 const WITHIN: f64 = 0.95;
@@ -17,25 +17,28 @@ const WITHIN: f64 = 0.95;
 const STARTS: u32 = 2;
 /// Rounds at sizes between the smallest and the largest: enough for a median.
 const ROUNDS_BETWEEN: u32 = 3;
-/// Length of a trial, ms.
+/// The length of a trial in ms.
 pub const TRIAL_MS: u64 = 60;
-/// Length of a trial of the search for zero loss, ms: a shared machine pauses a few times a second.
+/// The length of a trial of the search for zero loss in ms; it is short because a shared machine pauses a few times a
+/// second.
 pub const SEARCH_TRIAL_MS: u64 = 25;
-/// Entries of the rings where the maximum is measured, those of DPDK's driver as well.
+/// The number of ring entries when the maximum is measured, which is also the number of DPDK's driver.
 pub const MAXIMUM_RING: u16 = 256;
-/// Entries of the rings in the search: at 20 Mpps 256 of them hold 13 µs, less than a shared machine pauses.
+/// The number of ring entries in the search; at 20 Mpps 256 entries hold 13 µs, which is less than a shared machine's
+/// pauses.
 pub const SEARCH_RING: u16 = 1024;
-/// How long something that was started may take to come up.
+/// The longest time that a started program may take until it is ready.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Traffic before a window begins.
+/// The duration of traffic before a measurement begins.
 pub const SETTLE: Duration = Duration::from_millis(30);
 /// The two addresses at the guest's end.
 pub const ADDRESSES: [&str; 2] = ["02:00:00:00:aa:01", "02:00:00:00:aa:02"];
 
-/// How a run is laid out: options, completed by [`RunPlan::complete`]. In the results as it is.
+/// The plan of a run: the options, completed by [`RunPlan::complete`]. The results contain this value unchanged.
 #[derive(Args, Clone, Debug, Serialize, Deserialize)]
 pub struct RunPlan {
-    /// Two ring paths, two sizes: within 5 minutes. All otherwise, within 25.
+    /// Measure two ring paths and two sizes, within 5 minutes. Without this option all are measured, within 25
+    /// minutes.
     #[arg(long)]
     pub quick: bool,
 
@@ -67,8 +70,8 @@ pub struct RunPlan {
     #[arg(long, value_delimiter = ',', value_name = "TOPOLOGY,…")]
     pub topologies: Vec<Topology>,
 
-    /// Turns of each system in each cell, spread over two starts of the systems; six or more for intervals. Three at
-    /// sizes between the smallest and the largest, unless --sizes names them.
+    /// The number of turns of each system in each cell, spread over two starts of the systems; intervals require six
+    /// or more. Sizes between the smallest and the largest have three rounds, unless --sizes names them.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
 
@@ -80,29 +83,29 @@ pub struct RunPlan {
     #[arg(long)]
     pub no_bridge: bool,
 
-    /// Measure the kernel's bridge alone, and nothing that has rings.
+    /// Measure only the kernel's bridge, and no system with rings.
     #[arg(long, conflicts_with_all = ["no_bridge", "no_generator", "paths", "topologies"])]
     pub only_bridge: bool,
 
-    /// Leave out what our own generator measures: payloads touched, zero loss.
+    /// Leave out the measurements with this project's generator: touched payloads, zero loss.
     #[arg(long)]
     pub no_generator: bool,
 
-    /// Take trials as they come, on a machine that is busy: shows that it works, and nothing else.
+    /// Accept disturbed trials, on a busy machine: such a run shows only that the programs work.
     #[arg(long)]
     pub accept_noise: bool,
 
-    /// Rounds at sizes between the smallest and the largest.
+    /// The number of rounds at sizes between the smallest and the largest.
     #[arg(skip)]
     pub rounds_between: u32,
     #[arg(skip)]
     pub driver_cpu: usize,
     #[arg(skip)]
     pub switch_cpu: usize,
-    /// Drivers and DPDK's switches have memory of huge pages.
+    /// Whether drivers and DPDK's switches have memory of huge pages.
     #[arg(skip)]
     pub huge_pages: bool,
-    /// Why not, where they were asked for.
+    /// The reason why huge pages are not used, if they were requested.
     #[arg(skip)]
     pub no_huge_pages: Option<String>,
 }
@@ -116,13 +119,13 @@ fn seconds(text: &str) -> Result<f64, String> {
     seconds.filter(|seconds| *seconds > 0.0).ok_or_else(|| "write a time with ms, s, min or h".to_owned())
 }
 
-/// A cell with those that take turns in it.
+/// A cell with the systems that take turns in it.
 pub struct PlannedCell {
     pub cell: Cell,
     pub systems: Vec<System>,
     pub rounds: Range<u32>,
-    /// Those of which zero loss is searched for: the incumbent and one of ours are enough, for a search is many trials,
-    /// and it is its own start of the rings.
+    /// The systems for which zero loss is searched: one of the peers and one of this project are enough, because a
+    /// search consists of many trials and needs its own start of the rings.
     pub searched: Vec<System>,
 }
 
@@ -176,7 +179,7 @@ impl RunPlan {
         ovs::Settings::default().folder(self.ovs.clone()).pages(self.pages())
     }
 
-    /// All that is measured on a ring path in one start with this driver.
+    /// All cells of a ring path in one start with this driver.
     pub fn cells(&self, start: u32, path: RingPath, driver: DriverKind) -> Vec<PlannedCell> {
         let own = driver == DriverKind::Tautline;
         let mut cells = Vec::new();
@@ -236,7 +239,7 @@ impl RunPlan {
     }
 }
 
-/// How far a run is.
+/// The progress of a run.
 pub struct Pace {
     begin: Instant,
     limit_s: f64,
@@ -255,18 +258,18 @@ impl Pace {
         self.begin.elapsed()
     }
 
-    /// No trial begins any more.
+    /// Whether it is too late to begin another trial.
     pub fn is_late(&self) -> bool {
         self.elapsed().as_secs_f64() > self.limit_s
     }
 
-    /// Whether more of the time is gone than of the work is done: what could be repeated is not, so that the last
-    /// cells have their turn.
+    /// Whether the used share of the time is larger than the done share of the work: optional repetitions are then
+    /// left out, so that the last cells have their turn.
     pub fn is_behind(&self) -> bool {
         self.elapsed().as_secs_f64() / (self.limit_s * WITHIN) > self.part()
     }
 
-    /// How much is done, 0 to 1.
+    /// The share of the work that is done, 0 to 1.
     pub fn part(&self) -> f64 {
         self.done as f64 / self.work
     }

@@ -1,4 +1,4 @@
-//! The one renderer: tables in Markdown, which a terminal shows as well, of nothing but a results file.
+//! Renders tables in Markdown, which is also readable in a terminal, from a results file alone.
 use std::fmt::Write;
 
 use measure::bootstrap::MIN_BLOCKS;
@@ -13,7 +13,7 @@ use crate::machine::latency_class;
 use crate::plan::{SEARCH_RING, SEARCH_TRIAL_MS, TRIAL_MS};
 use crate::results::{CodePath, Results, ZeroLoss};
 
-/// Names of programs.
+/// The names of programs.
 pub const DEVICE: &str = "testpmd as device (net_vhost)";
 pub const DRIVER: &str = "testpmd as driver (net_virtio_user)";
 
@@ -26,7 +26,7 @@ fn table<T>(title: &str, columns: &[Column<T>], rows: &[T]) -> String {
     report::markdown::table(title, &headings, &rows.iter().map(cells).collect::<Vec<_>>())
 }
 
-/// Everything that a reader has to know of a figure's origin, and the tables; of all sizes, or of the smallest and the
+/// The origin of the figures, as far as a reader needs it, and the tables; for all sizes, or for the smallest and the
 /// largest frames.
 pub fn page(results: &Results, all_sizes: bool) -> String {
     let mut text = heading(results);

@@ -1,4 +1,4 @@
-//! The results file: everything that was measured, raw. Tables and gates are made of nothing else.
+//! The results file, which contains all raw measurements. Tables and gates use no other data.
 use std::path::Path;
 use std::process::Command;
 
@@ -14,7 +14,7 @@ use crate::cell::{Cell, RingPath, System};
 use crate::machine::State;
 use crate::plan::RunPlan;
 
-/// Name and version of the file.
+/// The name and version of the file format.
 pub const SCHEMA: &str = "tautline-bench-peers/3";
 
 /// One trial of one system.
@@ -22,28 +22,30 @@ pub const SCHEMA: &str = "tautline-bench-peers/3";
 pub struct Trial {
     pub cell: Cell,
     pub system: System,
-    /// Of the systems of its ring path: the placement of memory is the same in all of its rounds.
+    /// The number of the systems' start on this ring path; the placement of memory is the same in all rounds of a
+    /// start.
     pub start: u32,
-    /// In each round every system of a cell has its turn; the next round goes the other way round.
+    /// The number of the round. In each round every system of a cell has its turn; the next round has the reverse
+    /// order.
     pub round: u32,
-    /// 0 for the first try.
+    /// The number of the attempt, 0 for the first.
     pub attempt: u32,
     #[serde(flatten)]
     pub measured: Measured,
-    /// What moving the same lines between the two cores allows, frames per second; measured after the round. 0 where the
-    /// round was discarded.
+    /// The rate in frames per second at which the two cores can pass the same cache lines to each other; measured
+    /// after the round. The value is 0 if the round was discarded.
     pub transfer_limit_fps: f64,
-    /// The machine before the trial and after it.
+    /// The state of the machine before the trial and after it.
     pub machine: [State; 2],
     pub verdict: Verdict,
 }
 
-/// What a trial shows.
+/// The result of a trial.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     pub frames_per_second: f64,
     pub window_ns: u64,
-    /// What disturbed the trial.
+    /// The disturbances of the trial.
     pub noise: Noise,
     /// The switch's side.
     pub device: Usage,
@@ -51,7 +53,7 @@ pub struct Measured {
     pub driver: Usage,
 }
 
-/// What `tautline rfc2544` found: all of it, every trial included.
+/// The complete result of `tautline rfc2544`, including every trial.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ZeroLoss {
     pub cell: Cell,
@@ -60,8 +62,8 @@ pub struct ZeroLoss {
 }
 
 impl ZeroLoss {
-    /// Throughput, frames per second over all directions; and whether it may be more, for the generator went no
-    /// higher, or the search was cut short.
+    /// The throughput in frames per second over all directions, and whether the true value may be higher, because the
+    /// generator was not faster or the search was cut short.
     pub fn throughput(&self) -> (Option<f64>, bool) {
         let (lower, at_least) = match &self.found.search {
             SearchResult::Tst009 { finding: Finding::Bracketed { lower, .. }, .. } => (Some(lower), false),
@@ -78,14 +80,14 @@ impl ZeroLoss {
     }
 }
 
-/// What DPDK's driver says that it uses with some systems.
+/// The code that DPDK's driver reports to use with some systems.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CodePath {
     pub path: RingPath,
     pub systems: Vec<System>,
-    /// The functions that send and receive, as it words them.
+    /// The functions that send and receive, as the driver names them.
     pub words: Vec<String>,
-    /// What both agreed on, by VIRTIO's names.
+    /// The negotiated features, by VIRTIO's names.
     pub features: String,
 }
 
@@ -95,8 +97,8 @@ pub struct Results {
     pub schema: String,
     /// UTC, RFC 3339.
     pub started: String,
-    /// The commit of the sources, with `-dirty` where they differ from it; none in files of before 2026-11-26, and where
-    /// git knows none.
+    /// The commit of the sources, with `-dirty` if the sources differ from it; `None` in files from before
+    /// 2026-11-26, and if git knows no commit.
     #[serde(default)]
     pub commit: Option<String>,
     pub elapsed_s: f64,
@@ -106,7 +108,7 @@ pub struct Results {
     pub code_paths: Vec<CodePath>,
     pub trials: Vec<Trial>,
     pub zero_loss: Vec<ZeroLoss>,
-    /// What was not measured, and why.
+    /// The measurements that were left out, each with its reason.
     pub left_out: Vec<String>,
 }
 
@@ -156,7 +158,7 @@ impl Results {
     /// Reads a results file.
     ///
     /// # Errors
-    /// The file cannot be read, is no JSON, is of another schema, or has other fields.
+    /// The file cannot be read, is not JSON, has another schema, or has other fields.
     pub fn load(file: &Path) -> Result<Self, LoadError> {
         measure::load::load(file, SCHEMA, "`bench-peers`")
     }

@@ -1,34 +1,34 @@
-//! What is known of one capability.
+//! The result for one capability.
 
 use measure::Failure;
 use serde::{Deserialize, Serialize};
 
-/// How far a capability goes.
+/// The degree to which a capability works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It was used, and did what it promises.
+    /// The capability was used, and did what it promises.
     Proven,
-    /// It was used, and falls short of what it promises.
+    /// The capability was used, and did less than it promises.
     Partial,
-    /// It could not be used.
+    /// The capability could not be used.
     Missing,
 }
 
-/// One thing a machine can or cannot do.
+/// One capability of a machine, present or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capability {
     /// The probe's name, such as `huge-pages`.
     pub id: String,
-    /// The name for people, such as `Huge pages`.
+    /// The displayed name, such as `Huge pages`.
     pub title: String,
-    /// How far it goes.
+    /// The degree to which the capability works.
     pub state: State,
     /// What was done and what the system answered, with figures.
     pub detail: String,
-    /// What it enables where it is there, and what is unavailable where it is not.
+    /// What the capability enables if it is present, and what is unavailable if it is missing.
     pub enables: String,
-    /// What to do where it is missing or falls short; empty where there is nothing to do.
+    /// What the user can do if the capability is missing or partial; empty if nothing needs to be done.
     pub remedy: String,
 }
 
@@ -38,7 +38,7 @@ impl Capability {
         Finding::proven(detail).of(id, title, enables)
     }
 
-    /// A capability that falls short.
+    /// A capability that does less than it promises.
     pub fn partial(
         id: &str,
         title: &str,
@@ -49,7 +49,7 @@ impl Capability {
         Finding::partial(detail, remedy).of(id, title, enables)
     }
 
-    /// A capability that could not be used, from the failure of using it.
+    /// A capability that could not be used; `failure` is the failure of using it.
     pub fn missing(id: &str, title: &str, failure: Failure, enables: &str) -> Self {
         Finding::from(failure).of(id, title, enables)
     }
@@ -84,7 +84,7 @@ impl From<Failure> for Finding {
     }
 }
 
-/// A probe: what it is called, what hangs on it, and how to find out.
+/// A probe: its name, what depends on the capability, and the function that finds out.
 pub(super) struct Probe {
     pub id: &'static str,
     pub title: &'static str,

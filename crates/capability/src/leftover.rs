@@ -15,8 +15,8 @@ pub const SWEEP: &str = "sweep";
 
 const PREFIX: &str = "tautline-probe-";
 
-/// A folder of cgroupfs or tracefs with this process's number in its name. Removed on drop; meanwhile the
-/// death of the parent does not end this process.
+/// A folder of cgroupfs or tracefs with this process's number in its name. The folder is removed on drop; until then
+/// the death of the parent does not end this process.
 pub struct Folder {
     path: PathBuf,
 }
@@ -70,7 +70,7 @@ fn release_signals() {
     sys::hold(Signal::TERM, false);
 }
 
-/// Removes the folders of processes that are gone.
+/// Removes the folders of processes that have ended.
 pub fn sweep() {
     for hierarchy in cgroup_tree::hierarchies() {
         sweep_folder(&hierarchy.own);

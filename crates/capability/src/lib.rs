@@ -1,4 +1,4 @@
-//! What this machine can do: every capability is proved by using it, in a process of its own, within a
+//! Tests the capabilities of this machine: every capability is proved by using it, in a process of its own, within a
 //! time limit, and nothing is left behind.
 //!
 //! [`run_all`] starts the binary again for every probe, as `BINARY probe NAME`; that process calls

@@ -10,8 +10,8 @@ use super::finding::{Capability, State};
 const NARROWEST: usize = 40;
 const INDENT: &str = "    ";
 
-/// The capabilities as text of at most `width` columns: what works first, what is missing last, where the
-/// eye falls, with what to do about it; within each group in their own order.
+/// The capabilities as text of at most `width` columns: the proven ones first and the missing ones last, where the
+/// user sees them first, each with its remedy; within each group in their own order.
 pub fn render(capabilities: &[Capability], width: usize, color: bool) -> String {
     let width = width.max(NARROWEST);
     let mut text = String::new();
@@ -66,7 +66,7 @@ fn summary(text: &mut String, capabilities: &[Capability]) {
 struct Style {
     heading: &'static str,
     symbol: char,
-    /// What the sentence about the use is introduced with, all of one width.
+    /// The words that introduce the sentence about the use; all of them have the same width.
     about: &'static str,
     on: &'static str,
     bold: &'static str,

@@ -1,4 +1,4 @@
-//! Every probe in a process of its own, which ends at the time limit with all it has started.
+//! Runs every probe in a process of its own, which is ended at the time limit together with all that it has started.
 
 use std::io;
 use std::path::Path;
@@ -22,8 +22,8 @@ const OUTPUT_BYTES: u64 = 16 << 10;
 /// How long the removal of a killed probe's leftovers may take.
 const SWEEP_LIMIT: Duration = Duration::from_secs(5);
 
-/// Runs all probes, one after the other because some of them measure, each at most `limit_per_probe`.
-/// `binary PROBE-ARGUMENT NAME` must call [`super::serve_probe`].
+/// Runs all probes, one after the other because some of them measure, each for at most `limit_per_probe`. `binary
+/// PROBE-ARGUMENT NAME` must call [`super::serve_probe`].
 pub fn run_all(
     binary: &Path,
     limit_per_probe: Duration,
@@ -39,8 +39,8 @@ pub fn run_all(
         .collect()
 }
 
-/// Runs one probe in a process of its own. Without an answer within the limit, or after a crash, the
-/// capability is missing, and says so.
+/// Runs one probe in a process of its own. If there is no answer within the limit, or the process crashes, the
+/// capability is missing, and its detail says so.
 pub fn run_one(binary: &Path, name: &str, limit: Duration) -> Capability {
     ask(binary, name, limit).unwrap_or_else(|failure| {
         // A probe that did not come to its end may have left a cgroup or a tracing instance.

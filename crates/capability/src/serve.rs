@@ -1,4 +1,4 @@
-//! One probe, in the process that was started for it.
+//! Runs one probe in the process that was started for it.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -7,15 +7,15 @@ use super::finding::{Capability, Finding};
 use super::probes::{NAMES, find};
 use super::{leftover, parent};
 
-/// Runs one probe in this process, which it may leave changed: in other namespaces, for one. Probes that
-/// enter a user namespace need a process with one thread.
+/// Runs one probe in this process. The probe may leave the process changed, for example in other namespaces. Probes
+/// that enter a user namespace need a process with one thread.
 pub fn probe(name: &str) -> Option<Capability> {
     let probe = find(name)?;
     Some(probe.capability((probe.run)().unwrap_or_else(Finding::from)))
 }
 
-/// The whole life of a process that was started for one probe: runs it and prints the capability as one
-/// line of JSON.
+/// The main function of a process that was started for one probe: runs it and prints the capability as one line of
+/// JSON.
 pub fn serve_probe(name: &str) -> ExitCode {
     parent::end_with_parent();
     if name == leftover::SWEEP {

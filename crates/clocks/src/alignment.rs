@@ -1,4 +1,4 @@
-//! How far one clock is ahead of another, and how well that is known.
+//! The offset between two clocks, and the bound of its error.
 
 use std::thread;
 use std::time::Duration;
@@ -14,26 +14,27 @@ const QUESTIONS: usize = 500;
 /// Whoever has not answered by then is not there.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How far the source's clock is ahead of the receiver's, and how well that is known. The receiver is who asks.
+/// The offset of the source's clock from the receiver's, and the bound of its error. The receiver is the end that
+/// asks.
 ///
-/// The receiver asks through shared memory and takes its own time before and after; the source's time in the answer
-/// lies between both (Cristian, "Probabilistic clock synchronization", 1989). Of all questions the one with the
-/// shortest way there and back counts: half of that way is the bound of the error.
+/// The receiver asks through shared memory and reads its own clock before and after. The source's time in the answer
+/// lies between both (Cristian, "Probabilistic clock synchronization", 1989). The question with the shortest round
+/// trip is kept. Half of that round trip bounds the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alignment {
-    /// When this was so, ns of the receiver's clock.
+    /// The instant for which the offset holds, ns of the receiver's clock.
     pub at_ns: u64,
-    /// Source minus receiver, ns.
+    /// The source's clock minus the receiver's, ns.
     pub offset_ns: i64,
-    /// The offset is no further off than this, ns.
+    /// The bound of the offset's error, ns.
     pub error_ns: u64,
 }
 
 impl Alignment {
-    /// Asks the source until it has been asked often enough.
+    /// Asks the source repeatedly, until the number of questions suffices.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The source does not answer.
     pub fn find(exchange: &Exchange) -> Result<Self, Failure> {
         let until_ns = now_ns() + PATIENCE.as_nanos() as u64;
         let answers = (0..QUESTIONS).filter_map(|_| ask(exchange, until_ns));
@@ -46,14 +47,15 @@ impl Alignment {
         })
     }
 
-    /// Asks the source until the receiver's clock shows that; none where it did not answer in time.
+    /// Asks the source repeatedly until the receiver's clock shows `until_ns`. `None` if the source did not answer in
+    /// time.
     pub fn find_until(exchange: &Exchange, until_ns: u64) -> Option<Self> {
         std::iter::from_fn(|| (now_ns() < until_ns).then(|| ask(exchange, until_ns)).flatten())
             .take(QUESTIONS)
             .min_by_key(|answer| answer.error_ns)
     }
 
-    /// An instant of the source's clock on the receiver's, ns, as long as both run alike.
+    /// Converts a time of the source's clock to the receiver's, ns. Valid while both clocks run at the same rate.
     pub fn of_receiver(&self, source_ns: u64) -> u64 {
         source_ns.saturating_add_signed(self.offset_ns.saturating_neg())
     }
@@ -80,17 +82,17 @@ fn ask(exchange: &Exchange, until_ns: u64) -> Option<Alignment> {
     Some(Alignment { at_ns, offset_ns, error_ns: way_ns.div_ceil(2) })
 }
 
-/// The two alignments around a stretch of time. Between both, clocks run apart evenly.
+/// Two alignments, before and after a period of time. Between them the clocks are taken to drift evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alignments {
-    /// The earlier one.
+    /// The earlier alignment.
     pub before: Alignment,
-    /// The later one.
+    /// The later alignment.
     pub after: Alignment,
 }
 
 impl Alignments {
-    /// A time of the receiver on the source's clock.
+    /// Converts a time of the receiver's clock to the source's.
     pub fn of_source(&self, receiver_ns: u64) -> u64 {
         let length = self.after.at_ns.saturating_sub(self.before.at_ns).max(1) as f64;
         let at = receiver_ns as f64 - self.before.at_ns as f64;
@@ -99,7 +101,7 @@ impl Alignments {
         receiver_ns.saturating_add_signed(self.before.offset_ns.saturating_add(drift.round() as i64))
     }
 
-    /// It is no further off than this, ns.
+    /// The bound of the error of that conversion, ns.
     pub fn error_ns(&self) -> u64 {
         self.before.error_ns.max(self.after.error_ns)
     }

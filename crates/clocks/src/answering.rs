@@ -15,7 +15,7 @@ const AWAKE: Duration = Duration::from_millis(20);
 /// How often it looks for the first one.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A thread that answers questions of the time, until this is dropped. It is idle unless it is asked.
+/// A thread that answers questions about the time, until this is dropped. The thread is idle while no question comes.
 #[derive(Debug)]
 pub struct Answering {
     end: Arc<AtomicBool>,
@@ -26,7 +26,7 @@ impl Answering {
     /// Begins.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// The thread cannot be started.
     pub fn start(exchange: Exchange) -> Result<Self, Failure> {
         let end = Arc::<AtomicBool>::default();
         let its_end = Arc::clone(&end);

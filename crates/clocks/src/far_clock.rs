@@ -1,4 +1,4 @@
-//! The other end's time at once, while nobody has the time to ask.
+//! The other end's time by extrapolation, when there is no time to ask.
 
 use std::thread;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::exchange::Exchange;
 /// microsecond of error is two of a million, four microseconds in two seconds.
 const BASELINE: Duration = Duration::from_millis(500);
 
-/// The clock of the other end as it will be, by two alignments of before.
+/// The clock of the other end, extrapolated from two earlier alignments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FarClock {
     first: Alignment,
     latest: Alignment,
-    /// What the other clock gains in a nanosecond of this one.
+    /// How much the other clock gains for each nanosecond of this one.
     gain: f64,
 }
 
@@ -37,12 +37,12 @@ impl FarClock {
         FarClock { first, latest, gain: latest.offset_ns.saturating_sub(first.offset_ns) as f64 / length }
     }
 
-    /// Goes on from a later alignment, at the rate since the first.
+    /// Continues from a later alignment, at the average rate since the first.
     pub fn again(&mut self, found: Alignment) {
         *self = FarClock::of(self.first, found);
     }
 
-    /// A time of this end on the other end's clock.
+    /// Converts a time of this end to the other end's clock.
     pub fn far_ns(&self, near_ns: u64) -> u64 {
         near_ns.saturating_add_signed(self.offset_ns(near_ns))
     }
@@ -52,7 +52,7 @@ impl FarClock {
         self.latest.offset_ns.saturating_add((since * self.gain).round() as i64)
     }
 
-    /// By how much it was wrong until now, at most: aligns the clocks once more.
+    /// The bound of the error so far: aligns the clocks once more.
     ///
     /// # Errors
     /// The other end does not answer.

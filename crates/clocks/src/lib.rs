@@ -1,8 +1,8 @@
-//! Clocks of two ends that share memory, set against each other.
+//! Alignment of the clocks of two ends that share memory.
 //!
-//! One end asks the other for its time through an [`Exchange`], often, and keeps the answer that was the quickest: an
-//! [`Alignment`]. Between two of them clocks run apart evenly ([`Alignments`]). A [`FarClock`] goes on at their rate for
-//! times that are needed at once, and says afterwards by how much it was wrong.
+//! One end repeatedly asks the other for its time through an [`Exchange`], and keeps the answer with the shortest
+//! delay: an [`Alignment`]. Between two alignments the clocks are taken to drift evenly ([`Alignments`]). A
+//! [`FarClock`] extrapolates at the same rate, for times that are needed at once. Afterwards it reports its error.
 #![forbid(unsafe_code)]
 
 mod alignment;

@@ -1,4 +1,4 @@
-//! The agent, and a place to run it.
+//! The agent's binary and its arguments.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,43 +9,43 @@ use measure::{EnvironmentKind, Failure};
 use crate::janitor::Janitor;
 use crate::running::Running;
 
-/// The binary that is the agent, and the words that make it one: the same bytes in every environment.
+/// The binary that is the agent, and the arguments that make it the agent: the same bytes in every environment.
 #[derive(Clone, Debug)]
 pub struct Agent {
-    /// A statically linked executable.
+    /// The path of a statically linked executable.
     pub binary: PathBuf,
-    /// The arguments after its name.
+    /// The arguments after the program's name.
     pub arguments: Vec<String>,
-    /// Further files that a workload needs, carried to the same path in every environment.
+    /// More files that a workload needs; each environment gets them at the same paths.
     pub files: Vec<PathBuf>,
 }
 
-/// What a start needs besides the environment's own settings.
+/// The arguments of a start that are not settings of the environment.
 pub struct Start<'a> {
     /// The agent.
     pub agent: &'a Agent,
-    /// The CPUs of the host that the work may use.
+    /// The CPUs of the host that the agent may use.
     pub cpus: &'a [usize],
-    /// How long until the agent must have answered.
+    /// The time within which the agent must answer.
     pub limit: Duration,
-    /// Cleans up if this process is killed.
+    /// The janitor, which cleans up if this process is killed.
     pub janitor: &'a Arc<Janitor>,
 }
 
 /// A place to run the agent.
 pub trait Environment {
-    /// Which kind of place.
+    /// The kind of this environment.
     fn kind(&self) -> EnvironmentKind;
 
-    /// What runs its instructions, `native`, `kvm-vmx`, `tcg`, …
+    /// The name of what executes the agent's instructions: `native`, `kvm-vmx`, `tcg`, …
     fn accelerator(&self) -> &str;
 
-    /// Whether its figures are of an emulated CPU: this machine's, or that of a guest.
+    /// Whether the figures come from an emulated CPU: the host's CPU, or the guest's.
     fn is_emulated(&self) -> bool {
         kvm::is_emulated()
     }
 
-    /// Facts to show beside its figures: versions, machine type, command.
+    /// Facts to show beside the figures: versions, machine type, command.
     fn facts(&self) -> Vec<(String, String)>;
 
     /// Starts the agent. The first line that the channel gives is the agent's greeting.

@@ -20,22 +20,22 @@ const REST: Duration = Duration::from_millis(1);
 /// How long a wait blocks before it checks for SIGINT again.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Why no line came, or none could be sent.
+/// The reason why no line was received or sent.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
-    /// The other end is gone.
+    /// The agent's end of the channel is closed.
     #[error("the agent closed its channel")]
     Closed,
-    /// The limit passed without a line, or without room to send one.
+    /// The time limit passed without a line, or without space to send one.
     #[error("no answer within {0:?}")]
     Late(Duration),
     /// The user interrupted.
     #[error("interrupted")]
     Interrupted,
-    /// What came is not a line of text.
+    /// The received bytes are not a line of text.
     #[error("the agent sent {0}")]
     Malformed(&'static str),
-    /// The system refused.
+    /// The system refused the read or write.
     #[error("channel: {0}")]
     System(#[from] io::Error),
 }
@@ -46,13 +46,13 @@ pub struct Channel {
     from_agent: std::fs::File,
     to_agent: std::fs::File,
     pending: VecDeque<u8>,
-    /// Bytes of `pending` that were searched for a line's end already.
+    /// The number of bytes of `pending` that were already searched for a line end.
     searched: usize,
 }
 
 impl Channel {
-    /// A channel over the descriptor that the agent writes to and the one that it reads from. Both become
-    /// non-blocking.
+    /// Makes a channel from the descriptor that the agent writes to and the descriptor that the agent reads from.
+    /// Both descriptors become non-blocking.
     ///
     /// # Errors
     /// The kernel refuses to make a descriptor non-blocking.
@@ -91,8 +91,8 @@ impl Channel {
         Ok(())
     }
 
-    /// The next line, without its end. Waits up to `limit` for its first byte and again for each further part,
-    /// because a long answer through a slow guest's serial port takes a minute.
+    /// Returns the next line, without its line end. Waits up to `limit` for the first byte and again for each further
+    /// part, because a long answer through a slow guest's serial port takes a minute.
     ///
     /// # Errors
     /// The agent closed its end, sends nothing for `limit`, sends a line of more than 16 MiB or one that is not

@@ -1,15 +1,15 @@
-//! Commands of this machine.
+//! Finds commands of this machine.
 
 use std::path::PathBuf;
 
 use rustix::fs::{Access, access};
 
-/// The full path of a command in PATH or where distributions keep administrators' commands.
+/// The full path of a command in PATH or in the folders where distributions keep administrators' commands.
 pub fn find_command(name: &str) -> Option<PathBuf> {
     folders().map(|folder| folder.join(name)).find(|file| access(file, Access::EXEC_OK).is_ok())
 }
 
-/// Where commands are.
+/// The folders in which commands are searched.
 pub fn folders() -> impl Iterator<Item = PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let named: Vec<PathBuf> = std::env::split_paths(&path).collect();

@@ -1,4 +1,4 @@
-//! A folder for temporary files that is removed however the process ends.
+//! A folder for temporary files that is removed in whatever way the process ends.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -9,7 +9,7 @@ use measure::Failure;
 
 use crate::janitor::{Janitor, Leftover};
 
-/// A folder for temporary files that the janitor knows. Removed when dropped.
+/// A folder for temporary files that the janitor knows. The folder is removed when this value is dropped.
 pub struct Folder {
     path: PathBuf,
     janitor: Arc<Janitor>,
@@ -19,7 +19,7 @@ impl Folder {
     /// Makes a folder in the folder for temporary files, named for `what` and this process.
     ///
     /// # Errors
-    /// The system refuses it.
+    /// The system refuses to make the folder.
     pub fn make(what: &str, janitor: &Arc<Janitor>) -> Result<Self, Failure> {
         // The janitor is told before the folder is made, and removes what has this name: it must not exist yet.
         let path = loop {
@@ -39,7 +39,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Where it is.
+    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.path
     }

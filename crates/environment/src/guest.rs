@@ -1,4 +1,4 @@
-//! The agent's surroundings when it is `/init` of a guest.
+//! Prepares the agent's surroundings when the agent is `/init` of a guest.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -12,14 +12,14 @@ use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, init_module, reboot};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
-/// The word on the kernel's command line that tells a guest of ours. The kernel hands it to `/init` as an
-/// environment variable.
+/// The word on the kernel's command line that marks a guest that this project started. The kernel passes the word to
+/// `/init` as an environment variable.
 pub const MARK: &str = "tautline_guest";
 
 /// The folder of the guest's file system with the modules that it loads.
 pub const MODULES: &str = "modules";
 
-/// The word with the address of the guest's network interface, as `198.18.0.1/24`.
+/// The word with the address of the guest's network interface, such as `198.18.0.1/24`.
 pub const ADDRESS: &str = "tautline_address";
 
 /// How long the interface may take until it passes frames: an emulated card agrees with its peer first.
@@ -34,12 +34,12 @@ pub fn is_init() -> bool {
 }
 
 /// Mounts `/proc`, `/sys` and `/dev`, loads the guest's modules, sets up its network interface, and opens the serial
-/// line to the host. `/tmp` stays a folder of the initramfs, which is writable memory: a mount would hide files that
-/// a workload brought there.
+/// line to the host. `/tmp` stays a folder of the initramfs, which is writable memory: a mount would hide the files
+/// that a workload brought there.
 ///
 /// # Errors
 /// The kernel has no proc, sysfs or devtmpfs, refuses a module, or has no driver for the serial port. Or the address
-/// on the kernel's command line is none, the guest has no network card, or the card passes no frames after 20 s.
+/// on the kernel's command line is invalid, the guest has no network card, or the card passes no frames after 20 s.
 pub fn enter() -> Result<File, Failure> {
     for (kind, target) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
         mount(kind, target, kind, MountFlags::NOSUID, None).map_err(|error| {
@@ -152,7 +152,7 @@ fn of_card() -> Option<String> {
     found.file_name().into_string().ok()
 }
 
-/// Ends the guest. Returns only where the kernel refuses.
+/// Ends the guest. Returns only if the kernel refuses.
 pub fn leave() -> io::Error {
     match reboot(RebootCommand::Restart) {
         Err(error) => error.into(),

@@ -1,4 +1,4 @@
-//! The bare host: the agent as a child process.
+//! The host itself as an environment: the agent is a child process.
 
 use std::process::{Command, Stdio};
 
@@ -8,7 +8,7 @@ use measure::{EnvironmentKind, Failure};
 use crate::channel::Channel;
 use crate::{Environment, Running, Start, spawn};
 
-/// The bare host.
+/// The host, without a container or guest.
 #[derive(Clone, Debug, Default)]
 pub struct Host;
 

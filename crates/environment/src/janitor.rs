@@ -1,9 +1,9 @@
-//! A process of its own that removes what is left if this process is killed.
+//! A separate process that removes what is left if this process is killed.
 //!
-//! Children die with their parent by themselves; files, containers and cgroups do not. The janitor is this
-//! same binary in a session of its own, at the reading end of a pipe whose writing end only this process
-//! holds. This process announces everything before it makes it, and what it has removed again. When the pipe
-//! closes, the janitor removes the rest and ends.
+//! Child processes end with their parent; files, containers and cgroups do not. The janitor is this same binary in a
+//! session of its own; it reads from a pipe whose writing end only this process holds. This process announces each
+//! thing before it makes it, and reports each thing that it has removed. When the pipe closes, the janitor removes
+//! what was announced and not yet removed, and ends.
 
 use std::fs;
 use std::io::{self, BufRead, Write};
@@ -20,33 +20,33 @@ use serde::{Deserialize, Serialize};
 /// The argument that makes the binary a janitor.
 pub const ARGUMENT: &str = "janitor";
 
-/// Something that outlives its maker.
+/// A thing that outlives the process that made it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Leftover {
-    /// A folder with all it holds.
+    /// A folder with all its contents.
     Folder(PathBuf),
-    /// A container known to an OCI runtime.
+    /// A container that an OCI runtime knows.
     Container {
         /// The runtime's command.
         runtime: PathBuf,
-        /// Its state folder.
+        /// The runtime's state folder.
         state: PathBuf,
         /// The container's name.
         id: String,
     },
-    /// An instance of the kernel's tracing: a folder of tracefs, which goes as a whole.
+    /// An instance of the kernel's tracing: a folder of tracefs, which is removed as a whole.
     TracingInstance(PathBuf),
-    /// A line in a file of tracefs that holds several, such as an event's triggers.
+    /// A line in a file of tracefs that holds several lines, such as an event's triggers.
     TracingLine {
         /// The file.
         file: PathBuf,
-        /// The line that takes it back.
+        /// The line that removes the first line again.
         undo: String,
     },
-    /// What a journal says was changed: devices that a guest was given.
+    /// The changes that a journal records: devices that were assigned to a guest.
     Journal(PathBuf),
-    /// A cgroup, named by what its path ends with, in whatever hierarchy.
+    /// A cgroup, named by the last part of its path, in any hierarchy.
     Cgroup(String),
 }
 
@@ -82,12 +82,12 @@ impl Janitor {
         Ok(Janitor { child: Mutex::new(child) })
     }
 
-    /// Tells the janitor that something is about to be made.
+    /// Tells the janitor that a thing is about to be made.
     pub fn made(&self, leftover: &Leftover) {
         self.say(&Message::Made(leftover.clone()));
     }
 
-    /// Removes something, and tells the janitor.
+    /// Removes a thing, and tells the janitor.
     pub fn remove(&self, leftover: &Leftover) {
         remove(leftover);
         self.say(&Message::Removed(leftover.clone()));
@@ -111,7 +111,7 @@ impl Drop for Janitor {
     }
 }
 
-/// The janitor's main function: reads messages until the pipe closes, then removes what is left.
+/// The janitor's main function: reads messages until the pipe closes, then removes the things that are left.
 pub fn serve(input: impl BufRead) {
     let mut left: Vec<Leftover> = Vec::new();
     for line in input.lines().map_while(Result::ok) {
@@ -156,11 +156,11 @@ fn remove(leftover: &Leftover) {
     }
 }
 
-/// Appends a line to a file of tracefs by one write, as tracefs requires. Opening the file without `O_APPEND` would
+/// Appends a line to a file of tracefs with one write, as tracefs requires. Opening the file without `O_APPEND` would
 /// clear it.
 ///
 /// # Errors
-/// The file cannot be opened (it takes root), or the kernel refuses the line.
+/// The file cannot be opened (opening it requires root), or the kernel refuses the line.
 pub fn append(file: &Path, line: &str) -> io::Result<()> {
     fs::File::options().append(true).open(file)?.write_all(line.as_bytes())
 }
@@ -190,7 +190,7 @@ fn repeat(mut step: impl FnMut() -> bool) {
     }
 }
 
-/// Every cgroup of that name directly below a hierarchy's root or below this process's own cgroup.
+/// Every cgroup with this name directly below a hierarchy's root or below this process's own cgroup.
 pub fn cgroups_named(name: &str) -> Vec<PathBuf> {
     let root = Path::new("/sys/fs/cgroup");
     let mut roots = vec![root.to_owned()];

@@ -1,16 +1,16 @@
 //! Host, container, VM and another machine as places to run the agent.
 //!
-//! An [`Environment`] is a value that starts the agent and hands back a [`Running`] with the [`Channel`] to
-//! it. What was started ends, and what was made is removed, when the `Running` is dropped; should this
-//! process itself be killed, the [`janitor`] does the same. A further environment is one more module beside
-//! [`host`], [`container`], [`vm`] and [`remote`], and a line in [`spec`].
+//! An [`Environment`] is a value that starts the agent and returns a [`Running`] with the [`Channel`] to the agent.
+//! Dropping the `Running` ends the processes that were started and removes the files that were made; if this process
+//! itself is killed, the [`janitor`] does the same. A further environment is one more module beside [`host`],
+//! [`container`], [`vm`] and [`remote`], and a line in [`spec`].
 //!
 //! # Where to change what
 //!
 //! - To add a network path, or a layer of one: `network/`: `layer.rs` and `path.rs` build it, `description.rs`
 //!   lists it.
 //! - To add an environment: one module beside `host.rs`, one arm in `spec.rs`.
-//! - To change how another machine is reached, or who may ask its agent: `remote/`.
+//! - To change how another machine is reached, or which peers may use its agent: `remote/`.
 //! - To add a path to the group `net`: `network/description.rs` lists them; `layer.rs` and `path.rs` between two
 //!   namespaces, `guest_nic.rs` and `guest_path.rs` into a guest.
 

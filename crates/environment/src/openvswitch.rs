@@ -1,8 +1,9 @@
-//! Open vSwitch with DPDK as an instance of its own: its programs, and what each is told. Database and sockets are in
-//! a folder, so that a system's Open vSwitch is not touched. The caller starts the programs and ends them.
+//! Starts Open vSwitch with DPDK as a separate instance: its programs, and the arguments of each. The database and
+//! the sockets are in a folder of the instance, so that the system's Open vSwitch is not touched. The caller starts
+//! the programs and ends them.
 //!
-//! Without huge pages it needs `--no-huge` and `--legacy-mem`: Open vSwitch adds `--in-memory` otherwise, which DPDK
-//! refuses beside the first.
+//! Without huge pages Open vSwitch needs `--no-huge` and `--legacy-mem`. Without `--legacy-mem` Open vSwitch adds
+//! `--in-memory`, which DPDK refuses together with `--no-huge`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,50 +13,50 @@ use measure::Failure;
 
 use crate::command;
 
-/// The bridge of an instance, and the name of the interface that it is for the kernel.
+/// The bridge of an instance; the kernel's interface of the bridge has the same name.
 pub const BRIDGE: &str = "ovs0";
-/// Memory that DPDK takes in it, MiB.
+/// The memory that DPDK takes in an instance, in MiB.
 pub const MEMORY_MIB: u32 = 384;
-/// DPDK's words for memory of small pages, and of huge ones.
+/// DPDK's options for memory of small pages.
 pub const SMALL_PAGES: &str = "--no-huge --legacy-mem";
-/// See [`SMALL_PAGES`].
+/// DPDK's options for memory of huge pages.
 pub const HUGE_PAGES: &str = "--in-memory";
 
 /// How long `ovs-vsctl` asks a database, or waits for the switch, s.
 const LIMIT_S: u32 = 55;
 
-/// A command with the arguments and variables of another: the same, started in another way.
+/// A command with the arguments and variables of another command, to be started by `starter`.
 pub fn started_by(mut starter: Command, of: &Command) -> Command {
     starter.args(of.get_args());
     starter.envs(of.get_envs().filter_map(|(name, value)| Some((name, value?))));
     starter
 }
 
-/// The programs of one build.
+/// The paths of the programs of one build.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// The switch.
     pub vswitchd: PathBuf,
-    /// The server of its database.
+    /// The server of the switch's database.
     pub database: PathBuf,
-    /// What the database is made from.
+    /// The schema from which the database is made.
     pub schema: PathBuf,
-    /// What makes it.
+    /// The program that makes the database.
     pub tool: PathBuf,
-    /// What configures the switch.
+    /// The program that configures the switch.
     pub vsctl: PathBuf,
-    /// What sets its flows.
+    /// The program that sets the switch's flows.
     pub ofctl: PathBuf,
-    /// What asks it.
+    /// The program that queries the running switch.
     pub appctl: PathBuf,
 }
 
 impl Programs {
-    /// Finds each by its possible places below a folder such as `/usr`: as Debian installs it, as `make install` does,
-    /// and where it was built.
+    /// Finds each program by its possible paths below a folder such as `/usr`: the paths of Debian's packages, of
+    /// `make install`, and of a build tree.
     ///
     /// # Errors
-    /// The first that `first` gives.
+    /// The first error that `first` returns.
     pub fn find<E>(mut first: impl FnMut(&[&str]) -> Result<PathBuf, E>) -> Result<Self, E> {
         Ok(Self {
             vsctl: first(&["bin/ovs-vsctl", "utilities/ovs-vsctl"])?,
@@ -72,7 +73,7 @@ impl Programs {
         })
     }
 
-    /// Finds the installed programs, by the folders of PATH.
+    /// Finds the installed programs by the folders of PATH.
     ///
     /// # Errors
     /// A program is missing, or the switch was built without DPDK.
@@ -103,13 +104,13 @@ impl Programs {
         Some(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// An instance in this folder.
+    /// An instance of these programs in this folder.
     pub fn instance(self, folder: &Path) -> Instance {
         Instance { programs: self, folder: folder.to_owned() }
     }
 }
 
-/// What the programs are told for one folder.
+/// The commands of the programs for one folder.
 #[derive(Clone, Debug)]
 pub struct Instance {
     programs: Programs,
@@ -117,14 +118,14 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes the database.
+    /// The command that makes the database.
     pub fn create(&self) -> Command {
         let mut command = self.command(&self.programs.tool);
         command.arg("create").arg(self.folder.join("conf.db")).arg(&self.programs.schema);
         command
     }
 
-    /// Serves it, until it is ended.
+    /// The command that serves the database until it is ended.
     pub fn serve_database(&self) -> Command {
         let mut command = self.command(&self.programs.database);
         command.arg(self.folder.join("conf.db")).arg(format!("--remote=punix:{}", self.at("db.sock")));
@@ -136,8 +137,9 @@ impl Instance {
         command
     }
 
-    /// Writes what the switch reads when it starts (ovs-vswitchd.conf.db(5), `other_config`): packet threads on the
-    /// last of these CPUs, all else on the first, memory by DPDK's words for it, and `more` over that.
+    /// The command that writes the settings that the switch reads when it starts (ovs-vswitchd.conf.db(5),
+    /// `other_config`): packet threads on the last of these CPUs, all other threads on the first, memory by DPDK's
+    /// options, and `more`, which overrides them.
     pub fn configure(&self, cpus: &[usize], memory: &str, more: &[(String, String)]) -> Command {
         let mask = |cpu: Option<&usize>| {
             let cpu = cpu.copied().unwrap_or(0);
@@ -159,7 +161,7 @@ impl Instance {
         command
     }
 
-    /// The switch, until it is ended.
+    /// The command that runs the switch until it is ended.
     pub fn switch(&self) -> Command {
         let mut command = self.command(&self.programs.vswitchd);
         command.arg(format!("unix:{}", self.at("db.sock"))).arg(format!("--unixctl={}", self.at("ctl")));
@@ -167,13 +169,13 @@ impl Instance {
         command
     }
 
-    /// Adds [`BRIDGE`], which learns addresses, with packets in user space.
+    /// The command that adds [`BRIDGE`], which learns addresses and moves packets in user space.
     pub fn add_bridge(&self) -> Command {
         self.vsctl(&["add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev"])
     }
 
-    /// Adds a port of the kind `dpdkvhostuserclient`: the switch is the vhost-user back-end, and connects to the
-    /// socket, again and again, on which the driver's side listens.
+    /// The command that adds a port of the kind `dpdkvhostuserclient`: the switch is the vhost-user back-end and
+    /// retries to connect to the socket, on which the driver's side listens.
     pub fn add_port(&self, name: &str, socket: &Path) -> Command {
         let path = format!("options:vhost-server-path={}", socket.display());
         self.vsctl(&[
@@ -189,8 +191,8 @@ impl Instance {
         ])
     }
 
-    /// `ovs-vsctl` with these words. It asks again until the database answers, and waits until the switch has done what
-    /// is new, unless it is told not to.
+    /// `ovs-vsctl` with these arguments. The program repeats its request until the database answers, and waits until
+    /// the switch has applied the change, unless an argument says not to.
     pub fn vsctl(&self, words: &[&str]) -> Command {
         let mut command = self.command(&self.programs.vsctl);
         command.arg(format!("--db=unix:{}", self.at("db.sock")));
@@ -198,28 +200,28 @@ impl Instance {
         command
     }
 
-    /// `ovs-appctl` with these words, for the switch.
+    /// `ovs-appctl` with these arguments, for the switch.
     pub fn appctl(&self, words: &[&str]) -> Command {
         let mut command = self.command(&self.programs.appctl);
         command.args(["-t", &self.at("ctl")]).args(words);
         command
     }
 
-    /// `ovs-appctl` with these words, for the process that the pidfile of ovs-vswitchd names.
+    /// `ovs-appctl` with these arguments, for the process that the pidfile of ovs-vswitchd names.
     pub fn appctl_of_pidfile(&self, words: &[&str]) -> Command {
         let mut command = self.command(&self.programs.appctl);
         command.args(words);
         command
     }
 
-    /// `ovs-ofctl` with these words.
+    /// `ovs-ofctl` with these arguments.
     pub fn ofctl(&self, words: &[&str]) -> Command {
         let mut command = self.command(&self.programs.ofctl);
         command.args(words);
         command
     }
 
-    /// The bridge, as `ovs-ofctl` reaches it.
+    /// The bridge's management socket, in the form that `ovs-ofctl` takes.
     pub fn management(&self) -> String {
         format!("unix:{}", self.at(&format!("{BRIDGE}.mgmt")))
     }

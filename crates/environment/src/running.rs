@@ -12,25 +12,25 @@ use crate::janitor::cgroups_named;
 /// How long an agent may take to end by itself after its channel was closed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Removes what a start has made, after the process has ended.
+/// Removes the parts that a start has made, after the process has ended.
 pub type CleanUp = Box<dyn FnOnce() + Send>;
 
-/// An agent at work. Dropping it ends the agent and removes what was made for it.
+/// An agent that runs. Dropping the value ends the agent and removes what was made for it.
 pub struct Running {
     channel: Option<Channel>,
     child: Child,
-    /// What the process, or the guest's kernel, prints.
+    /// The output of the process, or of the guest's kernel.
     output: OutputFile,
     /// Whether closing the channel makes the process end (an agent does, a VM does not).
     ends_with_channel: bool,
     clean_up: Option<CleanUp>,
-    /// What was started, for error texts.
+    /// The name of the thing that was started, for error texts.
     what: String,
-    /// The name of the cgroup that was made for it.
+    /// The name of the cgroup that was made for the agent.
     cgroup: Option<String>,
-    /// Whether the agent works on another machine.
+    /// Whether the agent runs on another machine.
     is_elsewhere: bool,
-    /// QEMU's, of a guest.
+    /// The connection to QEMU's monitor, if the agent runs in a guest.
     monitor: Option<Qmp>,
 }
 
@@ -79,18 +79,19 @@ impl Running {
         self.channel.as_mut().expect("taken only by drop")
     }
 
-    /// The process that was started: the agent itself, the container's runtime or QEMU.
+    /// The id of the process that was started: the agent itself, the container's runtime or QEMU.
     pub fn process_id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Exits of a guest's vCPUs since its start; none where there is no guest, or nothing counts them.
+    /// The number of exits of a guest's vCPUs since its start; `None` if there is no guest, or if exits are not
+    /// counted.
     pub fn exits(&mut self) -> Option<u64> {
         self.monitor.as_mut()?.exits().ok()?
     }
 
-    /// The cgroup in which the agent works, as far as CPU time goes: the one that was made for it, or this
-    /// process's own; none where it works on another machine. Once the agent has greeted.
+    /// The cgroup that counts the agent's CPU time: the cgroup that was made for the agent, or this process's own
+    /// cgroup; `None` if the agent runs on another machine. To be called after the agent's greeting.
     pub fn cpu_cgroup(&self) -> CpuCgroup {
         if self.is_elsewhere {
             return CpuCgroup::default();
@@ -99,7 +100,7 @@ impl Running {
         made.unwrap_or_else(CpuCgroup::own)
     }
 
-    /// Turns a channel's error into one that says what the process or the guest said last.
+    /// Turns a channel's error into one that quotes the last output of the process or the guest.
     pub fn explain(&mut self, doing: &str, error: &ChannelError, remedy: &str) -> Failure {
         if matches!(error, ChannelError::Closed) {
             // It may need a moment from closing its end to having ended.
@@ -115,7 +116,7 @@ impl Running {
         Failure::new(doing, answer, remedy)
     }
 
-    /// The last lines of what the process, or the guest's console, printed.
+    /// The last lines that the process, or the guest's console, printed.
     pub fn last_output(&self) -> String {
         const TAIL_BYTES: u64 = 16 << 10;
         let text = self.output.tail(TAIL_BYTES).unwrap_or_default();

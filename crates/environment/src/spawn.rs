@@ -1,4 +1,4 @@
-//! Starting the child processes of a run.
+//! Starts the child processes of a run.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -7,7 +7,7 @@ use std::process::Command;
 use linux::Child;
 use linux::child::RUN;
 
-/// Starts a child outside the terminal's foreground group. Ctrl-C then reaches this process alone, which ends its
+/// Starts a child outside the terminal's foreground group. Ctrl-C then reaches only this process, which ends its
 /// children in order.
 ///
 /// # Errors

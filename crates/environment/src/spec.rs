@@ -1,4 +1,5 @@
-//! Environments as the command line names them: `host`, `container:cpus=0.5`, `vm:accel=tcg,memory=2048`.
+//! Environments as the user writes them on the command line: `host`, `container:cpus=0.5`,
+//! `vm:accel=tcg,memory=2048`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -12,7 +13,7 @@ use crate::remote::Remote;
 use crate::vm::{self, Accelerator, Machine, Vm};
 use crate::{Environment, Start};
 
-/// One environment as it was asked for.
+/// One environment that the user asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Spec {
     /// `host`
@@ -25,7 +26,7 @@ pub enum Spec {
     Remote(Remote),
 }
 
-/// A text that names no environment.
+/// The error for a text that names no environment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "environment {text:?}: {reason}; write host, container[:runtime=crun|runc|lxc,cpus=N], vm[:accel=kvm|tcg,machine=q35|microvm,memory=MIB,kernel=PATH,profile=plain|throughput|latency|realtime-guest], or remote:HOST[:PORT][,key=FILE]"
@@ -115,7 +116,7 @@ fn remote(text: &str) -> Result<Remote, String> {
 }
 
 impl Spec {
-    /// The kind of place.
+    /// The kind of the environment.
     pub fn kind(&self) -> EnvironmentKind {
         match self {
             Spec::Host => EnvironmentKind::Host,
@@ -126,7 +127,7 @@ impl Spec {
     }
 
     /// Finds out whether this machine can start the environment, and by which means. A container or a virtual machine
-    /// is started once; a host or a remote machine is taken as given.
+    /// is started once as a proof; a host or a remote machine is accepted without a proof.
     ///
     /// # Errors
     /// The causes of [`Container::prove`] or [`Vm::prove`].
@@ -140,7 +141,7 @@ impl Spec {
     }
 }
 
-/// Splits a list at the commas that begin a new environment, not at those between options: after a comma,
+/// Splits a list at the commas that begin a new environment, and not at the commas between options: after a comma,
 /// `key=value` continues the environment before it.
 pub fn split_list(text: &str) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();

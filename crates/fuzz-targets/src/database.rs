@@ -1,4 +1,4 @@
-//! What a database server sends.
+//! Messages of a database server.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::script::Script;
 const LIMITS: Limits =
     Limits { message_bytes: 4096, message_values: 512, nesting: 16, rows: 32, cache_bytes: 1 << 16 };
 
-/// A server's end of a connection. The first byte says how long the parts are in which the bytes come; however they
-/// are split, the session comes to the same.
+/// A server's end of a connection. The first byte gives the size of the parts in which the bytes arrive. The result
+/// of the session must not depend on it.
 pub fn ovsdb_server(bytes: &[u8]) {
     let mut script = Script(bytes);
     let part = usize::from(script.byte()) + 1;

@@ -1,4 +1,4 @@
-//! Frames with their net headers, on their way from a sender's buffers to a receiver's.
+//! Frames with their net headers, from a sender's buffers to a receiver's.
 
 use std::sync::LazyLock;
 
@@ -10,8 +10,9 @@ use crate::script::Script;
 
 static BENCH: LazyLock<Bench> = LazyLock::new(|| Bench::new().expect("memory for frames"));
 
-/// A net header of any bytes, a frame of any bytes, in any pieces, for a receiver that takes any offloads. What comes
-/// out has the bytes of the frame, no more, and asks the receiver for nothing that it does not take.
+/// Delivers a frame of any bytes with any net header, in any pieces, to a receiver that accepts any set of offloads.
+/// The delivered bytes must be those of the frame, no more, and must not need an offload that the receiver does not
+/// accept.
 pub fn frames(bytes: &[u8]) {
     let mut script = Script(bytes);
     let header = NetHeader::from_bytes(&script.array(), HeaderLayout::Full);

@@ -1,15 +1,16 @@
-//! One function for each kind of bytes that others write: a peer, a guest, a file.
+//! One fuzz target for each kind of bytes that another program writes: a peer, a guest, a file.
 //!
-//! Each takes any bytes, and panics where the code under test believes something that it must not. `fuzz/` calls them
-//! guided by coverage (`make fuzz`); the tests of this crate replay `fuzz/corpus`, a folder for each target.
+//! Each accepts any bytes, and panics if the code under test accepts something that it must not. `fuzz/` runs them
+//! guided by coverage (`make fuzz`). The tests of this crate replay `fuzz/corpus`, which has a folder for each
+//! target.
 //!
 //! To add a target: a function here or in a module, a line in [`TARGETS`], and a folder in `fuzz/corpus` with at
 //! least one input.
 //!
 //! # Where to change what
 //!
-//! - To fuzz something more: a function and a line in `TARGETS` of `crates/fuzz-targets`, a folder in
-//!   `fuzz/corpus`; `make fuzz` runs all, `scripts/fuzz.sh NAME` one.
+//! - To fuzz something else: a function and a line in `TARGETS` of `crates/fuzz-targets`, a folder in `fuzz/corpus`.
+//!   `make fuzz` runs all targets, `scripts/fuzz.sh NAME` one.
 #![forbid(unsafe_code)]
 
 mod database;
@@ -20,7 +21,7 @@ mod script;
 mod text;
 mod vhost_user_messages;
 
-/// A target: its name, and what takes an input.
+/// A target: its name, and the function that takes an input.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
@@ -41,7 +42,7 @@ pub const TARGETS: &[Target] = &[
     ("openflow_messages", openflow_messages::openflow_messages),
 ];
 
-/// The target of this name.
+/// The target with this name.
 pub fn target(name: &str) -> Option<fn(&[u8])> {
     TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
 }

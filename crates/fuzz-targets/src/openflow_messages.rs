@@ -1,4 +1,4 @@
-//! What a controller sends.
+//! The bytes that a controller sends.
 
 use openflow::{Codec, Framer, Version};
 

@@ -1,10 +1,10 @@
-//! An input as a script: numbers one after the other.
+//! An input as a script: a sequence of numbers.
 
-/// Takes a script apart. Past its end everything is 0.
+/// Reads a script. Past its end all numbers are 0.
 pub struct Script<'a>(pub &'a [u8]);
 
 impl<'a> Script<'a> {
-    /// Whether anything is left.
+    /// Whether nothing is left.
     pub fn is_over(&self) -> bool {
         self.0.is_empty()
     }
@@ -19,14 +19,14 @@ impl<'a> Script<'a> {
         u16::from_le_bytes([self.byte(), self.byte()])
     }
 
-    /// So many bytes, or as many as there are.
+    /// The next `len` bytes, or fewer at the end.
     pub fn bytes(&mut self, len: usize) -> &'a [u8] {
         let (bytes, rest) = self.0.split_at(len.min(self.0.len()));
         self.0 = rest;
         bytes
     }
 
-    /// So many bytes, zeros where there are none.
+    /// The next `N` bytes, filled with zeros at the end.
     pub fn array<const N: usize>(&mut self) -> [u8; N] {
         std::array::from_fn(|_| self.byte())
     }

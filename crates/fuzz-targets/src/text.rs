@@ -9,7 +9,7 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// A request to a running switch. What is understood reads back as the same.
+/// A request to a running switch. A valid request must be unchanged after it is written and read again.
 pub fn control_protocol(bytes: &[u8]) {
     if let Ok(call) = serde_json::from_slice::<protocol::Call>(bytes) {
         let written = serde_json::to_string(&call).expect("a call has a form");
@@ -29,7 +29,8 @@ pub fn configuration(bytes: &[u8]) {
     }
 }
 
-/// What a switch hands over to the next. What is understood reads back as the same.
+/// The document that a switch hands over to the next. A valid document must be unchanged after it is written and read
+/// again.
 pub fn hand_over(bytes: &[u8]) {
     let Ok(read) = hand_over_format::read(bytes) else { return };
     let written = serde_json::to_vec(&read).expect("a hand-over has a form");
@@ -37,7 +38,7 @@ pub fn hand_over(bytes: &[u8]) {
     assert_eq!(format!("{again:?}"), format!("{read:?}"));
 }
 
-/// A results file of `compare` or of `rfc2544`, up to the page that is drawn of it.
+/// A results file of `compare` or of `rfc2544`, including the page that is drawn from it.
 pub fn results(bytes: &[u8]) {
     if let Ok(results) = serde_json::from_slice::<measure::Results>(bytes) {
         let analysis = measure::compare::analyse(&results);
@@ -53,7 +54,7 @@ pub fn results(bytes: &[u8]) {
     }
 }
 
-/// A line that an agent hears, or says.
+/// A line to or from an agent.
 pub fn agent_protocol(bytes: &[u8]) {
     let Some(line) = text(bytes) else { return };
     if let Ok(request) = workload::protocol::Request::parse(line) {
@@ -63,7 +64,7 @@ pub fn agent_protocol(bytes: &[u8]) {
     let _ = workload::protocol::Reply::parse(line);
 }
 
-/// Files that a user or another program writes; the first byte says which.
+/// Files that a user or another program writes. The first byte selects the kind.
 pub fn files(bytes: &[u8]) {
     let mut script = Script(bytes);
     let kind = script.byte();

@@ -1,4 +1,4 @@
-//! vhost-user: messages of any bytes, and conversations of any messages.
+//! vhost-user: messages of any bytes, and sequences of any messages.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -53,7 +53,7 @@ fn check_whole(message: &Message) {
     assert!(message.payload.len() <= MAX_PAYLOAD_BYTES && message.fds.len() <= MAX_FDS, "{message:?}");
 }
 
-/// Twelve bytes of a header and a payload. What is understood is written and read as the same.
+/// Twelve bytes of a header and a payload. A valid message must be unchanged after it is written and read again.
 pub fn codec(bytes: &[u8]) {
     let mut script = Script(bytes);
     let fds = script.byte();
@@ -77,7 +77,7 @@ pub fn codec(bytes: &[u8]) {
     }
 }
 
-/// A front-end that sends anything, at our back-end's session.
+/// Any messages of a front-end, given to our back-end's session.
 pub fn back_end(bytes: &[u8]) {
     let mut script = Script(bytes);
     let features = Features::VERSION_1 | Features::RING_PACKED | Features::ACCESS_PLATFORM;
@@ -113,7 +113,7 @@ fn closed(session: &mut BackendSession) {
     assert!(session.receive(message(&mut Script(&[1]))).is_err());
 }
 
-/// A back-end that answers anything, at our front-end's session.
+/// Any answers of a back-end, given to our front-end's session.
 pub fn front_end(bytes: &[u8]) {
     let mut script = Script(bytes);
     let mut session = FrontendSession::new();

@@ -1,4 +1,4 @@
-//! Makes the changes of a plan that can be made at run time, and that the user picked.
+//! Makes the changes of a plan that are possible at run time and that the user picked.
 
 use std::path::Path;
 
@@ -12,25 +12,25 @@ use super::rules::{Change, State};
 use super::survey::Survey;
 use super::tree::HostTree;
 
-/// What the user picked.
+/// The changes that the user picked.
 #[derive(Clone, Debug, Default)]
 pub struct Picked {
-    /// Rules by name; all of the plan where there is none.
+    /// The names of the picked rules; `None` picks all rules of the plan.
     pub rules: Option<Vec<String>>,
-    /// Rules whose hazard the user accepts.
+    /// The rules whose hazard the user accepts.
     pub accepted: Vec<String>,
 }
 
 /// The outcome of one change.
 #[derive(Debug)]
 pub enum Outcome<'a> {
-    /// Written, and read back.
+    /// The value was written and read back.
     Written {
         /// The rule that the change is for.
         rule: &'a str,
         /// The knob that was changed.
         knob: &'a Knob,
-        /// The value before.
+        /// The value before the change.
         found: Option<&'a str>,
         /// The value now.
         value: &'a str,
@@ -39,7 +39,7 @@ pub enum Outcome<'a> {
     Refused {
         /// The rule that the change is for.
         rule: &'a str,
-        /// Why the change was not made.
+        /// The reason why the change was not made.
         failure: Failure,
     },
 }
@@ -49,12 +49,12 @@ pub enum Outcome<'a> {
 pub struct Summary {
     /// Changes made.
     pub written: usize,
-    /// Changes that could not be made.
+    /// The number of changes that could not be made.
     pub refused: usize,
 }
 
-/// Makes the changes that the user picked. A refused change does not stop the others and is told to `say`. Nothing is
-/// put back by itself: the user calls `undo`.
+/// Makes the changes that the user picked. A refused change does not stop the others; it is reported to `say`. No
+/// value is restored automatically: the user calls `undo`.
 ///
 /// # Errors
 /// Before the first write: a rule's name is unknown, a hazard was not accepted, or the journal cannot be begun.
@@ -93,10 +93,10 @@ pub fn apply(
 }
 
 /// Writes to the journal which rules hold after a plan was applied.
-/// [`no_longer_holds`](super::drift::no_longer_holds) compares with it.
+/// [`no_longer_holds`](super::drift::no_longer_holds) compares the host with this list.
 ///
 /// # Errors
-/// The journal cannot be opened, locked, read or written, or is of another host or version.
+/// The journal cannot be opened, locked, read or written, or belongs to another host or version.
 pub fn note_what_holds(survey: &Survey, journal: &Path) -> Result<(), Failure> {
     let Some(mut journal) = Journal::open(journal)? else { return Ok(()) };
     // Moves to the journal's end, where the next line goes.

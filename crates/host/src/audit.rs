@@ -1,4 +1,4 @@
-//! What all rules say of a host.
+//! The results of all rules for a host.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,51 +6,51 @@ use super::cpu_list::CpuList;
 use super::rules::{self, State, Takes};
 use super::survey::{Profile, Survey};
 
-/// What one rule says.
+/// The result of one rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The rule's name.
     pub rule: String,
-    /// What it is about.
+    /// The subject of the rule.
     pub title: String,
-    /// How the host stands.
+    /// Whether the host meets the rule.
     pub state: State,
-    /// What was found, or why it could not be.
+    /// The value that was found, or the reason why it could not be read.
     pub found: String,
-    /// What is wanted.
+    /// The wanted value.
     pub wanted: String,
-    /// Why, in one line.
+    /// The reason for the rule, in one line.
     pub why: String,
     /// The source of the rule.
     pub source: String,
-    /// What a change may break.
+    /// The things that a change may break.
     pub risk: String,
-    /// What a change takes.
+    /// The action that a change requires.
     pub takes: Takes,
 }
 
-/// What all rules of a profile say.
+/// The results of all rules of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audit {
-    /// The form of this record.
+    /// The version of this record's format.
     pub schema: String,
-    /// For which use of the host.
+    /// The profile of the audit.
     pub profile: Profile,
     /// The host's online CPUs.
     pub online: CpuList,
-    /// The CPUs that are set aside, or are to be.
+    /// The CPUs that are set aside, or are to be set aside.
     pub isolated: CpuList,
-    /// The CPUs that are set aside and do not run.
+    /// The CPUs that are set aside and are offline.
     #[serde(default, skip_serializing_if = "CpuList::is_empty")]
     pub isolated_offline: CpuList,
     /// The CPUs for all other work.
     pub housekeeping: CpuList,
-    /// In the rules' order.
+    /// The results, in the rules' order.
     pub findings: Vec<Finding>,
 }
 
 impl Audit {
-    /// Asks every rule of the profile.
+    /// Checks every rule of the profile.
     pub fn of(survey: &Survey) -> Self {
         let profile = survey.wishes.profile;
         let findings = rules::all().filter(|rule| rule.profiles.contains(&profile)).map(|rule| {
@@ -78,12 +78,12 @@ impl Audit {
         }
     }
 
-    /// How many rules have this state.
+    /// The number of rules with this state.
     pub fn count(&self, state: State) -> usize {
         self.findings.iter().filter(|finding| finding.state == state).count()
     }
 
-    /// Whether the host meets every rule. A rule whose state is unknown is not met.
+    /// Whether the host meets every rule. A rule whose state is unknown counts as not met.
     pub fn passed(&self) -> bool {
         self.count(State::Fail) == 0 && self.count(State::Unknown) == 0
     }

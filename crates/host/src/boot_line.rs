@@ -1,4 +1,4 @@
-//! The kernel's command line as each boot loader keeps it.
+//! The kernel's command line in the files of each boot loader.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,40 +7,41 @@ use super::edit::Edit;
 use super::grub;
 use super::survey::{Processor, Survey};
 
-/// How the command line is changed.
+/// The change of the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootLine {
-    /// Parameters to add, or to put in place of those with the same name.
+    /// Parameters to add, or to replace parameters with the same name.
     pub parameters: Vec<String>,
-    /// The whole line, without what the boot loader puts there itself.
+    /// The whole line, without the parameters that the boot loader itself adds.
     pub line: String,
-    /// What is too long, where something is.
+    /// A warning if the line or a value is too long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
-    /// What to write where, for each boot loader.
+    /// The changes for each boot loader.
     pub loaders: Vec<Loader>,
 }
 
-/// One boot loader's part.
+/// The changes for one boot loader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loader {
     /// Its name.
     pub name: String,
-    /// Whether its files are on this host.
+    /// Whether the boot loader's files exist on this host.
     pub found: bool,
-    /// The lines to have in its files.
+    /// The lines to write to the boot loader's files.
     pub edits: Vec<Edit>,
-    /// What is not understood of its files, where something is: the parameters are to be put in by hand.
+    /// The part of the boot loader's files that could not be parsed, if there is one: the user must then add the
+    /// parameters by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_understood: Option<String>,
-    /// What to call then.
+    /// The command to run afterwards.
     pub then: String,
 }
 
 /// GRUB's environment block holds 1024 bytes: an expanded list of 112 CPUs has overflowed it.
 const GRUB_ENVIRONMENT: usize = 1024;
 
-/// How the command line gets these parameters; nothing where there are none.
+/// The change that adds these parameters to the command line; `None` if there are no parameters.
 pub fn of(survey: &Survey, parameters: &[String]) -> Option<BootLine> {
     if parameters.is_empty() {
         return None;

@@ -1,9 +1,9 @@
-//! CPUs that cgroups (v2) set aside: the kernel's Documentation/admin-guide/cgroup-v2.rst, cpuset.
+//! CPUs that cgroups (v2) set aside: see cpuset in the kernel's Documentation/admin-guide/cgroup-v2.rst.
 
 use super::cpu_list::CpuList;
 use super::tree::HostTree;
 
-/// The root of the hierarchy.
+/// The root of the cgroup hierarchy.
 pub const ROOT: &str = "/sys/fs/cgroup";
 
 /// The CPUs of all isolated partitions.
@@ -15,7 +15,8 @@ pub fn isolated(tree: &HostTree) -> CpuList {
     partitions(tree).iter().fold(CpuList::default(), |all, (_, cpus)| all.or(cpus))
 }
 
-/// The cgroup whose isolated partition has this CPU: what is to run on it must be put there.
+/// The cgroup whose isolated partition has this CPU: a process that is to run on the CPU must be moved to this
+/// cgroup.
 pub fn partition_of(tree: &HostTree, cpu: usize) -> Option<String> {
     let found = partitions(tree).into_iter().rfind(|(_, cpus)| cpus.contains(cpu));
     found.map(|(folder, _)| folder)

@@ -1,11 +1,11 @@
-//! The kernel's command line: what is on it, and what it would be with other parameters.
+//! The kernel's command line: the parameters that it has, and the line with other parameters.
 
 use linux::cpu_list::is_blank;
 
 use super::cpu_list::CpuList;
 use super::set_aside::{Machine, SetAside};
 
-/// Parameters in their order, as written. A value may hold blanks where it is quoted.
+/// The parameters in their order, as written. A value may contain blanks if it is quoted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLine(Vec<String>);
 
@@ -26,12 +26,12 @@ impl CommandLine {
         CommandLine(parameters)
     }
 
-    /// A parameter's value: the last one, which is what counts for most; `""` for a flag.
+    /// The value of a parameter: its last occurrence, which takes effect for most parameters; `""` for a flag.
     pub fn value(&self, key: &str) -> Option<&str> {
         self.kernels_own().rev().find(|parameter| is(parameter, key)).map(|parameter| split(parameter).1)
     }
 
-    /// All parameters of a key, as written.
+    /// All parameters with this key, as written.
     pub fn all<'a>(&'a self, key: &str) -> impl Iterator<Item = &'a str> {
         self.kernels_own().filter(move |parameter| is(parameter, key))
     }
@@ -49,7 +49,7 @@ impl CommandLine {
         aside
     }
 
-    /// The CPUs of which the kernel offloads RCU's callbacks.
+    /// The CPUs whose RCU callbacks the kernel offloads.
     pub fn offloaded(&self, machine: &Machine) -> CpuList {
         let named = match self.value("rcu_nocbs").map(|list| machine.cpus(list)) {
             None => CpuList::default(),
@@ -60,7 +60,7 @@ impl CommandLine {
         named.or(&self.set_aside(machine).tick)
     }
 
-    /// The line with these parameters in place of those with the same key, and new ones at the end.
+    /// The line with these parameters in place of parameters with the same key, and with new parameters at the end.
     pub fn with(&self, parameters: &[String]) -> Self {
         let stays = |old: &String| !parameters.iter().any(|new| is(old, split(new).0));
         let end = self.end();
@@ -70,13 +70,13 @@ impl CommandLine {
         CommandLine(all)
     }
 
-    /// The line without what the boot loader itself puts there.
+    /// The line without the parameters that the boot loader itself adds.
     pub fn without_boot_loaders(&self) -> Self {
         let own = |parameter: &&String| !matches!(split(parameter).0, "BOOT_IMAGE" | "initrd");
         CommandLine(self.0.iter().filter(own).cloned().collect())
     }
 
-    /// All parameters for the kernel, not those after `--` that are for its first process.
+    /// All parameters for the kernel. The parameters after `--` are for the first process and are left out.
     pub fn kernels_own(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.0[..self.end()].iter().map(String::as_str)
     }
@@ -92,14 +92,15 @@ impl std::fmt::Display for CommandLine {
     }
 }
 
-/// Key and value, without the quotes that the kernel takes off: those around either, and around the value.
+/// Splits a parameter into key and value, without the quotes that the kernel removes: quotes around the whole
+/// parameter, and around the value.
 pub fn split(parameter: &str) -> (&str, &str) {
     let whole = parameter.strip_prefix('"').map(|rest| rest.strip_suffix('"').unwrap_or(rest));
     let (key, value) = whole.unwrap_or(parameter).split_once('=').unwrap_or((whole.unwrap_or(parameter), ""));
     (key, value.strip_prefix('"').map_or(value, |rest| rest.strip_suffix('"').unwrap_or(rest)))
 }
 
-/// Whether a parameter has this key. The kernel takes `-` and `_` for the same.
+/// Whether a parameter has this key. The kernel treats `-` and `_` as the same character.
 pub fn is(parameter: &str, key: &str) -> bool {
     split(parameter).0.replace('-', "_") == key.replace('-', "_")
 }

@@ -1,4 +1,5 @@
-//! Counters on the CPUs that are set aside, watched for a while: interrupts, and system management interrupts.
+//! Reads counters on the CPUs that are set aside, over a stretch of time: interrupts, and system management
+//! interrupts.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -10,18 +11,18 @@ use super::tree::HostTree;
 /// Intel: MSR_SMI_COUNT.
 const SMI_COUNT: u64 = 0x34;
 
-/// What counters said.
+/// The counts of one stretch of time.
 pub struct Watched {
-    /// For how long.
+    /// The length of the stretch.
     pub time: Duration,
-    /// Interrupts on these CPUs, by source, where there were any.
+    /// Interrupts on these CPUs, by source; sources without an interrupt are left out.
     pub interrupts: Result<BTreeMap<String, u64>, String>,
     /// System management interrupts on these CPUs.
     pub firmware: Result<u64, String>,
 }
 
 impl Watched {
-    /// Watches a live host; a recorded one does not count.
+    /// Watches the counters of a live host; returns `None` for a recorded host, whose counters do not change.
     pub fn over(tree: &HostTree, cpus: &CpuList, time: Duration) -> Option<Self> {
         if !tree.is_live() || time.is_zero() || cpus.is_empty() {
             return None;
@@ -56,7 +57,7 @@ fn read_interrupts(tree: &HostTree, cpus: &CpuList) -> Counts {
     Ok(parse_interrupts(&text, cpus))
 }
 
-/// The sum over some CPUs, by the line's name and description.
+/// The number of interrupts on these CPUs, by the line's name and description.
 pub fn parse_interrupts(text: &str, cpus: &CpuList) -> BTreeMap<String, u64> {
     let mut lines = text.lines();
     // CPU0 CPU1 …: those that are online.

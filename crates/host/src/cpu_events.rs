@@ -1,19 +1,20 @@
-//! What took some CPUs from their work: interrupts, soft interrupts and context switches, as the kernel counts them.
+//! Events that interrupted the work of some CPUs: interrupts, soft interrupts and context switches, as the kernel
+//! counts them.
 
 use super::counters::parse_interrupts;
 use super::cpu_list::CpuList;
 use super::tree::HostTree;
 
-/// Counts since boot, summed over the CPUs; a reason where the kernel does not tell.
+/// Counts since boot, summed over the CPUs; an error text if the kernel does not provide the count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuEvents {
-    /// Interrupts but for the CPU's own timer.
+    /// Interrupts without those of the CPU's own timer.
     pub interrupts: Result<u64, String>,
-    /// The CPU's own timer: ticks, and whatever sleeps until an instant.
+    /// Interrupts of the CPU's own timer: ticks, and timers of sleeping threads.
     pub timer: Result<u64, String>,
     /// Soft interrupts.
     pub softirqs: Result<u64, String>,
-    /// Switches to a task, idle left out.
+    /// Switches to a task; switches to the idle task are left out.
     pub switches: Result<u64, String>,
 }
 
@@ -36,7 +37,7 @@ impl CpuEvents {
         }
     }
 
-    /// What was counted since an earlier reading.
+    /// The counts since an earlier reading.
     pub fn since(&self, before: &Self) -> Self {
         let difference = |after: &Result<u64, String>, before: &Result<u64, String>| {
             Ok(after.clone()?.saturating_sub(before.clone()?))

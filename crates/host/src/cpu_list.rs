@@ -8,16 +8,17 @@ use linux::cpu_list::MOST;
 pub use linux::cpu_list::{BadCpuList, WrittenCpus};
 use serde::{Deserialize, Serialize};
 
-/// A set of CPUs. Prints as the shortest list.
+/// A set of CPUs. `Display` prints the shortest list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CpuList(BTreeSet<usize>);
 
 impl CpuList {
-    /// Parses a mask as in `smp_affinity` and `cpumask`: hexadecimal words of 32 bits, the highest first.
+    /// Parses a mask such as in `smp_affinity` and `cpumask`: hexadecimal words of 32 bits, the highest first.
     ///
     /// # Errors
-    /// A word is no hexadecimal number of 32 bits, or the mask has more words than the largest number of CPUs needs.
+    /// A word is not a hexadecimal number of 32 bits, or the mask has more words than the largest number of CPUs
+    /// needs.
     pub fn from_mask(text: &str) -> Result<Self, BadCpuList> {
         let wrong = || BadCpuList::Form(text.trim().to_owned());
         let words: Vec<&str> = text.trim().split(',').collect();

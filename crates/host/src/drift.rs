@@ -1,4 +1,4 @@
-//! What no longer holds of an applied plan, because another program has changed it since.
+//! Finds the settings of an applied plan that another program has changed since.
 
 use std::path::Path;
 
@@ -10,26 +10,26 @@ use super::journal::Journal;
 use super::rules::State;
 use super::tree::HostTree;
 
-/// One thing that no longer holds.
+/// One setting that another program has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Broken {
-    /// The name of the rule that it belongs to.
+    /// The name of the setting's rule.
     pub rule: String,
-    /// What: the knob that was written, or what the rule is about.
+    /// The knob that was written, or the subject of the rule.
     pub what: String,
-    /// The value that was written, or what the rule wants.
+    /// The value that was written, or the value that the rule wants.
     pub wanted: String,
     /// The value now.
     pub found: String,
 }
 
-/// Compares the journal with the host. Returns first the values that are no longer as written, then the rules that
-/// the host met when the plan was applied and no longer meets (irqbalance runs again). Returns none where nothing is
-/// applied.
+/// Compares the journal with the host. Returns first the values that differ from the written ones, then the rules
+/// that the host met when the plan was applied and no longer meets (for example because irqbalance runs again).
+/// Returns an empty list if no plan is applied.
 ///
 /// # Errors
-/// The journal cannot be opened, locked or read, or is of another host or version; or a value that was written cannot
-/// be read now.
+/// The journal cannot be opened, locked or read, or belongs to another host or version; or a value that was written
+/// cannot be read now.
 pub fn no_longer_holds(
     tree: &HostTree,
     audit: &Audit,

@@ -1,4 +1,4 @@
-//! Parameters of the kernel's command line in GRUB's files, changed where they stand.
+//! Changes parameters of the kernel's command line at their places in GRUB's files.
 //!
 //! `grub-mkconfig` sources `/etc/default/grub`, then, on Debian and Ubuntu, `/etc/default/grub.d/*.cfg`, and gives the
 //! kernel `$GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT`.
@@ -23,7 +23,7 @@ type Source = (String, String);
 
 const SEVERAL: &str = "several places of GRUB's files";
 
-/// Whether GRUB's file is there.
+/// Whether GRUB's file exists.
 pub fn found(tree: &HostTree) -> bool {
     tree.has(FILE)
 }
@@ -31,7 +31,7 @@ pub fn found(tree: &HostTree) -> bool {
 /// The lines that give the kernel these parameters.
 ///
 /// # Errors
-/// What is not understood of the files, in words.
+/// The part of the files that could not be parsed, in words.
 pub fn edits(tree: &HostTree, parameters: &[String]) -> Result<Vec<Edit>, String> {
     let files = files(tree)?;
     let before = Sourced::of(&files)?;
@@ -63,7 +63,7 @@ pub fn edits(tree: &HostTree, parameters: &[String]) -> Result<Vec<Edit>, String
 /// What the files give the kernel.
 struct Sourced {
     words: Vec<Word>,
-    /// Of what is for every entry.
+    /// The end of the value that applies to every boot entry.
     end: Option<End>,
 }
 
@@ -152,9 +152,9 @@ fn known(variables: &Variables, name: &str) -> Result<Value, String> {
 /// A parameter in a value.
 struct Word {
     text: String,
-    /// `None` where it is put together.
+    /// The place of the parameter; `None` if the parameter is composed of several parts.
     place: Option<Place>,
-    /// Its bytes with those of the blank before it.
+    /// The parameter's bytes together with the blank before it.
     with_blank: Range<usize>,
 }
 

@@ -1,6 +1,7 @@
-//! Files below a root. Below `/` they are opened as any program opens them. Any other root may be a tree that an
-//! untrusted program wrote. No path leaves such a tree, whatever links are in it. Only regular files are opened, so
-//! that no pipe or device blocks. A file with a second hard link, which may lie outside of the tree, is not written.
+//! Accesses files below a root. Below `/` files are opened as any program opens them. Any other root may be a tree
+//! that an untrusted program wrote. No path leaves such a tree, whatever links the tree contains. Only regular files
+//! are opened, because a pipe or device could block. A file with a second hard link is not written, because that link
+//! may lie outside of the tree.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -22,7 +23,7 @@ impl Root {
         Root(path)
     }
 
-    /// Whether it is this machine's own.
+    /// Whether the root is this machine's own `/`.
     pub fn is_live(&self) -> bool {
         self.0 == Path::new("/")
     }
@@ -34,8 +35,8 @@ impl Root {
     /// Opens a file for reading.
     ///
     /// # Errors
-    /// There is no such file, or it may not be opened. Below another root also: the file is no regular one, or /proc
-    /// is not mounted.
+    /// There is no such file, or it may not be opened. Below another root also: the file is not a regular file, or
+    /// /proc is not mounted.
     pub fn reader(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         if self.is_live() {
@@ -48,7 +49,7 @@ impl Root {
     /// Returns a file's bytes.
     ///
     /// # Errors
-    /// The file cannot be opened, as in [`Root::reader`], or read; or it has more than 64 MiB.
+    /// The file cannot be opened, for the reasons of [`Root::reader`], or cannot be read; or it has more than 64 MiB.
     pub fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let file = self.reader(path)?;
         let mut bytes = Vec::new();
@@ -66,7 +67,7 @@ impl Root {
     ///
     /// # Errors
     /// There is no such file below `/`, or it may not be opened. Below another root also: the path has no folder or
-    /// leads to something that is no regular file, the file has a second hard link, or /proc is not mounted.
+    /// leads to something other than a regular file, the file has a second hard link, or /proc is not mounted.
     pub fn writer(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::NONBLOCK;
         if self.is_live() {
@@ -89,7 +90,8 @@ impl Root {
         self.open(path, OFlags::PATH).is_ok()
     }
 
-    /// The names in a folder, each with whether it is a folder itself. A link to a folder is none.
+    /// The names in a folder, each with a flag that says whether the name is a folder. A link to a folder does not
+    /// count as a folder.
     ///
     /// # Errors
     /// There is no such folder, or it may not be read.
@@ -117,7 +119,7 @@ impl Root {
         self.open(path, OFlags::PATH | OFlags::DIRECTORY).is_ok()
     }
 
-    /// What a symbolic link holds.
+    /// The target of a symbolic link.
     ///
     /// # Errors
     /// The folder that the path's last name is in cannot be opened, the path does not end in a name, or there is no
@@ -128,7 +130,7 @@ impl Root {
         Ok(target.to_string_lossy().into_owned().into())
     }
 
-    /// Makes a symbolic link at `path` that holds `target`.
+    /// Makes a symbolic link at `path` with the target `target`.
     ///
     /// # Errors
     /// The folder that the path's last name is in cannot be opened, the path does not end in a name, or `symlink` is
@@ -148,7 +150,7 @@ impl Root {
         Ok(rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(0o777))?)
     }
 
-    /// Removes a file, or a link.
+    /// Removes a file or a link.
     ///
     /// # Errors
     /// The folder that the path's last name is in cannot be opened, the path does not end in a name, or `unlink` is
@@ -162,7 +164,7 @@ impl Root {
     ///
     /// # Errors
     /// The folder that the path's last name is in cannot be opened, the path does not end in a name, or `rmdir` is
-    /// refused: there is no such folder, or it is not empty or, a cgroup, in use.
+    /// refused: there is no such folder, it is not empty, or it is a cgroup that is in use.
     pub fn remove_folder(&self, path: &str) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         Ok(rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)?)

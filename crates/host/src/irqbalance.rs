@@ -1,6 +1,6 @@
-//! The CPUs that irqbalance moves no interrupt to, as releases 1.8 to 1.9.5 decide it (`setup_banned_cpus` in
+//! The CPUs to which irqbalance moves no interrupt, computed as in releases 1.8 to 1.9.5 (`setup_banned_cpus` in
 //! cputree.c, parsers in bitmap.c): a mask in `IRQBALANCE_BANNED_CPUS`, else a list in `IRQBALANCE_BANNED_CPULIST`,
-//! else what the kernel keeps isolated or without a tick. An empty variable counts as unset.
+//! else the CPUs that the kernel keeps isolated or without a tick. An empty variable counts as unset.
 
 use super::cpu_list::CpuList;
 use super::survey::ISOLATED;
@@ -18,26 +18,26 @@ const DEBIAN: &str = "/etc/default/irqbalance";
 /// The order in which upstream's unit names them: a variable of a later file replaces that of an earlier one.
 const FILES: [&str; 3] = [UPSTREAM, RED_HAT, DEBIAN];
 
-/// CPUs that irqbalance moves no interrupt to.
+/// The CPUs to which irqbalance moves no interrupt, and the reason.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Banned {
     /// The banned CPUs.
     pub cpus: CpuList,
-    /// What decides the ban, in words.
+    /// The setting that decides the ban, in words.
     pub source: String,
-    /// Whether a mask decides it: a list has no effect then.
+    /// Whether a mask decides the ban: a list has no effect then.
     pub by_mask: bool,
 }
 
 /// One variable, and where it is set.
 type Setting = Option<(String, String)>;
 
-/// The CPUs that a running irqbalance bans. Its environment decides. Where the host has no file of that environment,
-/// as in a recording of another program, irqbalance's configuration files decide.
+/// The CPUs that a running irqbalance bans. The environment of irqbalance's process decides. If the host has no file
+/// of that environment, as in a recording of another program, irqbalance's configuration files decide.
 ///
 /// # Errors
 /// The process's environment, one of irqbalance's configuration files, or the kernel's list of isolated or tickless
-/// CPUs is there and may not be read.
+/// CPUs exists and may not be read.
 pub fn banned(tree: &HostTree, process: i32) -> Result<Banned, Unread> {
     let [mask, list] = match tree.environment(process, [MASK, LIST]) {
         Ok(values) => values.map(|value| value.map(|value| (value, "its environment".to_owned()))),

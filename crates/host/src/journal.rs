@@ -1,4 +1,4 @@
-//! The journal of changes: the value before each write is on the disk before the write is made.
+//! The journal of changes: the old value is on the disk before a new value is written.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::knob::Knob;
 use super::tree::HostTree;
 
-/// Where it is kept if the user says nothing.
+/// The path of the journal if the user names none.
 pub const PLACE: &str = "/var/lib/tautline/host-journal.jsonl";
 const SCHEMA: &str = "tautline-host-journal/1";
 /// How every version's journals begin.
@@ -29,9 +29,9 @@ pub struct Entry {
     /// The knob that is changed.
     #[serde(flatten)]
     pub knob: Knob,
-    /// The value before; none where there was no such thing.
+    /// The value before the write; `None` if the setting did not exist.
     pub found: Option<String>,
-    /// The value after.
+    /// The value after the write.
     pub writing: String,
 }
 
@@ -44,12 +44,12 @@ enum Line {
         boot: Option<String>,
     },
     Change(Entry),
-    /// The kernel did not take the last change of this.
+    /// The kernel refused the last change of this knob.
     Refused {
         #[serde(flatten)]
         knob: Knob,
     },
-    /// Rules that the host met once a plan was applied.
+    /// The rules that the host met after a plan was applied.
     Holds {
         rules: Vec<String>,
     },
@@ -63,22 +63,22 @@ pub struct Journal {
 
 /// The contents of a journal.
 pub struct Story {
-    /// Writes in their order.
+    /// The writes in their order.
     pub entries: Vec<Entry>,
-    /// What the kernel refused to change.
+    /// The knobs that the kernel refused to change.
     pub refused: Vec<Knob>,
-    /// Rules that the host met when it was last applied to.
+    /// The rules that the host met after the last plan was applied.
     pub holds: Vec<String>,
-    /// Whether the host was booted anew since the first of them.
+    /// Whether the host was rebooted since the first of these writes.
     pub rebooted: bool,
 }
 
 impl Journal {
-    /// Opens or makes a journal for a host, and writes that something begins.
+    /// Opens or makes a journal for a host, and records the start of a series of changes.
     ///
     /// # Errors
-    /// The folder or the file cannot be made, opened, locked within 500 ms, written or synced; the file is no journal
-    /// of this version; or it is of another host or boot.
+    /// The folder or the file cannot be made, opened, locked within 500 ms, written or synced; the file is not a
+    /// journal of this version; or it belongs to another host or boot.
     pub fn begin(path: &Path, tree: &HostTree) -> Result<Self, Failure> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(|error| failed("making the folder of", path, error))?;
@@ -106,11 +106,11 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Opens the journal at a path. Returns none where there is no file, or an empty one.
+    /// Opens the journal at a path. Returns `None` if there is no file, or an empty one.
     ///
     /// # Errors
-    /// The file is no regular one, may not be opened for writing, or cannot be locked within 500 ms because another
-    /// process holds it.
+    /// The file is not a regular file, may not be opened for writing, or cannot be locked within 500 ms because
+    /// another process holds it.
     pub fn open(path: &Path) -> Result<Option<Self>, Failure> {
         let mut is_absent = false;
         let file = lock(path, || {
@@ -126,7 +126,7 @@ impl Journal {
         }
     }
 
-    /// Writes down a change that is about to be made. When this returns, the line is on the disk.
+    /// Records a change that is about to be made. When this returns, the line is on the disk.
     ///
     /// # Errors
     /// The line cannot be written to the journal's file or synced to the disk: no space, or an I/O error.
@@ -134,7 +134,7 @@ impl Journal {
         self.add(&Line::Change(entry))
     }
 
-    /// Writes down that the kernel refused a change.
+    /// Records that the kernel refused a change.
     ///
     /// # Errors
     /// The line cannot be written to the journal's file or synced to the disk: no space, or an I/O error.
@@ -142,7 +142,7 @@ impl Journal {
         self.add(&Line::Refused { knob: knob.clone() })
     }
 
-    /// Writes down which rules the host meets now.
+    /// Records which rules the host meets now.
     ///
     /// # Errors
     /// The line cannot be written to the journal's file or synced to the disk: no space, or an I/O error.
@@ -151,10 +151,10 @@ impl Journal {
     }
 
     /// Reads the whole journal. A last line that a crash cut short belongs to a write that never began: the file is
-    /// truncated before it. A file that is no journal of this version is not changed.
+    /// truncated before that line. A file that is not a journal of this version is not changed.
     ///
     /// # Errors
-    /// The file cannot be read or truncated, is no journal of this version, or is of another host.
+    /// The file cannot be read or truncated, is not a journal of this version, or belongs to another host.
     pub fn story(&mut self, tree: &HostTree) -> Result<Story, Failure> {
         let text = self.text().map_err(|error| failed("reading", &self.path, error))?;
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -222,10 +222,10 @@ impl Journal {
         )
     }
 
-    /// Removes the journal's file, once everything is put back.
+    /// Removes the journal's file, after all values were restored.
     ///
     /// # Errors
-    /// The file cannot be removed: it is gone already, or its folder may not be written.
+    /// The file cannot be removed: it does not exist any more, or its folder may not be written.
     pub fn remove(self) -> Result<(), Failure> {
         fs::remove_file(&self.path).map_err(|error| failed("removing", &self.path, error))
     }

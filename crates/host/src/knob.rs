@@ -1,4 +1,4 @@
-//! One thing that can be set at run time: how it is read, written and compared.
+//! One setting that can be changed at run time, and the way in which it is read, written and compared.
 
 use std::io::ErrorKind;
 use std::thread;
@@ -27,7 +27,7 @@ pub enum Knob {
         /// The path of the file.
         path: String,
     },
-    /// A file that lists the choices, the one in force in brackets.
+    /// A file that lists the possible values, with the present one in brackets.
     Choice {
         /// The path of the file.
         path: String,
@@ -36,10 +36,10 @@ pub enum Knob {
     Controller {
         /// The cgroup's `cgroup.subtree_control`.
         path: String,
-        /// Such as `cpuset`.
+        /// The controller's name, such as `cpuset`.
         controller: String,
     },
-    /// A cgroup: `present` or not there.
+    /// A cgroup: `present`, or missing.
     Cgroup {
         /// The folder of the cgroup.
         path: String,
@@ -54,9 +54,9 @@ pub enum Knob {
         /// The thread.
         thread: ThreadId,
     },
-    /// The driver of a PCI device, and the one that alone may have it: `e1000e -`, `vfio-pci vfio-pci`.
+    /// The driver of a PCI device, and the only driver that may bind it: `e1000e -`, `vfio-pci vfio-pci`.
     PciDriver {
-        /// Its address, as in `0000:00:06.0`.
+        /// The device's address, such as `0000:00:06.0`.
         device: String,
     },
 }
@@ -65,10 +65,10 @@ const WATCHDOGS: [&str; 2] = ["/proc/sys/kernel/soft_watchdog", "/proc/sys/kerne
 const PRESENT: &str = "present";
 
 impl Knob {
-    /// The value in force. None where there is no such file, folder, thread or device.
+    /// The present value. Returns `None` if there is no such file, folder, thread or device.
     ///
     /// # Errors
-    /// The knob's file is there and cannot be read.
+    /// The knob's file exists and cannot be read.
     pub fn read(&self, tree: &HostTree) -> Result<Option<String>, Failure> {
         match self {
             Knob::File { path } | Knob::Mask { path } => text(tree, path),
@@ -88,12 +88,12 @@ impl Knob {
         }
     }
 
-    /// Sets the value. [`Knob::set`] also checks that the kernel took it.
+    /// Sets the value. [`Knob::set`] also checks that the kernel accepted the value.
     ///
     /// # Errors
-    /// The kernel refuses the write: no privilege, a read-only mount, or a value that the knob does not take. A value
-    /// of a thread or a PCI device does not parse, the thread has ended, or the host is a recorded one, which has no
-    /// threads.
+    /// The kernel refuses the write: no privilege, a read-only mount, or a value that the knob does not accept. A
+    /// value of a thread or a PCI device does not parse, the thread has ended, or the host is a recorded host, which
+    /// has no threads.
     pub fn write(&self, tree: &HostTree, value: &str) -> Result<(), Failure> {
         let failed =
             |answer: String| Failure::new(format!("setting {self} to {value:?}"), answer, self.remedy(tree));
@@ -154,7 +154,7 @@ impl Knob {
     /// Sets the value and reads it back.
     ///
     /// # Errors
-    /// The write fails, as in [`Knob::write`]; or the value cannot be read back, or is another one afterwards.
+    /// The write fails, for the reasons of [`Knob::write`]; or the value cannot be read back, or differs afterwards.
     pub fn set(&self, tree: &HostTree, value: &str) -> Result<(), Failure> {
         self.write(tree, value)?;
         match self.read(tree)? {
@@ -167,12 +167,12 @@ impl Knob {
         }
     }
 
-    /// Removes what did not exist before the change: a cgroup, or a file of a recorded host. Other knobs belong to
-    /// the kernel and stay.
+    /// Removes a cgroup, or a file of a recorded host, that did not exist before the change. Other knobs belong to
+    /// the kernel and cannot be removed.
     ///
     /// # Errors
     /// `rmdir` of the cgroup is refused for 2 s, because it still has processes; or a file of a recorded host cannot
-    /// be removed. What is not there is no error.
+    /// be removed. Removing something that does not exist is not an error.
     pub fn remove(&self, tree: &HostTree) -> Result<(), Failure> {
         let removed = match self {
             Knob::Cgroup { path } => remove_cgroup(tree, path),
@@ -207,7 +207,7 @@ impl Knob {
             }
     }
 
-    /// Whether it stands for a thread, which may end at any time.
+    /// Whether the knob belongs to a thread, which may end at any time.
     pub fn is_of_a_thread(&self) -> bool {
         matches!(self, Knob::Affinity { .. } | Knob::Scheduling { .. })
     }

@@ -1,13 +1,14 @@
-//! A host made ready for real-time guests: what is amiss, what to change, changing it, and changing it back; exporters
-//! to libvirt, Nova, KubeVirt, systemd.
+//! Prepares a host for real-time guests: finds the settings to change, plans the changes, applies them, and restores
+//! the old values; exporters to libvirt, Nova, KubeVirt, systemd.
 //!
-//! [`rules`] say what a host should be like. [`Audit`] is what they say of one; [`Plan`] is what would make it so;
-//! [`apply`] does the part of a plan that can be done at run time, behind a [`journal`] from which [`undo`] puts
-//! everything back. Everything is read through a [`HostTree`], so that recorded hosts can be judged too.
+//! [`rules`] define the settings that a host should have. [`Audit`] is the result of the rules for one host; [`Plan`]
+//! is the list of changes that would meet the rules; [`apply`] makes the changes that are possible at run time,
+//! behind a [`journal`] from which [`undo`] restores the old values. All files are read through a [`HostTree`], so
+//! that recorded hosts can be audited too.
 //!
 //! # Where to change what
 //!
-//! - To add a host rule: its group in `rules/`; a new kind of thing to set in `knob.rs`; what it says of the
+//! - To add a host rule: its group in `rules/`; a new kind of setting in `knob.rs`; the rule's results for the test
 //!   hosts in `crates/host/tests/host/`.
 //! - To add a form to `host export`: a module in `export/`, and an arm in
 //!   `crates/tautline/src/host_command/`.

@@ -1,4 +1,4 @@
-//! The driver that a PCI device is bound to (kernel, Documentation/ABI/testing/sysfs-bus-pci).
+//! Reads and changes the driver that a PCI device is bound to (kernel, Documentation/ABI/testing/sysfs-bus-pci).
 
 use std::io::ErrorKind;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ const DRIVERS: &str = "/sys/bus/pci/drivers";
 /// In place of a name: none.
 const NONE: &str = "-";
 
-/// The driver that has a device, and the one that alone may have it (`driver_override`).
+/// The driver that is bound to a device, and the only driver that may bind it (`driver_override`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
     driver: Option<String>,
@@ -42,7 +42,7 @@ impl FromStr for Binding {
     }
 }
 
-/// How a device is bound. None where there is no such device.
+/// The present binding of a device. Returns `None` if there is no such device.
 ///
 /// # Errors
 /// The device's `driver_override` cannot be read.
@@ -65,12 +65,12 @@ fn driver(tree: &HostTree, device: &str) -> Option<String> {
     Some(link.file_name()?.to_string_lossy().into_owned())
 }
 
-/// Binds a device to a driver. The override is written first: a driver that probes the device meanwhile must match
-/// it.
+/// Binds a device to a driver. The override is written first: a driver that probes the device at the same time must
+/// match the override.
 ///
 /// # Errors
 /// The kernel refuses the write of `driver_override`, `unbind` or `bind`: no privilege, no such driver, or a driver
-/// that does not take the device. Of a recorded host, its link cannot be replaced.
+/// that does not accept the device. For a recorded host: its link cannot be replaced.
 pub fn write(tree: &HostTree, device: &str, wanted: &Binding) -> Result<(), String> {
     let write = |path: &str, value: &str| tree.write(path, value).map_err(|error| format!("{path}: {error}"));
     // An empty line clears it.

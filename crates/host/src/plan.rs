@@ -1,4 +1,4 @@
-//! What would make a host as a profile wants it. Changes nothing.
+//! Plans the changes with which a host meets a profile. Changes nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,21 +8,21 @@ use super::cpu_list::CpuList;
 use super::rules::Change;
 use super::survey::Profile;
 
-/// One rule's changes.
+/// The changes of one rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedRule {
     /// The rule's name.
     pub rule: String,
-    /// What it is about.
+    /// The subject of the rule.
     pub title: String,
-    /// What was found.
+    /// The value that was found.
     pub found: String,
-    /// What a change may break.
+    /// The things that a change may break.
     pub risk: String,
-    /// Why `apply` wants `--accept RULE`: what it can cut or stall.
+    /// The reason why `apply` requires `--accept RULE`: the connections or programs that the change can cut or stall.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hazard: Option<String>,
-    /// What to do, in order.
+    /// The changes, in order.
     pub changes: Vec<Change>,
 }
 
@@ -33,28 +33,28 @@ impl PlannedRule {
     }
 }
 
-/// What would make a host as a profile wants it.
+/// The changes with which a host meets a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The form of this record.
+    /// The version of this record's format.
     pub schema: String,
-    /// For which use of the host.
+    /// The profile of the plan.
     pub profile: Profile,
     /// The CPUs that are set aside.
     pub isolated: CpuList,
-    /// CPUs that are set aside and do not run.
+    /// CPUs that are set aside and are offline.
     #[serde(default, skip_serializing_if = "CpuList::is_empty")]
     pub isolated_offline: CpuList,
-    /// The CPUs for everything else.
+    /// The CPUs for all other work.
     pub housekeeping: CpuList,
-    /// Rules that the host does not meet, in the order of the changes.
+    /// The rules that the host does not meet, in the order of the changes.
     pub rules: Vec<PlannedRule>,
-    /// Rules whose state could not be read, so that nothing is planned for them, with the reason.
+    /// The rules whose state could not be read, each with the reason; the plan has no changes for them.
     pub unknown: Vec<(String, String)>,
-    /// The kernel's command line, for each boot loader.
+    /// The change of the kernel's command line, for each boot loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<BootLine>,
-    /// The text of a profile for tuned that does the same.
+    /// The text of a profile for tuned that makes the same changes.
     pub tuned: String,
 }
 
@@ -64,7 +64,7 @@ impl Plan {
         boot_parameters(&self.rules)
     }
 
-    /// Options of modules, with their modules, in the order of the rules.
+    /// Options of kernel modules, each with its module, in the order of the rules.
     pub fn module_options(&self) -> Vec<(&str, &str)> {
         let mut options = Vec::new();
         for change in self.rules.iter().flat_map(|rule| &rule.changes) {
@@ -76,7 +76,7 @@ impl Plan {
     }
 }
 
-/// All rules' parameters. Two that isolate CPUs become one with the flags of both.
+/// The parameters of all rules. Two parameters that isolate CPUs are merged into one with the flags of both.
 pub(super) fn boot_parameters(rules: &[PlannedRule]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for change in rules.iter().flat_map(|rule| &rule.changes) {

@@ -1,4 +1,4 @@
-//! From what a host lacks to a plan.
+//! Makes a plan from the results of an audit.
 
 use super::boot_line;
 use super::plan::{Plan, PlannedRule, boot_parameters};

@@ -1,4 +1,4 @@
-//! Hosts as one text file: each line a path and its content.
+//! Hosts recorded as one text file, in which each line is a path and its content.
 //!
 //! ```text
 //! # a comment
@@ -10,9 +10,9 @@
 //! /sys/class/net/: eth0/ lo/ bonding_masters
 //! ```
 //!
-//! `{0-3}` in a path stands for each of these numbers; `{}` in the content for the first of them, and `{+4}` for it
-//! and 4 more. A path that ends with `/` is a folder, its content the names in it; files among them that have no line
-//! of their own are empty.
+//! `{0-3}` in a path stands for each of these numbers; `{}` in the content stands for the first of them, and `{+4}`
+//! for that number plus 4. A path that ends with `/` is a folder, and its content is the names in it; files of the
+//! folder without a line of their own are empty.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -20,13 +20,13 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// What was read of a host.
+/// The files that were read from a host.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     files: BTreeMap<String, String>,
-    /// With the names in them; of those that were only looked for, none.
+    /// The folders with the names in them; a folder whose existence was only checked has no names.
     folders: BTreeMap<String, BTreeSet<String>>,
-    /// What is there and could not be read, and why.
+    /// The files that exist and could not be read, each with the reason.
     unread: BTreeMap<String, String>,
 }
 
@@ -39,7 +39,7 @@ impl Recording {
         self.folders.entry(path.trim_end_matches('/').to_owned()).or_default();
     }
 
-    /// The names in a folder, and which of them are folders.
+    /// Records the names in a folder, and which of them are folders.
     pub(super) fn folder<'a>(&mut self, path: &str, names: impl Iterator<Item = (&'a str, bool)>) {
         let known = self.folders.entry(path.trim_end_matches('/').to_owned()).or_default();
         known.extend(names.map(|(name, is_folder)| format!("{name}{}", if is_folder { "/" } else { "" })));
@@ -49,7 +49,7 @@ impl Recording {
         self.unread.insert(path.to_owned(), error.to_string());
     }
 
-    /// As one text file, below these lines of comment.
+    /// The recording as one text file, below these lines of comment.
     pub fn text(&self, comment: &str) -> String {
         let mut text = String::new();
         for line in comment.lines() {
@@ -89,16 +89,16 @@ impl Recording {
 
 /// What one recording may unpack to. The largest host has some ten thousand files.
 const MOST_FILES: usize = 1 << 18;
-/// Also of its own text.
+/// The largest size of a recording in bytes: of its text, and of its unpacked files.
 pub const MOST_BYTES: usize = 256 << 20;
 /// Linux's PATH_MAX.
 const LONGEST_PATH: usize = 4096;
 
 /// Writes the files of a recorded host below an empty folder. Another program may have written the text: no path in it
-/// leaves the folder, and what it unpacks to is limited.
+/// leaves the folder, and the unpacked size is limited.
 ///
 /// # Errors
-/// Where a line is not as described above, or too much is unpacked, or a file cannot be written.
+/// A line has not the form that is described above, the unpacked size is too large, or a file cannot be written.
 pub fn unpack(text: &str, folder: &Path) -> io::Result<()> {
     let mut lines = text.lines().peekable();
     let mut folders = Vec::new();

@@ -1,4 +1,4 @@
-//! Audit and plan for the terminal.
+//! Formats an audit and a plan for the terminal.
 
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ const GROUPS: [(State, &str, char); 5] = [
     (State::Fail, "Not as wanted", '✗'),
 ];
 
-/// The CPUs that are set aside, and which of them do not run.
+/// The CPUs that are set aside, and which of them are offline.
 pub fn isolated_in_words(isolated: &CpuList, offline: &CpuList) -> String {
     let isolated = if isolated.is_empty() { "none".to_owned() } else { isolated.to_string() };
     match offline.is_empty() {
@@ -100,7 +100,7 @@ impl Audit {
 }
 
 impl Plan {
-    /// The plan as text of at most `width` columns. Lines to copy are not wrapped.
+    /// The plan as text of at most `width` columns. Lines that the user may copy are not wrapped.
     pub fn render(&self, width: usize) -> String {
         let (width, mut text, isolated) =
             (width.max(NARROWEST), String::new(), isolated_in_words(&self.isolated, &self.isolated_offline));

@@ -4,22 +4,22 @@
 use super::cpu_list::{BadCpuList, CpuList, WrittenCpus};
 use super::tree::HostTree;
 
-/// CPUs without a timer tick; a kernel built with CONFIG_NO_HZ_FULL has it.
+/// The kernel's list of CPUs without a timer tick; the file exists if the kernel is built with CONFIG_NO_HZ_FULL.
 pub const TICKLESS: &str = "/sys/devices/system/cpu/nohz_full";
 
-/// What the kernel knows of its CPUs when it reads its command line.
+/// The facts about CPUs that the kernel uses when it reads its command line.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// The highest CPU that it can have: `N` of a list.
+    /// The highest possible CPU: `N` in a list.
     pub last: usize,
-    /// The CPUs that it has.
+    /// The CPUs that are present.
     pub present: CpuList,
-    /// Whether it is built with CONFIG_NO_HZ_FULL.
+    /// Whether the kernel is built with CONFIG_NO_HZ_FULL.
     pub tickless: bool,
 }
 
 impl Machine {
-    /// Reads it of a host whose CPUs `online` run.
+    /// Reads the facts of a host whose CPUs `online` are online.
     pub fn of(tree: &HostTree, online: &CpuList) -> Self {
         let list = |name: &str| {
             let text = tree.read(&format!("/sys/devices/system/cpu/{name}")).ok();
@@ -32,19 +32,19 @@ impl Machine {
         Machine { last: possible.last().unwrap_or(0), present, tickless: tree.has(TICKLESS) }
     }
 
-    /// The CPUs that a user names; by number also those that the machine lacks.
+    /// The CPUs that a user names; a CPU given by its number need not be present.
     ///
     /// # Errors
-    /// Where the list is none.
+    /// The text is not a list of CPUs.
     pub fn named(&self, list: &WrittenCpus) -> Result<CpuList, BadCpuList> {
         let cpus = list.numbered().or_else(|_| list.on(self.last))?;
         Ok(cpus.into_iter().collect())
     }
 
-    /// The CPUs that a list of the command line names.
+    /// The CPUs that a list on the command line names.
     ///
     /// # Errors
-    /// Where the kernel refuses the list.
+    /// The kernel refuses the list.
     pub fn cpus(&self, list: &str) -> Result<CpuList, BadCpuList> {
         Ok(list.parse::<WrittenCpus>()?.on(self.last)?.into_iter().collect())
     }
@@ -58,19 +58,19 @@ enum Kind {
     ManagedInterrupts,
 }
 
-/// Which CPUs are set aside from what; none where no parameter took effect.
+/// The CPUs that are set aside, by the activity that avoids them; all sets are empty if no parameter took effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetAside {
-    /// From load balancing.
+    /// CPUs that load balancing avoids.
     pub domain: CpuList,
-    /// From managed interrupts.
+    /// CPUs that managed interrupts avoid.
     pub managed_interrupts: CpuList,
-    /// From the timer tick, and with it from RCU's callbacks.
+    /// CPUs without the timer tick, and therefore without RCU callbacks.
     pub tick: CpuList,
 }
 
 impl SetAside {
-    /// Takes a value of `isolcpus`.
+    /// Applies a value of `isolcpus`.
     pub(super) fn isolcpus(&mut self, value: &str, machine: &Machine) {
         if let Some((mut kinds, list)) = kinds(value) {
             if kinds.is_empty() {
@@ -80,7 +80,7 @@ impl SetAside {
         }
     }
 
-    /// Takes a value of `nohz_full`.
+    /// Applies a value of `nohz_full`.
     pub(super) fn nohz_full(&mut self, value: &str, machine: &Machine) {
         self.take(&[Kind::Tick], value, machine);
     }

@@ -1,5 +1,5 @@
-//! Files of assignments for the shell, such as `/etc/default/grub`: what a variable holds once they are sourced, and
-//! where each character of it is written.
+//! Files of shell assignments, such as `/etc/default/grub`: the value of each variable after the files were sourced,
+//! and the place in the files of each of its characters.
 //!
 //! Only assignments are read; a command could change any variable. A value that depends on a command or on a variable
 //! from elsewhere is unknown.
@@ -12,51 +12,51 @@ const MOST: usize = 1 << 16;
 /// How deep commands may stand in quotes of commands.
 const DEEPEST: usize = 16;
 
-/// Where a character is written.
+/// The place of a character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Which file, by the order of reading.
+    /// The number of the file, in the order of reading.
     pub file: usize,
-    /// Which run of equally quoted text. Text within one run can be replaced by plain text.
+    /// The number of the run of equally quoted text. Text within one run can be replaced by plain text.
     pub run: usize,
     /// Its bytes.
     pub bytes: Range<usize>,
 }
 
-/// Where more text can be put at a value's end.
+/// The place at a value's end where more text can be inserted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// Which file, by the order of reading.
+    /// The number of the file, in the order of reading.
     pub file: usize,
-    /// Before which byte.
+    /// The number of the byte before which text can be inserted.
     pub byte: usize,
-    /// Whether that is between quotes.
+    /// Whether the place is between quotes.
     pub quoted: bool,
-    /// Whether nothing stands between these quotes, or behind the equals sign.
+    /// Whether the text between these quotes, or behind the equals sign, is empty.
     pub empty: bool,
 }
 
-/// What a variable holds.
+/// The value of a variable.
 #[derive(Clone, Debug, Default)]
 pub struct Value {
-    /// Each character, and where it is written.
+    /// Each character, and its place.
     pub characters: Vec<(char, Place)>,
-    /// Why it is not known in full, where it is not.
+    /// The reason why the value is not known in full, if it is not.
     pub unknown: Option<String>,
-    /// The end of its last assignment.
+    /// The end of the variable's last assignment.
     pub end: Option<End>,
 }
 
-/// What is no assignment.
+/// The error for a statement that is not an assignment.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NoAssignment {
-    /// The line, from 1.
+    /// The number of the line, counted from 1.
     pub line: usize,
-    /// What is there.
+    /// The text of the statement.
     pub found: String,
 }
 
-/// Variables after some files.
+/// The variables after some files were sourced.
 #[derive(Debug, Default)]
 pub struct Variables {
     values: BTreeMap<String, Value>,
@@ -64,15 +64,15 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// What a variable holds; nothing where no file has set it.
+    /// The value of a variable; empty if no file has set it.
     pub fn get(&self, name: &str) -> Value {
         self.values.get(name).cloned().unwrap_or_default()
     }
 
-    /// Takes the assignments of a file.
+    /// Applies the assignments of a file.
     ///
     /// # Errors
-    /// At the first statement that is no assignment.
+    /// A statement of the file is not an assignment.
     pub fn source(&mut self, file: usize, text: &str) -> Result<(), NoAssignment> {
         let mut reader = Reader { variables: self, file, text, at: 0 };
         reader.statements().map_err(|found| {

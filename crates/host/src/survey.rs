@@ -1,4 +1,4 @@
-//! What rules look at: the host's files, its CPUs, and what the user wants of it.
+//! The input of the rules: the host's files, its CPUs, and the user's wishes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use super::set_aside::{Machine, SetAside};
 use super::threads::{self, Thread};
 use super::tree::{HostTree, Unread};
 
-/// What the host is for.
+/// The purpose of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
-    /// Quick answers, without CPUs set aside.
+    /// Short response times, without CPUs that are set aside.
     Latency,
-    /// CPUs set aside for real-time guests.
+    /// Real-time guests, for which CPUs are set aside.
     RealtimeHost,
     /// A guest whose own CPUs are set aside for real-time work.
     RealtimeGuest,
-    /// As much work as can be done.
+    /// High throughput.
     Throughput,
 }
 
@@ -43,18 +43,18 @@ impl Profile {
     }
 }
 
-/// What the user asks for.
+/// The user's wishes.
 #[derive(Clone, Debug)]
 pub struct Wishes {
-    /// What the host is for.
+    /// The purpose of the host.
     pub profile: Profile,
-    /// The CPUs to set aside. None: those that are set aside already.
+    /// The CPUs to set aside. `None` keeps the CPUs that are set aside already.
     pub isolate: Option<WrittenCpus>,
-    /// Memory that guests take from huge pages, MiB.
+    /// The memory that guests take from huge pages, in MiB.
     pub guest_memory_mib: Option<u64>,
-    /// Whether timers may migrate: 0 where CPUs are set aside for good, 1 where pods come and go.
+    /// Whether timers may migrate: 0 if CPUs are set aside permanently, 1 if pods start and end on them.
     pub timer_migration: u8,
-    /// How long counters are watched. Zero: not at all.
+    /// The time for which counters are watched. Zero does not watch them.
     pub watch: Duration,
 }
 
@@ -63,11 +63,11 @@ pub struct Wishes {
 pub enum Processor {
     /// x86 by Intel.
     Intel,
-    /// x86 by AMD (or Hygon).
+    /// An x86 processor of AMD (or Hygon).
     Amd,
     /// 64-bit Arm.
     Arm,
-    /// Any other, or not to be read.
+    /// Another processor, or one whose maker could not be read.
     Other,
 }
 
@@ -78,33 +78,33 @@ pub struct Node {
     pub number: usize,
     /// Its CPUs.
     pub cpus: CpuList,
-    /// Whether it has memory of its own.
+    /// Whether the node has memory of its own.
     pub has_memory: bool,
 }
 
-/// All that rules need.
+/// All data that the rules need.
 pub struct Survey<'a> {
     /// The host's files.
     pub tree: &'a HostTree,
-    /// What the user asks for.
+    /// The user's wishes.
     pub wishes: &'a Wishes,
-    /// CPUs that run.
+    /// The CPUs that are online.
     pub online: CpuList,
-    /// CPUs that are set aside, or to be; all of them run.
+    /// The CPUs that are set aside or are to be set aside; all of them are online.
     pub isolated: CpuList,
-    /// CPUs that are set aside and do not run, where the user names none.
+    /// The CPUs that are set aside and offline, if the user names none.
     pub isolated_offline: CpuList,
-    /// What the kernel reads lists of CPUs with.
+    /// The facts with which the kernel reads lists of CPUs.
     pub machine: Machine,
     /// The processor's maker.
     pub processor: Processor,
-    /// Memory nodes; one of all CPUs where the kernel knows none.
+    /// The memory nodes; one node with all CPUs if the kernel knows none.
     pub nodes: Vec<Node>,
-    /// The kernel's command line, where it could be read.
+    /// The kernel's command line, if it could be read.
     pub command_line: Option<CommandLine>,
-    /// Processes, and threads of virtual machines; or why they are not known.
+    /// The processes, and the threads of virtual machines; or the reason why they could not be read.
     pub threads: Result<Vec<Thread>, String>,
-    /// Counters that were watched, where they were.
+    /// The counters, if they were watched.
     pub watched: Option<Watched>,
 }
 
@@ -116,8 +116,8 @@ impl<'a> Survey<'a> {
     /// Surveys a host.
     ///
     /// # Errors
-    /// The host's online CPUs, processor or memory nodes cannot be read or parsed; a wished CPU is unknown or
-    /// offline; or the isolated CPUs leave none for the host.
+    /// The host's online CPUs, processor or memory nodes cannot be read or parsed; a CPU that the user names is
+    /// unknown or offline; or the isolated CPUs leave none for the host.
     pub fn of(tree: &'a HostTree, wishes: &'a Wishes) -> Result<Self, Failure> {
         let online: CpuList =
             tree.read(ONLINE).map_err(|unread| unread.failure())?.parse().map_err(|error| {
@@ -158,23 +158,23 @@ impl<'a> Survey<'a> {
         self.online.without(&self.isolated)
     }
 
-    /// The CPUs for a parameter of the kernel's command line: one that is set aside and does not run stays set aside.
+    /// The CPUs for a parameter of the kernel's command line: a CPU that is set aside and offline stays set aside.
     pub fn isolated_at_boot(&self) -> CpuList {
         self.isolated.or(&self.isolated_offline)
     }
 
-    /// What the kernel's command line sets aside, where it could be read.
+    /// The CPUs that the kernel's command line sets aside, if the line could be read.
     pub fn set_aside(&self) -> Option<SetAside> {
         self.command_line.as_ref().map(|line| line.set_aside(&self.machine))
     }
 
-    /// The CPUs that a rule about single CPUs is for: those set aside, or all.
+    /// The CPUs that a rule about single CPUs checks: the CPUs that are set aside, or else all CPUs.
     pub fn targets(&self) -> &CpuList {
         if self.isolated.is_empty() { &self.online } else { &self.isolated }
     }
 
-    /// The nodes that memory for these CPUs comes from: those of the CPUs, and for one without memory the nearest that
-    /// has some, which is where the kernel looks first.
+    /// The nodes that supply memory for these CPUs: the nodes of the CPUs, and for a node without memory the nearest
+    /// node with memory, which is where the kernel looks first.
     pub fn memory_nodes(&self, cpus: &CpuList) -> BTreeSet<usize> {
         let own = self.nodes.iter().filter(|node| !node.cpus.and(cpus).is_empty());
         own.filter_map(|node| if node.has_memory { Some(node.number) } else { self.nearest_memory(node) })
@@ -194,7 +194,7 @@ impl<'a> Survey<'a> {
     /// All processes, and the threads of virtual machines.
     ///
     /// # Errors
-    /// The threads could not be read, for the reason that [`threads::all`] gave.
+    /// The threads could not be read; the text is the error of [`threads::all`].
     pub fn threads(&self) -> Result<&[Thread], &str> {
         self.threads.as_deref().map_err(String::as_str)
     }
@@ -207,7 +207,7 @@ impl<'a> Survey<'a> {
     /// Whether the kernel is a PREEMPT_RT kernel.
     ///
     /// # Errors
-    /// `/sys/kernel/realtime` is there and cannot be read, or `/sys/kernel` is not there either.
+    /// `/sys/kernel/realtime` exists and cannot be read, or `/sys/kernel` does not exist either.
     pub fn is_real_time(&self) -> Result<bool, Unread> {
         match self.tree.read("/sys/kernel/realtime") {
             Err(unread) if unread.is_absent() && self.tree.has("/sys/kernel") => Ok(false),

@@ -5,29 +5,29 @@ use serde::{Deserialize, Serialize};
 use super::cpu_list::CpuList;
 use super::tree::HostTree;
 
-/// One thread. The time it started at tells it from a later one with the same id.
+/// One thread. The start time distinguishes the thread from a later one with the same id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadId {
     /// The thread's id.
     pub id: i32,
     /// The thread's name.
     pub name: String,
-    /// When it started, in clock ticks since boot.
+    /// The time when the thread started, in clock ticks since boot.
     pub started: u64,
 }
 
-/// A thread with where and how it runs.
+/// A thread with its CPUs and its scheduling policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// The thread's id, name and start.
     pub id: ThreadId,
-    /// Whether the kernel started it.
+    /// Whether the thread is a kernel thread.
     pub kernel: bool,
-    /// Whether it is a thread of the kernel that must stay on its CPUs.
+    /// Whether the thread is a kernel thread that must stay on its CPUs.
     pub bound: bool,
     /// The id of the thread's process.
     pub process: i32,
-    /// The CPUs it may use.
+    /// The CPUs that the thread may use.
     pub cpus: CpuList,
     /// The thread's scheduling policy and priority.
     pub scheduling: Scheduling,
@@ -38,7 +38,7 @@ pub struct Thread {
 pub struct Scheduling {
     /// The kernel's number of the policy.
     pub policy: i32,
-    /// 1 to 99 for real-time policies, else 0.
+    /// The priority: 1 to 99 for real-time policies, otherwise 0.
     pub priority: i32,
 }
 
@@ -55,7 +55,7 @@ impl Scheduling {
         matches!(self.policy, 1 | 2)
     }
 
-    /// Parses the text that `Display` writes. None where the policy or the priority is unknown.
+    /// Parses the text that `Display` writes. Returns `None` if the policy or the priority is unknown.
     pub fn parse(text: &str) -> Option<Self> {
         let (policy, priority) = text.split_once(' ')?;
         let policy = POLICIES.iter().find(|(_, name)| *name == policy)?.0;
@@ -72,11 +72,11 @@ impl std::fmt::Display for Scheduling {
     }
 }
 
-/// All processes, and every thread of those that run virtual machines.
+/// All processes, and every thread of the processes that run virtual machines.
 ///
 /// # Errors
-/// A process's `stat` or `status` may not be read or is not as in proc(5); /proc has no process; or it has no kernel
-/// thread, as in a container, whose /proc lacks other processes.
+/// The `stat` or `status` of a process may not be read or has not the format of proc(5); /proc has no process; or it
+/// has no kernel thread, as in a container, whose /proc lacks other processes.
 pub fn all(tree: &HostTree) -> Result<Vec<Thread>, String> {
     let mut found = Vec::new();
     for process in numbers(tree, "/proc") {
@@ -100,20 +100,20 @@ pub fn all(tree: &HostTree) -> Result<Vec<Thread>, String> {
     }
 }
 
-/// Every thread of a process. Empty where the process has ended.
+/// Every thread of a process. The list is empty if the process has ended.
 ///
 /// # Errors
-/// A thread's `stat` or `status` may not be read, or is not as in proc(5).
+/// The `stat` or `status` of a thread may not be read, or has not the format of proc(5).
 pub fn of_process(tree: &HostTree, process: i32) -> Result<Vec<Thread>, String> {
     let folder = format!("/proc/{process}/task");
     let tasks = numbers(tree, &folder).into_iter();
     tasks.filter_map(|task| read(tree, &format!("{folder}/{task}"), process).transpose()).collect()
 }
 
-/// Processes and kernel threads whose names are wanted.
+/// Processes and kernel threads for whose names `wanted` returns true.
 ///
 /// # Errors
-/// A process's `stat` or `status` may not be read, or is not as in proc(5).
+/// The `stat` or `status` of a process may not be read, or has not the format of proc(5).
 pub fn named(tree: &HostTree, wanted: impl Fn(&str) -> bool) -> Result<Vec<Thread>, String> {
     let is_wanted = |process: &i32| {
         // One that ended meanwhile has no name.
@@ -123,7 +123,7 @@ pub fn named(tree: &HostTree, wanted: impl Fn(&str) -> bool) -> Result<Vec<Threa
     processes.filter_map(|process| read(tree, &format!("/proc/{process}"), process).transpose()).collect()
 }
 
-/// The thread as it is now, if it still is.
+/// The present state of the thread, if the thread still exists.
 pub fn now(tree: &HostTree, id: &ThreadId) -> Option<Thread> {
     // A thread's own folder can be read although listing /proc shows processes alone. Its name may change.
     let same = |thread: &Thread| thread.id.id == id.id && thread.id.started == id.started;

@@ -1,5 +1,6 @@
-//! Rules of an applied plan, switched off and on again while the host runs: between the values that the journal has as
-//! found and as written. The journal stays locked meanwhile, and always names what `undo` puts back.
+//! Switches rules of an applied plan off and on again while the host runs: between the values that the journal
+//! records as found and as written. The journal stays locked meanwhile, and always names the values that `undo`
+//! restores.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use super::undo::{PutBack, put_back};
 /// The rules of one journal.
 pub struct Toggle<'a> {
     tree: &'a HostTree,
-    /// Its lock keeps other processes from changing the host meanwhile.
+    /// The journal's lock keeps other processes from changing the host meanwhile.
     _journal: Journal,
     rules: Vec<Rule>,
 }
@@ -29,17 +30,17 @@ struct Rule {
 pub struct ToggleFailure {
     /// The rule's name.
     pub rule: String,
-    /// Why the rule could not be switched.
+    /// The reason why the rule could not be switched.
     pub failure: Failure,
 }
 
 impl<'a> Toggle<'a> {
-    /// All rules whose changes are in force. None where there is no journal. A value that another program has changed
-    /// since is left as it is.
+    /// All rules whose changes are in effect. Returns `None` if there is no journal. A value that another program has
+    /// changed since is left unchanged.
     ///
     /// # Errors
-    /// The journal cannot be opened, locked or read, or is of another host or version; or a value that was written
-    /// cannot be read now.
+    /// The journal cannot be opened, locked or read, or belongs to another host or version; or a value that was
+    /// written cannot be read now.
     pub fn open(tree: &'a HostTree, journal: &Path) -> Result<Option<Self>, Failure> {
         let Some(mut journal) = Journal::open(journal)? else { return Ok(None) };
         let story = journal.story(tree)?;
@@ -58,16 +59,16 @@ impl<'a> Toggle<'a> {
         Ok(Some(Toggle { tree, _journal: journal, rules }))
     }
 
-    /// The rules by name, in the order in which they were applied.
+    /// The names of the rules, in the order in which they were applied.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().map(|rule| rule.name.as_str())
     }
 
-    /// Applies the rules that `on` names and puts back all others, the last applied first.
+    /// Applies the rules that `on` names and restores the values of all other rules, the last applied first.
     ///
     /// # Errors
-    /// A value cannot be read, put back or applied again. The rules before it are switched, and those after it are
-    /// not; the failed rule may be half switched.
+    /// A value cannot be read, restored or applied again. The rules before that value's rule are switched, and the
+    /// rules after it are not; the failed rule may be partly switched.
     pub fn switch(&mut self, on: impl Fn(&str) -> bool) -> Result<(), ToggleFailure> {
         let tree = self.tree;
         for rule in self.rules.iter_mut().rev().filter(|rule| rule.on && !on(&rule.name)) {
@@ -89,12 +90,12 @@ impl<'a> Toggle<'a> {
         Ok(())
     }
 
-    /// Switches these rules alone from now on; the others stay as they are.
+    /// From now on switches only these rules; the other rules keep their state.
     pub fn only(&mut self, wanted: impl Fn(&str) -> bool) {
         self.rules.retain(|rule| wanted(&rule.name));
     }
 
-    /// No longer switches a rule: it is put back, as far as that goes, and stays so.
+    /// Stops switching a rule: its old values are restored if possible, and then stay.
     pub fn give_up(&mut self, rule: &str) {
         for rule in self.rules.iter().filter(|known| known.name == rule) {
             for entry in rule.entries.iter().rev() {

@@ -1,4 +1,4 @@
-//! `/proc`, `/sys`, `/dev` and `/etc` below a root: of this machine, or of one that was recorded.
+//! `/proc`, `/sys`, `/dev` and `/etc` below a root: of this machine, or of a recorded machine.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -10,7 +10,7 @@ use measure::Failure;
 use super::inside::Root;
 use super::recorded::Recording;
 
-/// Where a host's files are.
+/// The root of a host's files.
 #[derive(Clone, Debug)]
 pub struct HostTree {
     root: Root,
@@ -26,18 +26,18 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// Whether there is no such file, as against one that may not be read.
+    /// Whether there is no such file. A file that exists and may not be read is not absent.
     pub fn is_absent(&self) -> bool {
         // ENODEV, EOPNOTSUPP and EIO are how drivers say that a file has nothing behind it; those are not absence.
         self.error.kind() == ErrorKind::NotFound
     }
 
-    /// Whether it belonged to a process that ended while it was read.
+    /// Whether the file belonged to a process that ended during the read.
     pub fn is_of_an_ended_process(&self) -> bool {
         self.error.raw_os_error() == Some(libc::ESRCH)
     }
 
-    /// The parts of an error for the user.
+    /// The error as a failure for the user.
     pub fn failure(&self) -> Failure {
         Failure::new(
             format!("reading {}", self.path),
@@ -58,12 +58,12 @@ impl HostTree {
         HostTree { root: Root::new(root.into()), recording: None }
     }
 
-    /// The same, and what is read of it is kept.
+    /// The same tree, which from now on records the files that are read.
     pub fn recording(self) -> Self {
         HostTree { recording: Some(Arc::default()), ..self }
     }
 
-    /// What was read of it so far, if it is kept.
+    /// The recording of the files that were read so far, if the tree records.
     pub fn recorded(&self) -> Option<Recording> {
         let recording = self.recording.as_ref()?;
         Some(recording.lock().unwrap_or_else(PoisonError::into_inner).clone())
@@ -84,20 +84,20 @@ impl HostTree {
         }
     }
 
-    /// Whether it is this machine: threads can be changed, and counters count.
+    /// Whether the tree is this machine: threads can be changed, and counters count.
     pub fn is_live(&self) -> bool {
         self.root.is_live()
     }
 
-    /// Where the files lie.
+    /// The root of the files.
     pub fn root(&self) -> &Path {
         self.root.path()
     }
 
-    /// A file's text without trailing white space. Bytes that are no UTF-8 are replaced.
+    /// A file's text without trailing white space. Bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
-    /// There is no such file, or it may not be read. `Unread::is_absent` tells the two apart.
+    /// There is no such file, or it may not be read. `Unread::is_absent` distinguishes the two.
     pub fn read(&self, path: &str) -> Result<String, Unread> {
         match self.root.read(path) {
             Ok(bytes) => {
@@ -109,8 +109,9 @@ impl HostTree {
         }
     }
 
-    /// The values of some variables of a process's environment. Of variables with the same name the first counts, as
-    /// for getenv(3). A recording keeps these variables alone, one a line: others may be secrets.
+    /// The values of the named variables in a process's environment. If several variables have the same name, the
+    /// first counts, as for getenv(3). A recording keeps only these variables, one on each line, because others may
+    /// be secrets.
     ///
     /// # Errors
     /// The process has ended, or its environment may not be read.
@@ -147,12 +148,12 @@ impl HostTree {
         exists
     }
 
-    /// The names in a folder, numbers by value; none where there is no such folder.
+    /// The names in a folder, with numbers sorted by value; empty if there is no such folder.
     pub fn names(&self, folder: &str) -> Vec<String> {
         self.sorted(folder).into_iter().map(|(name, _)| name).collect()
     }
 
-    /// The names of the folders in a folder. A link to a folder is none of them.
+    /// The names of the folders in a folder. A link to a folder is left out.
     pub fn folders(&self, folder: &str) -> Vec<String> {
         self.sorted(folder).into_iter().filter(|(_, is_folder)| *is_folder).map(|(name, _)| name).collect()
     }
@@ -174,12 +175,12 @@ impl HostTree {
         names
     }
 
-    /// What a link holds; none where there is no link.
+    /// The target of a link; `None` if there is no link.
     pub fn link(&self, path: &str) -> Option<PathBuf> {
         self.root.link(path).ok()
     }
 
-    /// The kernel's messages, as `/dev/kmsg` has them.
+    /// The kernel's messages, in the format of `/dev/kmsg`.
     ///
     /// # Errors
     /// `/dev/kmsg` is missing or may not be read: dmesg_restrict is 1 without CAP_SYSLOG.
@@ -223,7 +224,7 @@ impl HostTree {
         read.map(|()| u64::from_le_bytes(value)).map_err(|error| self.unread(&path, error))
     }
 
-    /// Writes a value and a newline to a file in one call, as the kernel wants it.
+    /// Writes a value and a newline to a file in one call, as the kernel requires.
     ///
     /// # Errors
     /// There is no such file, it may not be opened, or the kernel refuses the value.
@@ -236,7 +237,7 @@ impl HostTree {
         if recorded { file.set_len(value.len() as u64) } else { Ok(()) }
     }
 
-    /// Makes a folder: a cgroup, on this machine.
+    /// Makes a folder; on this machine it is a cgroup.
     pub(super) fn make_folder(&self, path: &str) -> io::Result<()> {
         self.root.make_folder(path)
     }
@@ -246,7 +247,7 @@ impl HostTree {
         self.root.remove_folder(path)
     }
 
-    /// Removes a file, or a link.
+    /// Removes a file or a link.
     pub(super) fn remove_file(&self, path: &str) -> io::Result<()> {
         self.root.remove_file(path)
     }

@@ -1,4 +1,4 @@
-//! The same as a profile for tuned.
+//! Exports a plan as a profile for tuned.
 
 use std::fmt::Write;
 

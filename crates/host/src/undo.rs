@@ -1,4 +1,4 @@
-//! Puts back the values that the journal names, the last written first.
+//! Restores the values that a journal records, the last written first.
 
 use std::path::Path;
 
@@ -8,28 +8,29 @@ use super::command_line::{CommandLine, is};
 use super::journal::{Entry, Journal};
 use super::tree::HostTree;
 
-/// The outcome of putting one value back.
+/// The outcome of restoring one value.
 #[derive(Debug)]
 pub enum PutBack {
-    /// The value is as it was found.
+    /// The value is the same as before the change.
     Restored {
-        /// The value before it was put back, where another program had changed it since the write.
+        /// The value before it was restored, if another program had changed it since the write.
         meanwhile: Option<String>,
     },
-    /// The thread has ended or the device is gone: nothing is left to put back.
+    /// The thread has ended or the device was removed: there is nothing to restore.
     Gone,
     /// The host was rebooted, which reset all values of the running kernel.
     Rebooted,
-    /// The value could not be put back.
+    /// The value could not be restored.
     Failed(Failure),
 }
 
-/// Puts all values back, the last written first, and removes the journal once all are back. Returns how many could
-/// not be put back. It may be called any number of times, also after a crash of its own.
+/// Restores all values, the last written first, and removes the journal after all of them were restored. Returns the
+/// number of values that could not be restored. The function may be called any number of times, also after a crash in
+/// the middle of it.
 ///
 /// # Errors
-/// The journal cannot be opened, locked or read, is of another host or version, or cannot be removed in the end. A
-/// value that cannot be put back is told to `say` and counted.
+/// The journal cannot be opened, locked or read, belongs to another host or version, or cannot be removed in the end.
+/// A value that cannot be restored is reported to `say` and counted.
 pub fn undo(
     tree: &HostTree,
     journal: &Path,
@@ -49,7 +50,7 @@ pub fn undo(
     Ok(failures)
 }
 
-/// Puts one value back.
+/// Restores one value.
 pub(super) fn put_back(tree: &HostTree, entry: &Entry) -> PutBack {
     let Entry { knob, found, writing, .. } = entry;
     let now = match knob.read(tree) {
@@ -84,7 +85,7 @@ pub(super) fn put_back(tree: &HostTree, entry: &Entry) -> PutBack {
     }
 }
 
-/// Parameters on the running kernel's command line that only another boot takes away.
+/// Parameters on the running kernel's command line that only a reboot removes.
 pub fn reboot_only(tree: &HostTree) -> Vec<String> {
     const KEYS: [&str; 8] = [
         "isolcpus",

@@ -1,23 +1,25 @@
-//! What exits cost, and how often a guest makes them: a micro-VMM with a tiny guest of its own, no QEMU and no kernel image.
+//! Costs of exits, and how often a guest causes them: a micro-VMM with a tiny guest of its own, without QEMU and
+//! kernel image.
 //!
-//! [`costs::measure`] times what a virtual machine pays on this very machine: exits, interrupts, wake-ups, faults on
-//! fresh memory. `micro_vm` is the virtual machine that it does this with. x86-64 only; elsewhere [`costs::measure`]
-//! says so. [`trace`] counts and times the exits of a running guest; [`events`] is a trace of all that a packet
-//! passes, [`path`] its steps, and [`worst`] what took the time of the longest latency. [`interrupts`] tells which
-//! of its interrupts the host's software delivered. [`runs_unmodified_guests`] finds out in seconds what booting a guest
-//! would find out in a minute.
+//! [`costs::measure`] times the costs of a virtual machine on this host: exits, interrupts, wake-ups, faults on fresh
+//! memory. `micro_vm` is the virtual machine for these measurements. It exists for x86-64 only; on other processors
+//! [`costs::measure`] returns an error. [`trace`] counts and times the exits of a running guest. [`events`] is a
+//! trace of everything on a packet's path, [`path`] finds the packet's steps, and [`worst`] explains the longest
+//! latency. [`interrupts`] finds which interrupts of a guest the host's software delivered.
+//! [`runs_unmodified_guests`] finds in seconds whether a guest would boot.
 //!
 //! # Where to change what
 //!
 //! - To add a unit cost of KVM: `costs/catalogue.rs` and a program in `micro_vm/guest.s`.
 //! - To add an event to traces of paths: `events/` (record it, give it a type).
-//! - To change how a packet's steps are found, or named: `path/walk.rs` and `follow.rs`; `known.rs` says what is
-//!   published and why ours differ.
-//! - To add a cause of long latencies: `cause.rs` and `state.rs` in `worst/`, with a planted trace in `planted.rs`;
-//!   planted for real in `crates/tautline/tests/nested/kvm_worst.rs` and `kvm_worst_causes.rs`.
-//! - To change what is recorded of a latency, on either side: `events/selection.rs`; the host's watch:
-//!   `crates/lab/src/traced/worst/follow.rs`; the guest's: `worst/recorder.rs`, asked by `inside.rs`.
-//! - To change how it is proved that interrupts reach a guest: `interrupts/judge.rs`.
+//! - To change how a packet's steps are found or named: `path/walk.rs` and `follow.rs`. The published steps, and why
+//!   ours differ, are in `known.rs`.
+//! - To add a cause of long latencies: `cause.rs` and `state.rs` in `worst/`, with a constructed trace in
+//!   `planted.rs`. The cause is produced on a real guest in `crates/tautline/tests/nested/kvm_worst.rs` and
+//!   `kvm_worst_causes.rs`.
+//! - To change what is recorded about a latency, on either side: `events/selection.rs`; the host's side:
+//!   `crates/lab/src/traced/worst/follow.rs`; the guest's side: `worst/recorder.rs`, which `inside.rs` queries.
+//! - To change how the path of a guest's interrupts is determined: `interrupts/judge.rs`.
 
 pub mod costs;
 pub mod events;
@@ -35,7 +37,7 @@ pub mod worst;
 pub use port_writes::PortWrites;
 pub use trial::runs_unmodified_guests;
 
-/// Whether the CPU is QEMU's emulation: its figures show that a path works, never how fast it is.
+/// Whether the CPU is emulated by QEMU. Its figures show that a path works, never how fast it is.
 pub fn is_emulated() -> bool {
     #[cfg(target_arch = "x86_64")]
     return micro_vm::tsc::is_emulated();

@@ -4,7 +4,7 @@ use measure::Failure;
 
 use crate::micro_vm::{Arguments, MicroVm, Program, Vcpu};
 
-/// A guest that makes a known number of exits: traces are checked against it.
+/// A guest that causes a known number of exits, for checking traces.
 pub struct PortWrites {
     _vm: MicroVm,
     vcpus: [Vcpu; 2],
@@ -20,10 +20,10 @@ impl PortWrites {
         Ok(Self { _vm: vm, vcpus })
     }
 
-    /// Lets the first CPU write `count` times to a port that this process handles, and once more to end.
+    /// Makes the first CPU write `count` times to a port that this process handles, and once more at the end.
     ///
     /// # Errors
-    /// The guest's program does not come to its end: KVM_RUN fails, or the guest takes another exit.
+    /// The guest's program does not end: KVM_RUN fails, or the guest causes another exit.
     pub fn make(&mut self, count: usize) -> Result<(), Failure> {
         self.vcpus[0].run(Program::OutUser, Arguments { samples: count, ..Default::default() })
     }

@@ -1,16 +1,16 @@
-//! Whether `/dev/kvm` runs an unmodified guest: one of a few instructions tells before a kernel is booted in vain.
+//! Whether `/dev/kvm` runs an unmodified guest. A guest of a few instructions shows this before a kernel is booted.
 
 use std::time::Duration;
 
 use measure::Failure;
 
-/// Lets a guest make a hypercall that does nothing and write to a port, within `limit`.
+/// Makes a guest execute a hypercall without effect and write to a port, within `limit`.
 ///
-/// A `/dev/kvm` for para-virtualized guests opens, makes the machine, and hangs there. On other processors than
-/// x86-64 nothing is tried, and the result is Ok.
+/// A `/dev/kvm` for para-virtualized guests can be opened and makes the machine, but hangs in this test. On other
+/// processors than x86-64 nothing is tried, and the result is Ok.
 ///
 /// # Errors
-/// The guest cannot be made or run, or does not come to its end within `limit`.
+/// The guest cannot be made or run, or does not end within `limit`.
 pub fn runs_unmodified_guests(limit: Duration) -> Result<(), Failure> {
     #[cfg(target_arch = "x86_64")]
     return x86::trial(limit);
@@ -35,10 +35,10 @@ mod x86 {
     const STOP: Duration = Duration::from_secs(1);
     const REMEDY: &str = "run it on a machine whose KVM runs such guests (VMX or SVM)";
 
-    /// Runs the guest on a thread of its own, which is told to stop after `limit`.
+    /// Runs the guest on a separate thread, which is told to stop after `limit`.
     ///
     /// # Errors
-    /// The guest cannot be made or run, its thread panics, or it does not come to its end within `limit`.
+    /// The guest cannot be made or run, its thread panics, or it does not end within `limit`.
     pub fn trial(limit: Duration) -> Result<(), Failure> {
         let stop = Arc::new(Stop::default());
         let (done, outcome) = channel();

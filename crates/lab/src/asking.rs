@@ -1,4 +1,4 @@
-//! Asking an agent, and what its answer may be.
+//! Requests to an agent, and what its answer may be.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use workload::protocol::{AgentFacts, Reply, Request};
 /// Why there is no answer.
 #[derive(Debug)]
 pub enum NoAnswer {
-    /// The agent could not do it, and is ready for more.
+    /// The agent could not carry out the request. It can take further requests.
     Refused(Failure),
     /// The agent answered late, wrongly or not at all. Its next reply may belong to an earlier request.
     Lost(Failure),
@@ -27,12 +27,12 @@ impl From<NoAnswer> for Failure {
 
 const REMEDY: &str = "see its last output; repeat with less to find what it died of";
 
-/// An agent that can be asked. `name` is what errors call it, as in `the agent in vm`.
+/// An agent that takes requests. `name` stands for the agent in errors, as in `the agent in vm`.
 pub trait Asking {
     /// The channel to the agent.
     fn lines(&mut self) -> &mut Channel;
 
-    /// Describes a channel that broke, with what is known of the agent's end.
+    /// Describes a channel that broke, with what is known of the agent's process.
     fn why(&mut self, doing: &str, error: &ChannelError) -> Failure;
 
     /// Waits for the agent's greeting.
@@ -67,7 +67,7 @@ pub trait Asking {
     /// Waits for the reply to a request that was sent; `pick` takes it out.
     ///
     /// # Errors
-    /// The causes of [`Asking::receive`], the agent could not do it, or it answered another request.
+    /// The causes of [`Asking::receive`], the agent could not execute the request, or it answered another request.
     fn hear<T>(
         &mut self,
         doing: &str,
@@ -98,7 +98,7 @@ pub trait Asking {
         self.hear(&doing, limit, pick)
     }
 
-    /// A channel that broke, or that the user interrupted.
+    /// The error for a channel that broke, or for a run that the user interrupted.
     fn broken(&mut self, doing: &str, error: &ChannelError) -> NoAnswer {
         let failure = self.why(doing, error);
         match error {

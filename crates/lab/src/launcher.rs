@@ -1,4 +1,4 @@
-//! What starts agents: the binary of this process, and the janitor that cleans up behind it.
+//! Starts agents: holds the binary of this process, and the janitor that removes what agents leave.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ const START_LIMIT: Duration = Duration::from_secs(45);
 /// How long a start may take under KVM on a CPU that is emulated itself: it takes 35 s where nothing else runs.
 const EMULATED_START_LIMIT: Duration = Duration::from_secs(120);
 
-/// What starts agents.
+/// Starts agents.
 pub struct Launcher {
     /// The binary of this process, run as an agent.
     pub agent: Agent,
-    /// Removes what a process that was killed has left.
+    /// Removes what a killed process has left.
     pub janitor: Arc<Janitor>,
 }
 
@@ -32,7 +32,7 @@ impl Launcher {
         Ok(Launcher { agent, janitor })
     }
 
-    /// What a start on these CPUs needs.
+    /// The arguments for starting an agent on these CPUs.
     pub fn start_on<'a>(&'a self, cpus: &'a [usize]) -> Start<'a> {
         let limit = if kvm::is_emulated() { EMULATED_START_LIMIT } else { START_LIMIT };
         Start { agent: &self.agent, cpus, limit, janitor: &self.janitor }

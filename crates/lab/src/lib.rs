@@ -5,8 +5,8 @@
 //!
 //! # Where to change what
 //!
-//! - To change what `host verify` measures, or how it judges: `host_verify/`: `sampler.rs` takes a sample, `effects.rs`
-//!   sets states against each other.
+//! - To change what `host verify` measures, or how it judges: `host_verify/`. There `sampler.rs` takes a sample,
+//!   and `effects.rs` compares states.
 //! - To change which trials count: `runner/`: `verdict.rs` is the rule, `cores.rs` watches SMT siblings.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What every results file begins with.
+//! The fields at the beginning of every results file.
 
 use measure::Failure;
 use measure::host_facts::HostFacts;
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// What a results file is, and where it comes from.
+/// Schema, version and start of a results file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Origin {
     /// The schema's name and version, docs/results-schema.md.
     pub schema: String,
     /// The version of the program.
     pub tautline: String,
-    /// When it was begun.
+    /// When the run began, in UTC.
     pub started: String,
     /// The machine.
     pub host: HostFacts,
@@ -23,7 +23,7 @@ impl Origin {
     /// The origin of a file of this schema that begins now, on this machine.
     ///
     /// # Errors
-    /// The clock's time cannot be written.
+    /// The system's time is not a valid date.
     pub fn now(schema: &str) -> Result<Self, Failure> {
         Ok(Origin {
             schema: schema.to_owned(),
@@ -34,10 +34,10 @@ impl Origin {
     }
 }
 
-/// The time of now, as results files have it.
+/// The present time in the format of results files.
 ///
 /// # Errors
-/// The clock's time cannot be written.
+/// The system's time is not a valid date.
 pub fn now() -> Result<String, Failure> {
     let written = OffsetDateTime::now_utc().format(&Rfc3339);
     written.map_err(|error| Failure::new("writing the time of now", error, "set the machine's clock"))

@@ -3,13 +3,13 @@
 use linux::interrupt::Interrupted;
 use measure::Failure;
 
-/// Why an experiment ended before it had all that was asked for.
+/// Why an experiment ended before it was complete.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
     /// The user interrupted.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// Something could not be done.
+    /// A step of the experiment failed.
     #[error(transparent)]
     Failed(#[from] Failure),
 }

@@ -1,4 +1,4 @@
-//! What a trace has in tracefs, and its end.
+//! The instances and files that a trace makes in tracefs, and their removal.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use environment::janitor::{Leftover, append};
 use kvm::trace::Step;
 use measure::Failure;
 
-/// What is in tracefs for this trace; the latest goes first.
+/// The instances and files that this trace has made in tracefs. The newest is removed first.
 pub struct Made<'a> {
     janitor: &'a Janitor,
     leftovers: Vec<Leftover>,
@@ -19,7 +19,8 @@ impl<'a> Made<'a> {
         Made { janitor, leftovers: Vec::new() }
     }
 
-    /// Makes one more instance of this process's own: its folder. Triggers of two purposes on one event need two.
+    /// Makes one more tracing instance for this process and returns its folder. Two triggers on the same event
+    /// need two instances.
     ///
     /// # Errors
     /// The kernel refuses the folder.
@@ -33,10 +34,10 @@ impl<'a> Made<'a> {
         Ok(path)
     }
 
-    /// Writes one line; one that is not needed may be refused.
+    /// Writes one line to tracefs. A line that is not required may be refused.
     ///
     /// # Errors
-    /// The kernel refuses a line that is needed.
+    /// The kernel refuses a required line.
     pub fn step(&mut self, step: Step) -> Result<(), Failure> {
         self.announce(Leftover::TracingLine { file: step.file.clone(), undo: step.undo });
         match append(&step.file, &step.line) {

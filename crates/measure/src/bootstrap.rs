@@ -1,16 +1,16 @@
 //! The ratio of two environments and its interval, over the highest repeated level (Kalibera and Jones, ISMM 2013).
 //!
-//! Two designs, two functions. [`ratio`] is for one run: its unit is the block, one start of every
-//! environment, measured within seconds of each other, so that what the machine did meanwhile hits both and
-//! leaves the ratio. Its interval is that of a median by order statistics, whose coverage is known:
-//! [`crate::median_interval`].
+//! There is one function for each of two designs. [`ratio`] is for one run: its unit is the block, one start of every
+//! environment. The environments of a block are measured within seconds of each other, so that a disturbance of the
+//! machine affects both and cancels out in the ratio. The interval is that of a median by order statistics, whose
+//! coverage is known: [`crate::median_interval`].
 //!
-//! [`ratio_of_independent`] is for two runs: nothing ties the third block of one to the third of the other, so
-//! each run is resampled on its own and the variances add. A plain percentile bootstrap of few blocks is too
-//! narrow. The quantiles are therefore widened by the factor that a t interval has over a normal one ("expanded
-//! percentile" interval: Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician
-//! 69(4), 2015, section 5.3); simulated, these intervals cover 98 to 99 %. No resample is drawn: the bootstrap
-//! distribution of a median is known exactly, see [`crate::resampled`].
+//! [`ratio_of_independent`] is for two runs: the third block of one run has no relation to the third block of the
+//! other, so each run is resampled on its own and the variances add. A plain percentile bootstrap of few blocks is
+//! too narrow. The quantiles are therefore widened by the factor by which a t interval is wider than a normal one
+//! ("expanded percentile" interval: Hesterberg, "What Teachers Should Know About the Bootstrap", The American
+//! Statistician 69(4), 2015, section 5.3); in simulations, these intervals cover 98 to 99 %. No resample is drawn,
+//! because the bootstrap distribution of a median is known exactly: see [`crate::resampled`].
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
@@ -18,7 +18,7 @@ use crate::median_interval;
 use crate::resampled::MedianDistribution;
 use crate::statistics::median;
 
-/// The fewest blocks that carry an interval.
+/// The smallest number of blocks that gives an interval.
 pub const MIN_BLOCKS: usize = median_interval::MIN_VALUES;
 
 /// One block: the accepted trials' values of both sides.
@@ -26,23 +26,23 @@ pub const MIN_BLOCKS: usize = median_interval::MIN_VALUES;
 pub struct Block {
     /// Values in the base environment.
     pub base: Vec<f64>,
-    /// Values in the other.
+    /// Values in the other environment.
     pub other: Vec<f64>,
 }
 
-/// other / base, with an interval that covers at least 95 %.
+/// The ratio other / base, with an interval that covers at least 95 %.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RatioEstimate {
-    /// The median over the blocks of the ratio of the medians.
+    /// The median over the blocks of the ratio of the two medians.
     pub ratio: f64,
-    /// Low and high end; none with fewer than [`MIN_BLOCKS`] blocks.
+    /// The low and the high end; `None` with fewer than [`MIN_BLOCKS`] blocks.
     pub interval: Option<(f64, f64)>,
-    /// Blocks that held both sides; of two independent runs, the smaller number of blocks.
+    /// The number of blocks that hold both sides; for two independent runs, the smaller number of blocks.
     pub blocks: usize,
 }
 
-/// The ratio other / base over blocks. Blocks that lack a side or hold a median that is not positive (no
-/// ratio exists) are passed over; none where none is left.
+/// The ratio other / base over blocks. Blocks that lack a side, or whose median is not positive (no ratio exists),
+/// are left out; returns `None` if no block remains.
 pub fn ratio(blocks: &[Block]) -> Option<RatioEstimate> {
     let logs: Vec<f64> = blocks.iter().filter_map(log_ratio).collect();
     let ratio = median(&logs)?.exp();
@@ -55,8 +55,8 @@ pub(crate) fn log_ratio(block: &Block) -> Option<f64> {
     Some(log_level(&block.other)? - log_level(&block.base)?)
 }
 
-/// The ratio other / base of two independent samples, each given as the values of its blocks. A block's
-/// level is its median; levels that are not positive are passed over.
+/// The ratio other / base of two independent samples, each given as the values of its blocks. The value of a block is
+/// its median; medians that are not positive are left out.
 pub fn ratio_of_independent(base: &[Vec<f64>], other: &[Vec<f64>]) -> Option<RatioEstimate> {
     let logs = |blocks: &[Vec<f64>]| -> Vec<f64> { blocks.iter().filter_map(|b| log_level(b)).collect() };
     let (base, other) = (logs(base), logs(other));

@@ -1,4 +1,4 @@
-//! Whether a sample is of one class or of two that differ much.
+//! Finds out whether a sample consists of one class or of two that differ much.
 use crate::statistics::median;
 
 /// The middle of the upper class over that of the lower, at the least.
@@ -7,7 +7,8 @@ const HIGH_OVER_LOW: f64 = 2.0;
 const FEW: usize = 20;
 
 /// The limit between two classes of a sample: the split with the largest variance of the logarithms between them
-/// (Otsu, 1979). None where the middle of one is not twice that of the other, or one has but a few in a hundred.
+/// (Otsu, 1979). Returns `None` if the median of one class is less than twice that of the other, or if one class has
+/// only a few per cent of the values.
 pub fn limit_between(sample: &[f64]) -> Option<f64> {
     let mut sorted = sample.to_vec();
     sorted.sort_by(f64::total_cmp);

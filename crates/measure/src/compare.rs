@@ -1,4 +1,4 @@
-//! From raw trials to what is printed: summaries per environment, ratios to the base environment.
+//! Derives printed figures from raw trials: summaries per environment, ratios to the base environment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,95 +13,96 @@ use crate::{Direction, Histogram, MetricId, MetricSpec, Results, Trial, Verdict}
 pub struct Summary {
     /// Median of the trials' values, in the metric's unit.
     pub median: f64,
-    /// Half the distance between the quartiles over the median; 0.03 prints as ± 3 %.
+    /// Half the distance between the quartiles, divided by the median; 0.03 prints as ± 3 %.
     pub relative_spread: f64,
     /// Accepted trials.
     pub trials: usize,
-    /// Blocks they come from.
+    /// The number of blocks that the trials come from.
     pub blocks: usize,
-    /// Trials among them that were over a noise limit at their last attempt too.
+    /// The number of these trials that exceeded a noise limit at their last attempt too.
     pub noisy: usize,
     /// Events missed, over all accepted trials.
     pub missed: u64,
-    /// Nanoseconds watched, over all accepted trials.
+    /// The watched time over all accepted trials, in ns.
     pub watched_ns: u64,
-    /// All accepted trials' distributions, merged.
+    /// The merged distributions of all accepted trials.
     pub histogram: Option<Histogram>,
-    /// What the agent could not have as it wanted, each once.
+    /// The agent's remarks about settings that it could not get, each once.
     pub remarks: Vec<String>,
 }
 
-/// What the interval says.
+/// The conclusion from the interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// The whole interval lies above 1.
     Slower,
     /// The whole interval lies below 1.
     Faster,
-    /// The interval holds 1.
+    /// The interval includes 1.
     NoDifferenceShown,
     /// Fewer than [`bootstrap::MIN_BLOCKS`] blocks: no interval can be given.
     TooFewBlocks,
 }
 
-/// One metric in one environment beside the base environment.
+/// One metric in one environment, compared with the base environment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// The metric.
     pub metric: MetricId,
     /// The environment that is compared.
     pub environment: String,
-    /// Times the cost of the base: above 1 is worse, whatever the metric's direction.
+    /// The cost in units of the base's cost: above 1 is worse, whatever the metric's direction.
     pub slowdown: f64,
     /// The interval of the slowdown; covers at least 95 %.
     pub interval: Option<(f64, f64)>,
-    /// How likely the interval leaves 1 out by chance alone: exact within one run, at most so much between two.
+    /// The probability that the interval excludes 1 by chance alone: exact within one run, an upper limit between two
+    /// runs.
     pub chance: Option<f64>,
-    /// Blocks that held both sides.
+    /// The number of blocks that hold both sides.
     pub blocks: usize,
-    /// What the interval says.
+    /// The conclusion from the interval.
     pub finding: Finding,
     /// Whether the CPU of either side is emulated: then the ratio says nothing about virtualization.
     pub emulated: bool,
 }
 
-/// Everything derived from a results file.
+/// All data that are derived from a results file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Analysis {
-    /// By metric and environment's name.
+    /// The summaries by metric and environment name.
     pub summaries: BTreeMap<(MetricId, String), Summary>,
-    /// In the order of the metrics, then of the environments.
+    /// The comparisons in the order of the metrics, then of the environments.
     pub comparisons: Vec<Comparison>,
-    /// Trials thrown away because of noise.
+    /// The number of trials that were discarded because of noise.
     pub discarded: usize,
-    /// Trials that count although noisy.
+    /// The number of noisy trials that count.
     pub noisy: usize,
-    /// Those of either kind in which an SMT sibling was at work.
+    /// The number of discarded or noisy trials during which an SMT sibling was busy.
     pub disturbed_discarded: usize,
     /// See above.
     pub disturbed_noisy: usize,
 }
 
 impl Analysis {
-    /// One metric in one environment.
+    /// The summary of one metric in one environment.
     pub fn summary(&self, metric: &MetricId, environment: &str) -> Option<&Summary> {
         self.summaries.get(&(metric.clone(), environment.to_owned()))
     }
 
-    /// One metric's comparison with the base.
+    /// The comparison of one metric with the base.
     pub fn comparison(&self, metric: &MetricId, environment: &str) -> Option<&Comparison> {
         self.comparisons.iter().find(|c| c.metric == *metric && c.environment == environment)
     }
 }
 
 impl Comparison {
-    /// Whether the interval leaves 1 out.
+    /// Whether the interval excludes 1.
     pub fn differs(&self) -> bool {
         matches!(self.finding, Finding::Slower | Finding::Faster)
     }
 }
 
-/// How many of these metrics are found to differ on average though none does.
+/// The average number of these metrics that would be found to differ although none differs.
 pub fn expected_by_chance<'a>(comparisons: impl IntoIterator<Item = &'a Comparison>) -> f64 {
     comparisons.into_iter().filter_map(|comparison| comparison.chance).sum()
 }
@@ -109,8 +110,8 @@ pub fn expected_by_chance<'a>(comparisons: impl IntoIterator<Item = &'a Comparis
 /// Always the same, so that a results file that is redrawn says the same.
 const EXCHANGE_SEED: u64 = 0;
 
-/// Whether more of the metrics that `in_family` holds differ between the base and this environment than chance
-/// explains. None without an interval.
+/// Whether the metrics in `in_family` that differ between the base and this environment are more than chance
+/// explains. Returns `None` without an interval.
 pub fn more_than_chance(
     results: &Results,
     environment: &str,
@@ -128,7 +129,7 @@ pub fn more_than_chance(
     exchange_labels(&family.filter_map(ratios).collect::<Vec<_>>(), EXCHANGE_SEED)
 }
 
-/// Derives everything that is printed.
+/// Derives all printed data.
 pub fn analyse(results: &Results) -> Analysis {
     let count = |is_one: fn(&Trial) -> bool| results.trials.iter().filter(|trial| is_one(trial)).count();
     let mut analysis = Analysis {
@@ -164,8 +165,8 @@ pub fn analyse(results: &Results) -> Analysis {
     analysis
 }
 
-/// Compares two runs, `before` as the base, for each metric and environment that both hold. Two runs share
-/// no moment, so their blocks are not paired: [`bootstrap::ratio_of_independent`].
+/// Compares two runs, with `before` as the base, for each metric and environment in both. The two runs were not
+/// measured at the same time, so their blocks are not paired: [`bootstrap::ratio_of_independent`].
 pub fn analyse_two(before: &Results, after: &Results) -> Vec<Comparison> {
     let (old, new) = (by_place(before), by_place(after));
     let mut comparisons = Vec::new();

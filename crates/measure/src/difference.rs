@@ -1,21 +1,21 @@
-//! The paired difference of two sides and its interval, for counts: they may be zero, where no ratio exists.
+//! The paired difference of two sides and its interval, for counts, which may be zero; a ratio does not exist then.
 
 use crate::bootstrap::Block;
 use crate::median_interval;
 use crate::statistics::median;
 
-/// other - base, with an interval that covers at least 95 %.
+/// The difference other - base, with an interval that covers at least 95 %.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DifferenceEstimate {
-    /// The median over the blocks of the difference of the medians.
+    /// The median over the blocks of the difference of the two medians.
     pub difference: f64,
-    /// Low and high end; none with fewer than [`crate::bootstrap::MIN_BLOCKS`] blocks.
+    /// The low and the high end; `None` with fewer than [`crate::bootstrap::MIN_BLOCKS`] blocks.
     pub interval: Option<(f64, f64)>,
-    /// Blocks that held both sides.
+    /// The number of blocks that hold both sides.
     pub blocks: usize,
 }
 
-/// The difference other - base over blocks. Blocks that lack a side are passed over; none where none is left.
+/// The difference other - base over blocks. Blocks that lack a side are left out; returns `None` if no block remains.
 pub fn difference(blocks: &[Block]) -> Option<DifferenceEstimate> {
     let of_block = |block: &Block| {
         let difference = median(&block.other)? - median(&block.base)?;

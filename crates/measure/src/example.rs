@@ -1,8 +1,8 @@
-//! A made-up run that holds every case an output must show. No figure in it was measured.
+//! A made-up run that contains every case that an output must show. No figure in it was measured.
 //!
 //! Three environments that worked (the VM emulated) and one that did not start; curves; histograms; noisy
-//! and discarded trials; a metric that an environment could not give; a metric with no difference, one that
-//! is slower, one that is faster, one with too few starts.
+//! and discarded trials; a metric that one environment could not measure; metrics with no difference, a slower
+//! result, a faster result, and too few starts.
 
 use crate::host_facts::HostFacts;
 use crate::quota::CpuQuota;
@@ -176,7 +176,7 @@ fn wakeup(metric: &MetricId, environment: &str, place: (u32, u32), typical_ns: f
     trial
 }
 
-/// The run. The same each time.
+/// The run. Returns the same run each time.
 pub fn results() -> Results {
     let mut w = Wobble(42);
     let (mut metrics, mut trials) = (Vec::new(), Vec::new());

@@ -1,14 +1,14 @@
 use serde::{Deserialize, Serialize};
 
-/// Why something could not be done, in the three parts that every error of this project has.
+/// The failure of an operation, in the three parts that every error of this project has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{tried}: {answer}; {remedy}")]
 pub struct Failure {
-    /// What was tried, as the user could try it.
+    /// What was tried, in a form that the user could try.
     pub tried: String,
     /// What the system answered.
     pub answer: String,
-    /// What to do about it.
+    /// What the user can do about it.
     pub remedy: String,
 }
 
@@ -18,7 +18,7 @@ impl Failure {
         Failure { tried: tried.into(), answer: answer.to_string(), remedy: remedy.into() }
     }
 
-    /// A thread of this program panicked in the course of what was tried.
+    /// A thread of this program panicked during the operation.
     pub fn panicked(tried: impl Into<String>) -> Self {
         Self::new(
             tried,

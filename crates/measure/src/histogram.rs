@@ -1,7 +1,7 @@
 use hdrhistogram::Histogram as Hdr;
 use serde::{Deserialize, Serialize};
 
-/// Nanosecond latencies to three significant digits, exact at the maximum; serialised as its non-empty
+/// A histogram of latencies in ns to three significant digits, with an exact maximum; serialised as its non-empty
 /// buckets.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Buckets", into = "Buckets")]
@@ -17,13 +17,13 @@ struct Buckets {
     buckets_ns: Vec<(u64, u64)>,
 }
 
-/// A serialised histogram that cannot be one.
+/// The error for an invalid serialised histogram.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum HistogramError {
-    /// A bucket is beyond the range.
+    /// A bucket is outside of the range.
     #[error("a histogram bucket at {value_ns} ns exceeds the largest value a histogram can hold")]
     Range {
-        /// Where the bucket is, in ns.
+        /// The value of the bucket, in ns.
         value_ns: u64,
     },
     /// The maximum is not in the highest bucket.
@@ -60,7 +60,8 @@ impl Histogram {
         Histogram { hdr, max_ns: 0 }
     }
 
-    /// Counts one latency. Does not allocate. What exceeds the range counts at its end, the maximum stays exact.
+    /// Counts one latency. Does not allocate. A latency beyond the range counts at the range's end; the maximum stays
+    /// exact.
     pub fn record_ns(&mut self, latency_ns: u64) {
         self.hdr.saturating_record(latency_ns);
         self.max_ns = self.max_ns.max(latency_ns);
@@ -80,22 +81,22 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// How many latencies were counted.
+    /// The number of latencies that were counted.
     pub fn count(&self) -> u64 {
         self.hdr.len()
     }
 
-    /// The largest, exact; 0 where empty.
+    /// The largest latency, exact; 0 if the histogram is empty.
     pub fn max_ns(&self) -> u64 {
         self.max_ns
     }
 
-    /// The smallest, to three digits; 0 where empty.
+    /// The smallest latency, to three digits; 0 if the histogram is empty.
     pub fn min_ns(&self) -> u64 {
         if self.hdr.is_empty() { 0 } else { self.hdr.min() }
     }
 
-    /// The value at a quantile in 0..=1; 0 where empty. Never above the observed maximum.
+    /// The value at a quantile in 0..=1; 0 if the histogram is empty. The value is never above the observed maximum.
     pub fn quantile_ns(&self, quantile: f64) -> u64 {
         self.hdr.value_at_quantile(quantile).min(self.max_ns)
     }
@@ -105,7 +106,7 @@ impl Histogram {
         self.quantile_ns(0.5)
     }
 
-    /// The mean; 0 where empty.
+    /// The mean; 0 if the histogram is empty.
     pub fn mean_ns(&self) -> f64 {
         self.hdr.mean()
     }

@@ -1,19 +1,19 @@
-//! What machine this is: every result carries its environment.
+//! Facts about the machine; every result includes them.
 
 use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// The facts about a machine that a reader needs to judge a figure. Texts are as the system gave them; an
-/// empty text means that it could not be read.
+/// The facts about a machine that a reader needs to judge a figure. The texts are as the system returned them; an
+/// empty text means that the fact could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostFacts {
     /// CPU model name.
     pub cpu_model: String,
     /// CPUs online.
     pub cpus_online: usize,
-    /// Machine architecture, as `uname -m`.
+    /// The machine's architecture, as in `uname -m`.
     pub architecture: String,
     /// Memory, bytes.
     pub memory_bytes: u64,
@@ -21,24 +21,25 @@ pub struct HostFacts {
     pub kernel: String,
     /// Kernel command line.
     pub command_line: String,
-    /// Hypervisor this machine itself runs under, where it tells.
+    /// The hypervisor under which this machine itself runs, if it is known.
     pub hypervisor: String,
     /// Clock source in use.
     pub clocksource: String,
     /// Transparent huge pages mode.
     pub transparent_huge_pages: String,
-    /// CPU frequency governor; empty where there is none.
+    /// The CPU frequency governor; empty if there is none.
     pub governor: String,
     /// CPUs isolated from the scheduler.
     pub isolated_cpus: String,
-    /// Mitigations: name and state.
+    /// The mitigations: name and state of each.
     pub mitigations: Vec<(String, String)>,
     /// Name of the distribution.
     pub distribution: String,
 }
 
 impl HostFacts {
-    /// Reads them from this machine. Never fails: what cannot be read stays empty, and outputs say so.
+    /// Reads the facts of this machine. This function never fails: a fact that cannot be read stays empty, and
+    /// outputs say so.
     pub fn gather() -> Self {
         let uname = rustix::system::uname();
         let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();

@@ -1,14 +1,15 @@
-//! Whether more metrics differ between two environments than chance explains: an exact test.
+//! An exact test of whether more metrics differ between two environments than chance explains.
 //!
-//! Of N metrics that do not differ some are found to, each with the chance that its interval misses. How far their
-//! number may stray cannot be had from a binomial: metrics of one start share its luck (where its pages lie, what
-//! else ran), so they are found to differ together or not at all. But if the two environments are alike, then
-//! within each block the labels could as well have been the other way round, for all metrics at once. So labels
-//! are exchanged in every way, and the p-value is the share of ways in which metrics differ at least as much:
-//! below any significance in at most that share of runs, however metrics hang together (a permutation test with
-//! sign flips; Good, "Permutation, Parametric, and Bootstrap Tests of Hypotheses", chapter 3).
+//! Of N metrics that do not differ, some are found to differ, each with the probability that its interval misses the
+//! true value. The spread of their number cannot be taken from a binomial distribution: the metrics of one start have
+//! common influences (the place of their pages, other programs), so they are found to differ together or not at all.
+//! But if the two environments are alike, then within each block the labels could as well have been exchanged, for
+//! all metrics at once. The test therefore exchanges the labels in every way, and the p-value is the share of ways in
+//! which at least as many metrics differ. In at most that share of runs the p-value is below any significance level,
+//! whatever the dependence between metrics (a permutation test with sign flips; Good, "Permutation, Parametric, and
+//! Bootstrap Tests of Hypotheses", chapter 3).
 //!
-//! Whether a metric differs depends on the signs of its blocks' log ratios alone: see [`crate::median_interval`].
+//! Whether a metric differs depends only on the signs of its blocks' log ratios: see [`crate::median_interval`].
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -18,23 +19,23 @@ use crate::median_interval::{self, rank};
 /// Ways to exchange labels that are all tried; of more, so many are drawn.
 const MOST_EXCHANGES: u64 = 1 << 13;
 
-/// What the exchange of labels showed.
+/// The result of the exchange of labels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LabelExchange {
-    /// Metrics with an interval.
+    /// The number of metrics with an interval.
     pub metrics: usize,
-    /// Those of them that differ.
+    /// The number of these metrics that differ.
     pub differing: usize,
-    /// How many would differ by chance on average.
+    /// The average number that would differ by chance.
     pub expected: f64,
-    /// In what share of all exchanges they differ at least as much.
+    /// The share of all exchanges in which at least as many metrics differ.
     pub p_value: f64,
-    /// The least that the p-value can be with so few blocks.
+    /// The smallest possible p-value with this number of blocks.
     pub least_p_value: f64,
 }
 
-/// The test, given each metric's log ratios by block; a block that a metric lacks is `None`. Metrics with fewer
-/// than [`median_interval::MIN_VALUES`] ratios are left out; `None` where that leaves none.
+/// Runs the test on each metric's log ratios by block; a block that a metric lacks is `None`. Metrics with fewer than
+/// [`median_interval::MIN_VALUES`] ratios are left out; returns `None` if no metric remains.
 pub fn exchange_labels(metrics: &[Vec<Option<f64>>], seed: u64) -> Option<LabelExchange> {
     let metrics: Vec<Signs> = metrics.iter().filter_map(|ratios| Signs::of(ratios)).collect();
     let blocks = metrics.iter().map(|signs| signs.blocks).max()?;
@@ -80,10 +81,10 @@ fn difference(metrics: &[Signs], exchanged: &[u64]) -> (usize, u64) {
 /// What of a metric's blocks decides whether it differs.
 struct Signs {
     blocks: usize,
-    /// Sets of blocks, one bit each: whose ratio is above 1, and below.
+    /// Two sets of blocks, one bit for each block: blocks whose ratio is above 1, and blocks whose ratio is below 1.
     above: Vec<u64>,
     below: Vec<u64>,
-    /// Blocks with a ratio, those where it is 1 among them.
+    /// The number of blocks with a ratio, including the blocks whose ratio is 1.
     ratios: u32,
     rank: u32,
     chance: f64,

@@ -1,8 +1,8 @@
 //! Samples, histograms, paired ratios with confidence, noise checks, host facts, the results file.
 //!
-//! The road of a figure: a [`MetricSpec`] says what it is; a [`Trial`] is one measurement of it in one
-//! environment, with the [`Noise`] around it; [`Results`] keeps them all, raw; [`compare::analyse`] derives
-//! everything that is printed from them, so that a results file can be redrawn at any time.
+//! The data flow: a [`MetricSpec`] describes a metric; a [`Trial`] is one measurement of the metric in one
+//! environment, with the [`Noise`] around it; [`Results`] keeps all raw data; [`compare::analyse`] derives every
+//! printed figure from it, so that a results file can be printed again at any time.
 //!
 //! # Where to change what
 //!

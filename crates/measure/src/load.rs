@@ -1,4 +1,4 @@
-//! Reading of results files, generic over their form.
+//! Reads results files of any schema.
 
 use std::fs;
 use std::io;
@@ -14,37 +14,37 @@ pub enum LoadError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
         /// The command that writes such files.
         writer: &'static str,
     },
-    /// It is not JSON of the right form.
+    /// The file is not JSON of the right form.
     #[error("{path} is not a results file: {source}; give a file that {writer} wrote")]
     Form {
         /// The file.
         path: PathBuf,
-        /// Where and what.
+        /// The place and kind of the error.
         source: serde_json::Error,
         /// The command that writes such files.
         writer: &'static str,
     },
-    /// It is of another version.
+    /// The file has another schema version.
     #[error("{path} has schema {found:?}; this version reads {schema:?}: use the version that wrote it")]
     Schema {
         /// The file.
         path: PathBuf,
         /// Its schema.
         found: String,
-        /// The schema that is read.
+        /// The schema that can be read.
         schema: &'static str,
     },
 }
 
-/// Reads a file of that schema, which `writer` writes.
+/// Reads a file of this schema, which the command `writer` writes.
 ///
 /// # Errors
-/// The file cannot be read, is no JSON, of another schema or of another form.
+/// The file cannot be read, is not JSON, or has another schema or form.
 pub fn load<T: DeserializeOwned>(
     path: &Path,
     schema: &'static str,

@@ -1,21 +1,23 @@
-//! The interval of a median by order statistics: its coverage is known, whatever the distribution.
+//! The interval of a median by order statistics: its coverage is known, whatever the distribution is.
 //!
-//! Of n independent values each lies below the median of what they are drawn from with even odds. So the k-th
-//! smallest and the k-th largest hold the median unless fewer than k values lie on one side of it, which is a
-//! binomial: coverage 1 - 2 P(B(n, 1/2) < k) for every continuous distribution, more where values tie (Conover,
-//! "Practical Nonparametric Statistics", 3.2; the sign test turned round). k is the largest that keeps the
-//! coverage at or above [`LEVEL`]; six values give their minimum and maximum, 1 - 2/2^6 = 96.9 %.
+//! Each of n independent values is below the median of its distribution with probability 1/2. The interval from the
+//! k-th smallest to the k-th largest value therefore contains the median unless fewer than k values are on one side
+//! of it, which is a binomial event: the coverage is 1 - 2 P(B(n, 1/2) < k) for every continuous distribution, and
+//! more if values are equal (Conover, "Practical Nonparametric Statistics", 3.2; this inverts the sign test). k is
+//! the largest number that keeps the coverage at or above [`LEVEL`]; for six values the interval is their minimum and
+//! maximum, 1 - 2/2^6 = 96.9 %.
 
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// The coverage that no interval falls short of.
+/// The smallest coverage of an interval.
 pub const LEVEL: f64 = 0.95;
 
-/// The fewest values that carry an interval: even the whole range of 5 holds the median in only
+/// The smallest number of values that gives an interval: even the whole range of 5 values contains the median in only
 /// 1 - 2/2^5 = 94 % of cases.
 pub const MIN_VALUES: usize = 6;
 
-/// The k above: the interval goes from the k-th smallest to the k-th largest of so many values.
+/// The number k that is described above: the interval goes from the k-th smallest to the k-th largest of `values`
+/// values.
 pub fn rank(values: usize) -> Option<usize> {
     if values < MIN_VALUES {
         return None;
@@ -24,15 +26,15 @@ pub fn rank(values: usize) -> Option<usize> {
     (1..=values / 2).take_while(|&k| 1.0 - 2.0 * below.cdf(k as u64 - 1) >= LEVEL).last()
 }
 
-/// In what share of cases the interval of so many values holds the true median. Also how often a value that is
-/// the same on both sides is found to be so.
+/// The share of cases in which the interval of `values` values contains the true median. This is also the probability
+/// that a value that is the same on both sides is found to be the same.
 pub fn coverage(values: usize) -> Option<f64> {
     let rank = rank(values)?;
     let below = Binomial::new(0.5, values as u64).expect("one half is a probability");
     Some(1.0 - 2.0 * below.cdf(rank as u64 - 1))
 }
 
-/// The interval. None for fewer than [`MIN_VALUES`] values.
+/// The interval. Returns `None` for fewer than [`MIN_VALUES`] values.
 pub fn interval(values: &[f64]) -> Option<(f64, f64)> {
     let rank = rank(values.len())?;
     let mut sorted = values.to_vec();

@@ -25,30 +25,30 @@ impl fmt::Display for MetricId {
     }
 }
 
-/// The group a metric is shown in.
+/// The group in which a metric is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
-    /// Computing and operation latencies.
+    /// Computation and latencies of operations.
     Cpu,
     /// Bandwidth and load latency.
     Memory,
-    /// What the kernel does for a process.
+    /// Operating-system services for a process.
     Os,
-    /// From a timer's instant to user space.
+    /// The time from a timer's instant to user space.
     Wakeup,
-    /// From a tick's instant, by a doorbell, to user space.
+    /// The time from a tick's instant, by a doorbell, to user space.
     Tti,
-    /// What packets cost on their way between two ends.
+    /// The costs of packets on their way between two ends.
     Net,
-    /// What exits, interrupts and faults of a guest cost.
+    /// The costs of a guest's exits, interrupts and faults.
     Kvm,
-    /// A program that the user brought.
+    /// A program that the user supplied.
     External,
 }
 
 impl Group {
-    /// All groups in the order they are shown.
+    /// All groups, in the order in which they are shown.
     pub const ALL: [Group; 8] = [
         Group::Cpu,
         Group::Memory,
@@ -60,7 +60,7 @@ impl Group {
         Group::External,
     ];
 
-    /// The name as the command line spells it.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Group::Cpu => "cpu",
@@ -123,41 +123,41 @@ impl fmt::Display for Unit {
     }
 }
 
-/// Which way is better.
+/// The direction of better values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// A latency or a cost.
+    /// A latency or a cost: lower is better.
     LowerIsBetter,
     /// A rate.
     HigherIsBetter,
 }
 
-/// A metric's place on a curve, for metrics that are the points of one.
+/// A metric's place on a curve, for metrics that are points of one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
     /// The curve's name, such as `load latency, random, small pages`.
     pub curve: String,
     /// The place on the x axis.
     pub x: f64,
-    /// What x is, with its unit: `array size, bytes`.
+    /// The meaning of x, with its unit: `array size, bytes`.
     pub x_title: String,
 }
 
-/// What a metric is: enough to print and compare it without knowing the code that measured it.
+/// The description of a metric: enough to print and compare it without knowing the code that measured it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetricSpec {
     /// Its name.
     pub id: MetricId,
-    /// The group it is shown in.
+    /// The group in which the metric is shown.
     pub group: Group,
-    /// A short description in words, as a table's first column.
+    /// A short description in words, for a table's first column.
     pub title: String,
-    /// The unit of its values.
+    /// The unit of the metric's values.
     pub unit: Unit,
-    /// Which way is better.
+    /// The direction of better values.
     pub direction: Direction,
-    /// Its place on a curve.
+    /// The metric's place on a curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub curve: Option<CurvePoint>,
 }

@@ -1,28 +1,28 @@
-//! Noise is measured, not assumed.
+//! Measures the noise around a trial.
 
 use linux::usage::{Of, usage};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// What disturbed a stretch of time. Counts that a place cannot see are 0.
+/// The disturbances during a stretch of time. A count that an environment cannot read is 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
-    /// Nanoseconds of steal over all CPUs (10 ms steps, as `/proc/stat` has them).
+    /// The steal time over all CPUs, in ns (in steps of 10 ms, as in `/proc/stat`).
     pub steal_ns: u64,
-    /// Times that the measured threads were preempted.
+    /// The number of times that the measured threads were preempted.
     pub involuntary_switches: u64,
-    /// Nanoseconds of CPU time that neither the measured work nor idle accounts for.
+    /// The CPU time that belongs neither to the measured work nor to idle, in ns.
     pub other_load_ns: u64,
-    /// Nanoseconds by which CLOCK_REALTIME moved against CLOCK_MONOTONIC.
+    /// The change of CLOCK_REALTIME relative to CLOCK_MONOTONIC, in ns.
     pub clock_jump_ns: u64,
-    /// CPUs of the trial whose SMT siblings were at work before or after it ([`crate::siblings`]).
+    /// The CPUs of the trial whose SMT siblings were busy before or after it ([`crate::siblings`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbed_cpus: Vec<usize>,
-    /// Periods in which the environment had used its CPU quota up ([`crate::quota`]). No disturbance: it is what
-    /// the environment is.
+    /// The number of periods in which the environment had used up its CPU quota ([`crate::quota`]). This is not a
+    /// disturbance: the quota belongs to the environment.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub throttled_periods: u64,
-    /// Nanoseconds that its CPUs waited for the next such period.
+    /// The time that the environment's CPUs waited for the next period, in ns.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub throttled_ns: u64,
 }
@@ -31,18 +31,19 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Whose preemptions count as noise.
+/// The threads whose preemptions count as noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preemption {
-    /// Preemptions of every thread of this process. For work in which no thread makes way for another.
+    /// Preemptions of every thread of this process. For work in which no thread waits for another thread's CPU.
     OfProcess,
-    /// Preemptions of the calling thread alone.
+    /// Preemptions of the calling thread only.
     OfThread,
-    /// None: the work itself hands one CPU from process to process, so that being preempted is its nature.
+    /// No preemptions: the work itself passes one CPU from process to process, so that preemptions are part of it.
     NotCounted,
 }
 
-/// Watches a stretch of time: start it, do the work, finish it. What cannot be read counts 0.
+/// Measures the noise of a stretch of time: start the probe, do the work, finish the probe. A count that cannot be
+/// read is 0.
 #[derive(Debug)]
 pub struct NoiseProbe {
     preemption: Preemption,
@@ -50,12 +51,13 @@ pub struct NoiseProbe {
 }
 
 impl NoiseProbe {
-    /// Begins to watch.
+    /// Starts the measurement.
     pub fn start(preemption: Preemption) -> Self {
         NoiseProbe { preemption, before: Reading::now(preemption) }
     }
 
-    /// What happened since the start. Child processes count as own work once they are waited for.
+    /// Returns the noise since the start. The CPU time of child processes counts as own work once they are waited
+    /// for.
     pub fn finish(self) -> Noise {
         self.before.until(&Reading::now(self.preemption))
     }

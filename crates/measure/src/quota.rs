@@ -1,9 +1,10 @@
-//! CPU quotas of cgroups (CFS bandwidth control): what may be used in each period, and how often it was used up.
+//! CPU quotas of cgroups (CFS bandwidth control): the CPU time in each period, and the number of times that it was
+//! used up.
 //!
-//! A cgroup that has used up its quota is throttled until the next period. The kernel checks that at its tick only,
-//! and subtracts an overrun from later periods. Work that lasts a few periods may therefore not be throttled at all,
-//! and looks nearly as fast as without a quota. Work must last many ticks and several periods to see the average:
-//! [`CpuQuota::least_trial`].
+//! A cgroup that has used up its quota is throttled until the next period. The kernel checks the quota only at its
+//! tick, and subtracts an overrun from later periods. Work that lasts only a few periods may therefore not be
+//! throttled at all, and seems nearly as fast as without a quota. Work must last many ticks and several periods to
+//! show the average speed: [`CpuQuota::least_trial`].
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,12 +13,12 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_getres};
 use serde::{Deserialize, Serialize};
 
-/// What a cgroup may use.
+/// The CPU time that a cgroup may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuQuota {
-    /// Microseconds of CPU time in each period.
+    /// The CPU time in each period, in µs.
     pub quota_us: u64,
-    /// The period, microseconds.
+    /// The period in µs.
     pub period_us: u64,
 }
 
@@ -27,40 +28,40 @@ const LEAST_PERIODS: u32 = 5;
 const LEAST_TICKS: u32 = 50;
 
 impl CpuQuota {
-    /// In CPUs: 0.5 is half of one.
+    /// The quota in CPUs: 0.5 is half of one.
     pub fn cpus(&self) -> f64 {
         self.quota_us as f64 / self.period_us.max(1) as f64
     }
 
-    /// How long work must last to see the average of running and waiting, within a few per cent.
+    /// The shortest duration of work that shows the average of running and waiting within a few per cent.
     pub fn least_trial(&self, tick: Duration) -> Duration {
         let period = Duration::from_micros(self.period_us);
         period.saturating_mul(LEAST_PERIODS).max(tick.saturating_mul(LEAST_TICKS))
     }
 }
 
-/// The period to choose so that a quota shows in the shortest trials: 5 ms, and not less than a tick, because a quota
-/// that is refilled twice between two ticks is lost in part.
+/// The period with which a quota takes effect in the shortest trials: 5 ms, and at least a tick, because a quota that
+/// is refilled twice between two ticks is partly lost.
 pub fn short_period(tick: Duration) -> Duration {
     tick.max(Duration::from_millis(5))
 }
 
-/// The kernel's tick: the resolution of its coarse clock, 1/HZ.
+/// The kernel's tick, which is the resolution of its coarse clock, 1/HZ.
 pub fn tick() -> Duration {
     Duration::try_from(clock_getres(ClockId::MonotonicCoarse)).unwrap_or(Duration::from_millis(10))
 }
 
-/// How often processes were throttled.
+/// The number of times that processes were throttled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Throttling {
-    /// Periods in which the quota was used up.
+    /// The number of periods in which the quota was used up.
     pub periods: u64,
-    /// Nanoseconds that CPUs waited.
+    /// The time that CPUs waited, in ns.
     pub waited_ns: u64,
 }
 
 impl Throttling {
-    /// What came since `before`.
+    /// The difference to an earlier reading.
     pub fn since(self, before: Throttling) -> Throttling {
         Throttling {
             periods: self.periods.saturating_sub(before.periods),
@@ -69,10 +70,10 @@ impl Throttling {
     }
 }
 
-/// A cgroup in the hierarchy that has the CPU controller, and those above it that also limit it.
+/// A cgroup in the hierarchy that has the CPU controller, and its ancestors, which also limit it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuCgroup {
-    /// The cgroup's folder first.
+    /// The folders of the cgroup and its ancestors; the cgroup's own folder is the first.
     folders: Vec<PathBuf>,
 }
 
@@ -84,7 +85,7 @@ impl CpuCgroup {
     }
 
     /// The first of some folders that is a cgroup with a CPU controller. The hierarchy ends at the first folder
-    /// that is no cgroup.
+    /// that is not a cgroup.
     pub fn at(folders: &[PathBuf]) -> Option<Self> {
         let of_some = |is_one: fn(&Path) -> bool| folders.iter().find(|folder| is_one(folder));
         let folder = of_some(has_quota).or_else(|| of_some(is_cgroup))?;
@@ -107,13 +108,13 @@ impl CpuCgroup {
         Self::at(&candidates).unwrap_or_default()
     }
 
-    /// The tightest quota that limits the cgroup.
+    /// The smallest quota that limits the cgroup.
     pub fn quota(&self) -> Option<CpuQuota> {
         let quotas = self.folders.iter().filter_map(|folder| quota(folder));
         quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus()))
     }
 
-    /// How often its quota, or one above it, was used up until now.
+    /// The throttling by the cgroup's quota, or by an ancestor's quota, until now.
     pub fn throttling(&self) -> Throttling {
         let all = self.folders.iter().filter_map(|folder| fs::read_to_string(folder.join("cpu.stat")).ok());
         all.map(|text| parse_stat(&text)).fold(Throttling::default(), |sum, one| Throttling {

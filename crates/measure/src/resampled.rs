@@ -1,10 +1,10 @@
-//! The bootstrap distribution of a median, exact.
+//! Computes the exact bootstrap distribution of a median.
 //!
 //! Drawing n values with replacement from n and taking the median can only give an order statistic (n odd)
 //! or the middle of two (n even), each with a probability that follows from the binomial distribution
 //! (Efron, "Bootstrap Methods: Another Look at the Jackknife", Annals of Statistics 7(1), 1979, section 3).
-//! So the distribution that thousands of random resamples would approach is computed outright: no seed, no
-//! Monte-Carlo error, and quick enough to analyse hundreds of metrics while a person waits.
+//! The distribution that thousands of random resamples would approach is therefore computed directly: without a seed,
+//! without a Monte-Carlo error, and fast enough to analyse hundreds of metrics while the user waits.
 
 use statrs::distribution::{Binomial, DiscreteCDF};
 use statrs::function::factorial::ln_binomial;
@@ -12,14 +12,15 @@ use statrs::function::factorial::ln_binomial;
 /// Below this an order statistic is never the median; leaves it out, so that the work grows with n, not n².
 const NEGLIGIBLE: f64 = 1e-12;
 
-/// The values that the median of a resample can take, ascending, each with the probability of it or less.
+/// The possible values of a resample's median, ascending, each with the probability that the median is at most this
+/// value.
 pub(crate) struct MedianDistribution {
     values: Vec<f64>,
     at_most: Vec<f64>,
 }
 
 impl MedianDistribution {
-    /// Of the resamples of this sample, which must not be empty.
+    /// The distribution over the resamples of this sample, which must not be empty.
     pub(crate) fn of(sample: &[f64]) -> Self {
         let mut sorted = sample.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -37,8 +38,8 @@ impl MedianDistribution {
         }
     }
 
-    /// The smallest value that this median less an independent `other` stays at or below with at least the
-    /// probability `tail`.
+    /// The smallest value x with a probability of at least `tail` that this median minus an independent `other` is at
+    /// most x.
     pub(crate) fn low_end_of_difference(&self, other: &Self, tail: f64) -> f64 {
         let (mut low, mut high) = self.range_of_difference(other);
         // The probability is a staircase in the difference: halve until no double lies between.
@@ -51,8 +52,8 @@ impl MedianDistribution {
         }
     }
 
-    /// The largest value that this median less an independent `other` stays at or above with at least the
-    /// probability `tail`.
+    /// The largest value x with a probability of at least `tail` that this median minus an independent `other` is at
+    /// least x.
     pub(crate) fn high_end_of_difference(&self, other: &Self, tail: f64) -> f64 {
         -other.low_end_of_difference(self, tail)
     }

@@ -12,11 +12,11 @@ use crate::{Failure, MetricId, MetricSpec, Trial};
 /// The schema of this version's results files. A reader refuses any other major version.
 pub const SCHEMA: &str = "tautline-compare/1";
 
-/// What kind of place an environment is.
+/// The kind of an environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EnvironmentKind {
-    /// The bare host.
+    /// The host itself.
     Host,
     /// An OCI or LXC container.
     Container,
@@ -29,22 +29,23 @@ pub enum EnvironmentKind {
 /// One environment of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnvironmentRecord {
-    /// Its name in this run, unique: `host`, `container`, `vm`, `host-2`.
+    /// The environment's name in this run, unique: `host`, `container`, `vm`, `host-2`.
     pub name: String,
     /// Its kind.
     pub kind: EnvironmentKind,
-    /// How it was asked for on the command line.
+    /// The environment's text on the command line.
     pub spec: String,
-    /// What runs its instructions: `native`, `kvm-vmx`, `kvm-svm`, `kvm-pvm`, `kvm-arm` or `tcg`.
+    /// The name of what executes the environment's instructions: `native`, `kvm-vmx`, `kvm-svm`, `kvm-pvm`, `kvm-arm`
+    /// or `tcg`.
     pub accelerator: String,
-    /// Whether its CPU is emulated: its figures show that a path works, never how fast it is.
+    /// Whether the environment's CPU is emulated: its figures show that a path works, and say nothing about speed.
     pub emulated: bool,
-    /// Facts to show: versions, machine type, command line. Key and value.
+    /// Facts to show: versions, machine type, command line. Each fact is a key and a value.
     pub facts: Vec<(String, String)>,
-    /// The CPU quota that limits it.
+    /// The CPU quota that limits the environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_quota: Option<QuotaRecord>,
-    /// Why it could not be measured, or not to the end.
+    /// The reason why the environment could not be measured, or not until the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
@@ -52,16 +53,16 @@ pub struct EnvironmentRecord {
 /// The CPU quota of an environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaRecord {
-    /// What it is.
+    /// The quota.
     #[serde(flatten)]
     pub quota: CpuQuota,
-    /// Whether this process inherited the quota from its parent. It then limits every environment.
+    /// Whether this process inherited the quota from its parent. An inherited quota limits every environment.
     pub inherited: bool,
-    /// How long trials of CPU time lasted at least, so that they saw its average, ms.
+    /// The shortest duration of trials of CPU time in ms, chosen so that they show the average speed.
     pub trial_ms: u64,
 }
 
-/// A metric that one environment could not give.
+/// A metric that one environment could not measure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Absence {
     /// The metric.
@@ -72,67 +73,68 @@ pub struct Absence {
     pub reason: Failure,
 }
 
-/// How the run was laid out.
+/// The plan of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Whether trials were shortened; every output of such a run says so.
     pub quick: bool,
-    /// Starts of every environment.
+    /// The number of starts of every environment.
     pub blocks: u32,
-    /// Rounds within a block.
+    /// The number of rounds within a block.
     pub rounds: u32,
     /// The time given to each trial of a throughput or latency metric, in ms.
     pub trial_ms: u64,
     /// The time given to each wake-up trial, in ms.
     pub wakeup_ms: u64,
-    /// The CPUs the work was pinned to.
+    /// The CPUs to which the work was pinned.
     pub cpus: Vec<usize>,
 }
 
-/// A results file: everything needed to redraw, and the raw samples.
+/// A results file: all that is needed to print the results again, including the raw samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// [`SCHEMA`].
     pub schema: String,
-    /// Version of the program that wrote it.
+    /// The version of the program that wrote the file.
     pub tautline: String,
-    /// Start, UTC, RFC 3339.
+    /// The start time, UTC, RFC 3339.
     pub started: String,
-    /// Seconds the run took so far.
+    /// The duration of the run so far, in s.
     pub elapsed_s: f64,
-    /// False where the run was interrupted: what is here was gathered before.
+    /// False if the run was interrupted: the file then has the data from before the interruption.
     pub complete: bool,
-    /// The command to repeat it.
+    /// The command that repeats the run.
     pub command: Vec<String>,
     /// The machine.
     pub host: HostFacts,
-    /// How the run was laid out.
+    /// The plan of the run.
     pub plan: Plan,
     /// The environments in the order of the command line; the first is the base of the ratios.
     pub environments: Vec<EnvironmentRecord>,
-    /// What was measured.
+    /// The metrics that were measured.
     pub metrics: Vec<MetricSpec>,
-    /// What could not be measured.
+    /// The metrics that could not be measured.
     pub absences: Vec<Absence>,
-    /// Every trial, the discarded ones too.
+    /// Every trial, including the discarded ones.
     pub trials: Vec<Trial>,
-    /// What the group `net` has besides.
+    /// The additional data of the group `net`.
     #[serde(default, skip_serializing_if = "Network::is_empty")]
     pub network: Network,
 }
 
-/// A results file that could not be written.
+/// The error for a results file that could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("writing results to {path}: {source}; the earlier content, if any, is untouched")]
 pub struct SaveError {
     /// The file.
     pub path: PathBuf,
-    /// What the system said.
+    /// The system's error.
     #[source]
     pub source: io::Error,
 }
 
-/// Writes any results as JSON, the file whole or not at all. An earlier file stays if this fails.
+/// Writes results of any kind as JSON; the file is written either completely or not at all. If this fails, an earlier
+/// file stays.
 ///
 /// # Errors
 /// The file cannot be created in the path's folder, written or renamed, or a value of `results` has no form in JSON.
@@ -153,7 +155,8 @@ impl Results {
         load(path, SCHEMA, "`tautline compare --output FILE.json`")
     }
 
-    /// Writes the file whole or not at all. An earlier file stays on a full disk or when the process is killed.
+    /// Writes the file either completely or not at all. An earlier file stays if the disk is full or the process is
+    /// killed.
     ///
     /// # Errors
     /// The causes of [`save_json`].
@@ -166,7 +169,7 @@ impl Results {
         self.metrics.iter().find(|spec| spec.id == *id)
     }
 
-    /// The environment that ratios are taken to.
+    /// The environment to which ratios are computed.
     pub fn base(&self) -> Option<&EnvironmentRecord> {
         self.environments.first()
     }

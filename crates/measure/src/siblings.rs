@@ -1,6 +1,6 @@
-//! What a core can do while its SMT sibling may be at work: half as much, where a host runs something else on the
-//! core's second hardware thread, and no counter of a guest tells. So the same arithmetic is timed again and again,
-//! and each CPU is held against its own best.
+//! Measures the speed of a core whose SMT sibling may be busy. If the host runs another program on the core's second
+//! hardware thread, the core does half as much work, and no counter in a guest shows it. The module therefore times
+//! the same arithmetic repeatedly, and compares each CPU with its own best time.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,16 +15,16 @@ const TURNS: usize = 100;
 /// Some microseconds a turn; code that was not optimised takes ten times as long for each.
 const STEPS: u64 = if cfg!(debug_assertions) { 400 } else { 4_000 };
 
-/// A core that takes this much longer than it did at best is disturbed. Beside a sibling at work it takes up to
-/// twice as long; where the sibling does little but wait for memory, a sixth longer.
+/// A core that takes this many times as long as its best time is disturbed. Beside a busy sibling a core takes up to
+/// twice as long; if the sibling mostly waits for memory, a sixth longer.
 pub const DISTURBED: f64 = 1.08;
 
-/// Nanoseconds that the same arithmetic takes each of some CPUs while the others do it as well, so that two
-/// threads of one core show. Takes about a millisecond.
+/// The time in ns that each of some CPUs takes for the same arithmetic while the other CPUs do it as well, so that
+/// two hardware threads of one core can be recognised. The measurement takes about 1 ms.
 ///
 /// # Errors
 ///
-/// A CPU that this process may not use.
+/// This process may not use one of the CPUs.
 pub fn arithmetic_ns(cpus: &[usize]) -> io::Result<Vec<f64>> {
     let (begun, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let times = |cpu: usize| {
@@ -62,11 +62,11 @@ fn turn_ns() -> f64 {
     begin.elapsed().as_nanos() as f64
 }
 
-/// What each CPU took at best. With a guest's two CPUs on the threads of one core it never is less than when both
-/// are at work, and all trials are alike.
+/// The best time of each CPU. If a guest's two CPUs are hardware threads of one core, the best time is measured while
+/// both are busy, and no trial is found to be disturbed.
 #[derive(Clone, Debug, Default)]
 pub struct Baseline {
-    /// Looks after which the best of the looks before is forgotten; none: never.
+    /// The number of measurements after which an earlier best time is forgotten; `None` never forgets.
     memory: Option<usize>,
     looks: usize,
     least_ns: Vec<f64>,
@@ -74,14 +74,14 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// A baseline that forgets, after so many looks and before twice as many: a machine that has become warm and
-    /// slow is not disturbed for ever.
+    /// A baseline that forgets a best time after `looks` measurements and before twice as many, so that a machine
+    /// that has become warm and slow is not disturbed permanently.
     pub fn of_the_last(looks: usize) -> Self {
         Baseline { memory: Some(looks), ..Baseline::default() }
     }
 
-    /// Takes what [`arithmetic_ns`] gave for the same CPUs as ever; which of them took `limit` times as long as at
-    /// best, by their places.
+    /// Adds a result of [`arithmetic_ns`] for the same CPUs as before; returns the indices of the CPUs that took
+    /// `limit` times as long as their best time.
     pub fn disturbed(&mut self, now_ns: &[f64], limit: f64) -> Vec<usize> {
         if self.memory.is_some_and(|memory| self.looks >= memory) {
             self.looks = 0;

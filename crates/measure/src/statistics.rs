@@ -1,14 +1,14 @@
 //! Order statistics of small samples.
 
 /// The quantile of a sample by linear interpolation between order statistics (type 7 of Hyndman and Fan,
-/// "Sample Quantiles in Statistical Packages", 1996). None for an empty sample.
+/// "Sample Quantiles in Statistical Packages", 1996). Returns `None` for an empty sample.
 pub fn quantile(sample: &[f64], quantile: f64) -> Option<f64> {
     let mut sorted = sample.to_vec();
     sorted.sort_by(f64::total_cmp);
     quantile_of_sorted(&sorted, quantile)
 }
 
-/// [`quantile`] of a sample that is sorted already.
+/// The [`quantile`] of a sample that is already sorted.
 pub fn quantile_of_sorted(sorted: &[f64], quantile: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = quantile.clamp(0.0, 1.0) * last as f64;
@@ -17,13 +17,13 @@ pub fn quantile_of_sorted(sorted: &[f64], quantile: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64))
 }
 
-/// The median. None for an empty sample.
+/// The median. Returns `None` for an empty sample.
 pub fn median(sample: &[f64]) -> Option<f64> {
     quantile(sample, 0.5)
 }
 
-/// The spread as this project prints it: half the distance between the quartiles over the median, so that
-/// "± 3 %" holds the middle half of the trials. None where it is undefined.
+/// The spread as this project prints it: half the distance between the quartiles, divided by the median, so that "± 3
+/// %" contains the middle half of the trials. Returns `None` if the spread is undefined.
 pub fn relative_spread(sample: &[f64]) -> Option<f64> {
     let middle = median(sample)?;
     let half = (quantile(sample, 0.75)? - quantile(sample, 0.25)?) / 2.0;

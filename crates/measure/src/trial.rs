@@ -2,28 +2,28 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{Histogram, MetricId, Noise};
 
-/// What one run of a workload hands back.
+/// The result of one run of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The metric's value over the whole trial, in its unit. For throughput and per-operation times this
-    /// is elapsed time over operations, stalls included; for a wake-up it is the median.
+    /// The metric's value over the whole trial, in the metric's unit. For throughput and per-operation times this is
+    /// elapsed time over operations, including stalls; for a wake-up it is the median.
     #[serde(deserialize_with = "number_or_null")]
     pub value: f64,
-    /// Raw samples in the metric's unit, one per batch, in the order they were taken.
+    /// Raw samples in the metric's unit, one for each batch, in the order in which they were taken.
     #[serde(deserialize_with = "numbers_or_nulls")]
     pub samples: Vec<f64>,
-    /// The full distribution, where the workload times every event.
+    /// The full distribution, if the workload times every event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<Histogram>,
     /// Events that were due and did not happen in time, counted from the scheduled instant.
     #[serde(default)]
     pub missed: u64,
-    /// Nanoseconds the timed part took.
+    /// The duration of the timed part, in ns.
     pub elapsed_ns: u64,
-    /// What the agent could not have as it wanted, such as `no SCHED_FIFO: EPERM`. Shown beside the value.
+    /// Settings that the agent could not get, such as `no SCHED_FIFO: EPERM`. The remarks are shown beside the value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-    /// The noise that the agent saw from inside.
+    /// The noise that the agent measured from inside the environment.
     pub noise: Noise,
 }
 
@@ -42,16 +42,17 @@ fn numbers_or_nulls<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::E
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Within the noise limits.
+    /// The noise was within the limits.
     Accepted,
-    /// Over a limit, and repeated; kept in the file, not in the statistics.
+    /// The noise exceeded a limit, and the trial was repeated; the trial is kept in the file and left out of the
+    /// statistics.
     Discarded(String),
-    /// Over a limit at the last attempt too: counts, and is marked.
+    /// The noise exceeded a limit at the last attempt too; the trial counts, and is marked.
     KeptNoisy(String),
 }
 
 impl Verdict {
-    /// Whether the trial enters the statistics.
+    /// Whether the trial counts in the statistics.
     pub fn counts(&self) -> bool {
         !matches!(self, Verdict::Discarded(_))
     }
@@ -62,19 +63,19 @@ impl Verdict {
 pub struct Trial {
     /// The metric.
     pub metric: MetricId,
-    /// The name of the environment, as in [`crate::EnvironmentRecord::name`].
+    /// The name of the environment: [`crate::EnvironmentRecord::name`].
     pub environment: String,
-    /// The block: one start (of a process, a container, a boot) of every environment. The highest
+    /// The block: one start (of a process, a container, a boot) of every environment. The block is the highest
     /// repeated level (Kalibera and Jones, ISMM 2013).
     pub block: u32,
     /// The round within the block.
     pub round: u32,
-    /// 0 for the first try, counting up where noise made a repeat necessary.
+    /// The number of the attempt: 0 for the first, more if noise made a repeat necessary.
     pub attempt: u32,
-    /// What was measured.
+    /// The result of the measurement.
     pub outcome: Outcome,
-    /// The noise around the trial, seen from the host.
+    /// The noise around the trial, measured on the host.
     pub host_noise: Noise,
-    /// Whether it counts.
+    /// Whether the trial counts.
     pub verdict: Verdict,
 }

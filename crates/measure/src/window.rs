@@ -1,25 +1,25 @@
-//! A stretch of time in which something is measured, and what disturbed it.
+//! Measures the disturbances during a stretch of time in which something is measured.
 use std::time::{Duration, Instant};
 
 use crate::noise::{Noise, NoiseProbe, Preemption};
 
-/// Watches from its start on.
+/// A measurement of disturbances, from its start.
 #[derive(Debug)]
 pub struct Window {
     probe: NoiseProbe,
-    /// The processes that are measured, and the CPU time that they had used.
+    /// The processes that are measured, and the CPU time that they had used at the start.
     processes: Vec<(u32, u64)>,
     begin: Instant,
 }
 
 impl Window {
-    /// Starts a window. These processes are what is measured.
+    /// Starts a window. Starts the measurement; `processes` are the measured processes.
     pub fn start(processes: impl IntoIterator<Item = u32>) -> Self {
         let processes = processes.into_iter().map(|id| (id, cpu_ns(id))).collect();
         Window { probe: NoiseProbe::start(Preemption::NotCounted), processes, begin: Instant::now() }
     }
 
-    /// How long it was, and what disturbed it: the measured processes are no disturbance.
+    /// Returns the length and the disturbances; the measured processes do not count as disturbances.
     pub fn finish(self) -> (Duration, Noise) {
         let length = self.begin.elapsed();
         let noise = self.probe.finish();
@@ -28,7 +28,8 @@ impl Window {
     }
 }
 
-/// Why a trial is invalid, if it is. CPU times are in steps of 10 ms, so some of them is normal.
+/// The reason why a trial is invalid, if it is. CPU times have steps of 10 ms, so a small amount of other load is
+/// normal.
 pub fn disturbance(length: Duration, noise: &Noise) -> Option<String> {
     let load_limit_ns = length.as_nanos() as u64 / 10 + 30_000_000;
     if noise.steal_ns > 0 {

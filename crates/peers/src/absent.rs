@@ -9,11 +9,11 @@ const ALLOWED: &str = "TAUTLINE_SKIP";
 /// The variable that names the file in which `scripts/test.sh` collects what did not run.
 const COLLECTED_IN: &str = "TAUTLINE_NOT_RUN";
 
-/// Whether a test that needs this goes on: true where it is there. Where it is missing, this prints the remedy, and
-/// the test ends early.
+/// Whether a test that needs this requirement continues: true if the requirement is met. If it is missing, the
+/// function prints the remedy and returns false, and the test must end.
 ///
 /// # Panics
-/// In continuous integration (`CI` is set), unless `TAUTLINE_SKIP` holds the name.
+/// Panics in continuous integration (`CI` is set), unless `TAUTLINE_SKIP` contains the name.
 #[track_caller]
 pub fn required(name: &str, is_there: bool, remedy: &str) -> bool {
     if !is_there {
@@ -27,10 +27,10 @@ pub fn required(name: &str, is_there: bool, remedy: &str) -> bool {
     is_there
 }
 
-/// Says that a test cannot run for want of `name`, and why; the test then returns.
+/// Reports that a test cannot run without `name`, and the reason; the test then returns.
 ///
 /// # Panics
-/// As [`required`] does.
+/// Panics like [`required`].
 #[track_caller]
 pub fn absent(name: &str, why: &str) {
     required(name, false, why);

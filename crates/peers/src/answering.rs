@@ -1,4 +1,4 @@
-//! A program of this project that prints its answers as lines of JSON.
+//! Runs a program of this project that prints its answers as lines of JSON.
 use std::io::Write;
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
@@ -12,7 +12,7 @@ use crate::Error;
 /// Long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A running program that answers in lines of JSON. Killed when dropped.
+/// A running program that answers in lines of JSON. The program is killed when this value is dropped.
 pub struct Answering {
     child: Child,
     stdin: ChildStdin,
@@ -21,7 +21,7 @@ pub struct Answering {
 }
 
 impl Answering {
-    /// Starts the program. It is killed when the calling thread ends.
+    /// Starts the program. The program is killed when the calling thread ends.
     ///
     /// # Errors
     /// The program cannot be started ([`Child::spawn`]).
@@ -34,7 +34,7 @@ impl Answering {
         Ok(Answering { child, stdin, output, read: 0 })
     }
 
-    /// Its process id.
+    /// The program's process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

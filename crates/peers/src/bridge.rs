@@ -1,4 +1,4 @@
-//! The kernel's own bridge, with TAPs plugged into it.
+//! The kernel's own bridge, with TAPs as ports.
 
 use std::path::Path;
 
@@ -8,11 +8,13 @@ use crate::netns::{Netns, TapQueues};
 const NAME: &str = "bridge0";
 const NETFILTER: &str = "/proc/sys/net/bridge";
 
-/// A bridge in a network namespace of its own: it and all its TAPs go with this value, and with the process.
+/// A bridge in a network namespace of its own: the bridge and all its TAPs are removed when this value is dropped or
+/// the process ends.
 ///
-/// Only the drivers of the TAPs send frames: there is no spanning tree, no multicast snooping, and no IPv6 address
-/// that would be announced. Netfilter is turned off: where the kernel has it for bridges, it is on from the
-/// start and cuts IP packets that are longer than the MTU into fragments, so that other frames arrive than were sent.
+/// Only the drivers of the TAPs send frames: the bridge has no spanning tree, no multicast snooping, and no IPv6
+/// address that would be announced. Netfilter is turned off: if the kernel has it for bridges, it is on from the
+/// start and fragments IP packets that are longer than the MTU, so that the frames that arrive differ from the sent
+/// ones.
 pub struct Bridge {
     namespace: Netns,
 }
@@ -35,7 +37,7 @@ impl Bridge {
         Ok(bridge)
     }
 
-    /// Adds a port, a TAP of this name. It carries frames while a process has it open.
+    /// Adds a port, which is a TAP with this name. The TAP carries frames while a process has it open.
     ///
     /// # Errors
     /// The kernel has no TAP devices, or the name is taken or invalid.
@@ -45,11 +47,11 @@ impl Bridge {
         self.take_up(name)
     }
 
-    /// Gives a TAP an address that is not its driver's. DPDK writes the driver's own into the kernel's
-    /// interface, and a bridge keeps frames to the addresses of its interfaces for itself.
+    /// Sets an address for a TAP that differs from the address of its driver. DPDK sets the driver's own address on
+    /// the kernel's interface, and a bridge does not forward frames to the addresses of its own interfaces.
     ///
     /// # Errors
-    /// The bridge has no such TAP, or `address` is no unicast Ethernet address.
+    /// The bridge has no such TAP, or `address` is not a unicast Ethernet address.
     pub fn set_address(&self, tap: &str, address: &str) -> Result<(), Error> {
         self.namespace.ip(&format!("link set dev {tap} address {address}"))
     }

@@ -1,4 +1,4 @@
-//! Which programs the peers are: versions, and how each was built as far as that can be had.
+//! Finds the versions of the peers' programs, and the options of their builds if they are known.
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,13 +10,13 @@ use crate::{Error, ovs, testpmd};
 /// A program, its version and its build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// What it is for.
+    /// The purpose of the program.
     pub name: String,
-    /// As the program prints it.
+    /// The version as the program prints it.
     pub version: String,
-    /// Options of its build, or the package it came in.
+    /// The options of the build, or the package that contains the program.
     pub build: String,
-    /// Where it lies.
+    /// The path of the program.
     pub file: PathBuf,
 }
 
@@ -31,7 +31,7 @@ impl Program {
         Ok(Program { name: name.to_owned(), version, build, file })
     }
 
-    /// Describes the Open vSwitch with DPDK of this folder, or the installed one.
+    /// Describes the build of Open vSwitch with DPDK in this folder, or the installed one.
     ///
     /// # Errors
     /// The causes of [`ovs::version`].
@@ -43,7 +43,7 @@ impl Program {
     /// Describes a program of this project, which is built for release.
     ///
     /// # Errors
-    /// The program cannot be started. One that fails has an empty version.
+    /// The program cannot be started. If the program fails, the version is empty.
     pub fn own(name: &str, file: &Path) -> Result<Self, Error> {
         let said = Command::new(file).arg("--version").output();
         let said = said.map_err(Error::system(format!("running {}", file.display())))?;

@@ -1,13 +1,13 @@
-//! Figures of well-behaved ports beside a misbehaving one, printed even if the test passes.
+//! Prints figures of well-behaved ports that run beside a misbehaving port, even if the test passes.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// Frames of bystanders, over a whole test.
+/// The frames of the well-behaved ports over a whole test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bystander {
-    /// The longest time that a frame took.
+    /// The longest latency of a frame.
     pub worst_latency: Duration,
     /// Frames that were sent.
     pub sent: u64,
@@ -30,7 +30,7 @@ pub fn print(beside: &str, what: impl Display) {
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// The test that runs on this thread, as the harness calls it.
+/// The name of the test that runs on this thread, as the test harness prints it.
 pub fn test_name() -> String {
     std::thread::current().name().unwrap_or("a test").to_owned()
 }

@@ -1,19 +1,20 @@
-//! Instructions that an example takes for a frame, counted by valgrind's callgrind, and limits of them.
+//! Counts the instructions of an example for each frame with valgrind's callgrind, and checks limits.
 use std::process::{Command, ExitCode};
 
-/// Two runs of an example that differ in their number of bursts alone: what both do once cancels out.
+/// Two runs of an example that differ only in their number of bursts, so that work that both do once cancels out.
 #[derive(Clone, Copy, Debug)]
 pub struct Runs {
-    /// Bursts of the shorter run.
+    /// The number of bursts in the shorter run.
     pub few: usize,
-    /// Bursts of the longer run.
+    /// The number of bursts in the longer run.
     pub many: usize,
-    /// Frames of a burst.
+    /// The number of frames in a burst.
     pub frames: usize,
 }
 
-/// Counts the running program's instructions a frame for each case and prints whether its limit is kept. The program is
-/// started with the words of the case and a number of bursts. Fails where a limit is exceeded or nothing was counted.
+/// Counts the running program's instructions for each frame in each case, and prints whether the case keeps its
+/// limit. The program is started with the case's arguments and a number of bursts. Returns a failure if a limit is
+/// exceeded or nothing was counted.
 pub fn gate(limits: &[(&str, f64)], runs: Runs, named: impl Fn(&str) -> String) -> ExitCode {
     let kept = limits.iter().fold(true, |kept, &(case, limit)| {
         let name = named(case);

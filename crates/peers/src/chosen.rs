@@ -1,20 +1,21 @@
-//! Which build of a peer tests work with: the one that a variable names, as `make test-matrix` does, or the installed
-//! one.
+//! Chooses the build of a peer that tests use: the build that a variable names, for example in `make test-matrix`, or
+//! the installed one.
 
 use std::path::PathBuf;
 
 use crate::requirements::Requirements;
 
-/// QEMU's emulator of x86-64, a file.
+/// The variable with the path of QEMU's emulator for x86-64.
 pub const QEMU: &str = "TAUTLINE_QEMU";
-/// The kernel of a guest, an image named `vmlinuz-VERSION`, its modules in `modules/VERSION` beside it.
+/// The variable with the path of a guest's kernel image, which is named `vmlinuz-VERSION` and has its modules in
+/// `modules/VERSION` beside it.
 pub const KERNEL: &str = "TAUTLINE_KERNEL";
-/// DPDK's testpmd, a file.
+/// The variable with the path of DPDK's testpmd.
 pub const TESTPMD: &str = "TAUTLINE_TESTPMD";
-/// Open vSwitch with DPDK, a folder in which its packages were unpacked.
+/// The variable with the folder in which the packages of Open vSwitch with DPDK were unpacked.
 pub const OPENVSWITCH: &str = "TAUTLINE_OPENVSWITCH";
 
-/// What a variable names, if it is set.
+/// The path in a variable, if the variable is set.
 pub fn named(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
@@ -24,7 +25,7 @@ pub fn qemu(needs: &mut Requirements) -> PathBuf {
     file(QEMU, needs).unwrap_or_else(|| needs.program("qemu-system-x86_64", "qemu-system-x86"))
 }
 
-/// The QEMU of a later release: that of Debian 13, as set-up has unpacked it.
+/// The QEMU of a later release: the QEMU of Debian 13, as set-up has unpacked it.
 pub fn newer_qemu(needs: &mut Requirements) -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache");
@@ -33,7 +34,7 @@ pub fn newer_qemu(needs: &mut Requirements) -> PathBuf {
     program
 }
 
-/// The kernel of a guest: the distribution's otherwise.
+/// The kernel of a guest: the chosen one, or else the distribution's.
 pub fn kernel(needs: &mut Requirements) -> PathBuf {
     file(KERNEL, needs).unwrap_or_else(|| {
         environment::vm::find_kernel().unwrap_or_else(|failure| {
@@ -43,7 +44,7 @@ pub fn kernel(needs: &mut Requirements) -> PathBuf {
     })
 }
 
-/// A file that a variable names.
+/// The file that a variable names.
 pub(crate) fn file(variable: &str, needs: &mut Requirements) -> Option<PathBuf> {
     let path = named(variable)?;
     if !path.is_file() {

@@ -1,4 +1,4 @@
-//! CPUs that a peer may be put on.
+//! Lists the CPUs on which a peer may be placed.
 
 use crate::Error;
 

@@ -1,41 +1,41 @@
 use std::time::Duration;
 
-/// Why a peer could not be started, or did not do what it was told.
+/// The reason why a peer could not be started, or did not execute a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What this machine lacks, each with the way to get it.
+    /// The requirements that this machine does not meet, each with a remedy.
     #[error("this peer cannot run here; missing: {}", .0.join("; "))]
     Missing(Vec<String>),
-    /// The system refused something.
+    /// The system refused an operation.
     #[error("{doing}: {error}")]
     System {
         /// What was tried.
         doing: String,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// A program ended early, or said no.
+    /// A program ended early, or refused a command.
     #[error("{doing}: {answer}")]
     Refused {
         /// What was tried.
         doing: String,
-        /// What the program said.
+        /// The program's answer.
         answer: String,
     },
-    /// Nothing came within the time allowed.
+    /// No answer came within the time limit.
     #[error("{doing}: nothing within {} s; said so far: {said}", .limit.as_secs_f64())]
     TimedOut {
-        /// What was waited for.
+        /// The event that was waited for.
         doing: String,
         /// How long.
         limit: Duration,
-        /// The end of what the peer had said.
+        /// The end of the peer's output.
         said: String,
     },
 }
 
 impl Error {
-    /// For `map_err`.
+    /// Makes the error for use in `map_err`.
     pub(crate) fn system<E: Into<std::io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> Self {
         let doing = doing.into();
         move |error| Self::System { doing, error: error.into() }

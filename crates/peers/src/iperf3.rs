@@ -1,7 +1,7 @@
 //! iperf3's report.
 
-/// The payload that the receiving side counted, bytes, from a report made with `--json` (also one made with
-/// `--reverse`). None where there is no such figure: iperf3 says why in `error`.
+/// The payload in bytes that the receiving side counted, from a report made with `--json` (also with `--reverse`).
+/// `None` if the report has no such figure: its field `error` then gives iperf3's reason.
 pub fn bytes_received(report: &str) -> Option<u64> {
     // One number of one section: a JSON reader would be a dependency for the sake of it.
     let section = report.split("\"sum_received\"").nth(1)?;

@@ -1,18 +1,19 @@
-//! Real peers for tests, each a value: started by its constructor, ended and removed when it is dropped,
-//! also by a panic.
+//! Real peers for tests. Each peer is a value: its constructor starts it, and dropping the value ends and removes it,
+//! also after a panic.
 //!
 //! [`Guest`] is a stock Linux kernel in QEMU with vhost-user network ports; [`Testpmd`] is DPDK's test
 //! program, as driver (`net_virtio_user`) or device (`net_vhost`); [`OvsDpdk`] is Open vSwitch with DPDK;
-//! [`Netns`] is a network namespace, made by root or by an ordinary user, and [`Bridge`] one with the
-//! kernel's bridge in it. [`nested`] is a machine in which KVM is real. What a peer needs and does not find is listed, all of it, in [`Error::Missing`].
+//! [`Netns`] is a network namespace, made by root or by an ordinary user, and [`Bridge`] is a network namespace that
+//! contains the kernel's bridge. [`nested`] is an emulated machine in which KVM runs guests. The requirements of a
+//! peer that this machine does not meet are all listed in [`Error::Missing`].
 //!
 //! A peer's processes also end when the thread that started them ends, so a peer that several tests share
-//! must be started by a thread that outlives them.
+//! must be started by a thread that outlives these tests.
 //!
 //! # Where to change what
 //!
 //! - To add a network path into the guest within the nested machine: `nested/network.rs`; a row in `docs/paths.md`.
-//! - To change what is in the nested machine: `nested/`.
+//! - To change the contents of the nested machine: `nested/`.
 
 mod absent;
 mod answering;

@@ -1,4 +1,4 @@
-//! Network namespaces, and what joins them.
+//! Network namespaces, and the devices that connect them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,8 +13,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The user and group number of `nobody` (65534 in every distribution), to which a test that runs as root changes.
 const NOBODY: &str = "65534";
 
-/// A network namespace with its loopback up. A process holds it, and it goes with that process. It leaves no name in
-/// `/run/netns`, however the test ends.
+/// A network namespace whose loopback device is up. A process holds the namespace; the namespace is removed when that
+/// process ends. The namespace has no name in `/run/netns`, however the test ends.
 pub struct Netns {
     holder: Process,
     owner: Owner,
@@ -24,11 +24,12 @@ pub struct Netns {
 /// The owner of a namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
-    /// Root of the machine's own user namespace.
+    /// Root in the machine's initial user namespace.
     Root,
-    /// An ordinary user that is root in its own user namespace. The test runs as that user.
+    /// An ordinary user that is root in its own user namespace. The test runs as this user.
     User,
-    /// The user `nobody`, root in its own user namespace. The test runs as root and changes to that user first.
+    /// The user `nobody`, which is root in its own user namespace. The test runs as root and changes to the user
+    /// `nobody` first.
     Nobody,
 }
 
@@ -66,7 +67,8 @@ impl Netns {
         Self::hold(command, Owner::Root, tools)
     }
 
-    /// Makes a namespace as an ordinary user, in a user namespace. A test that runs as root becomes `nobody` for it.
+    /// Makes a namespace as an ordinary user, in a user namespace. A test that runs as root becomes the user `nobody`
+    /// for this.
     ///
     /// # Errors
     /// util-linux or iproute2 is missing, or the kernel refuses user namespaces to ordinary users
@@ -81,11 +83,11 @@ impl Netns {
         Self::hold(command, owner, tools)
     }
 
-    /// Makes a second namespace of the same owner and in the same user namespace, so that [`Netns::join`] may connect
-    /// the two.
+    /// Makes a second namespace with the same owner and in the same user namespace, so that [`Netns::join`] can
+    /// connect the two.
     ///
     /// # Errors
-    /// The kernel refuses the namespace, as at a limit of `user.max_net_namespaces`.
+    /// The kernel refuses the namespace, for example at a limit of `user.max_net_namespaces`.
     pub fn sibling(&self) -> Result<Self, Error> {
         let tools = self.tools.clone();
         let mut command = self.enter(false);
@@ -123,16 +125,17 @@ impl Netns {
         command
     }
 
-    /// A command that runs `program` inside, with the rights of the namespace's owner. The caller adds the arguments.
+    /// A command that runs `program` inside, with the rights of the namespace's owner. The caller adds the program's
+    /// arguments.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = self.enter(true);
         command.arg(program);
         command
     }
 
-    /// A command that runs `program` inside and is killed when the thread that starts it ends. `setpriv` asks for
-    /// that inside, because entering an ordinary user's namespace changes rights, which clears an earlier request
-    /// (prctl(2)).
+    /// A command that runs `program` inside and is killed when the thread that starts it ends. `setpriv` requests
+    /// this inside the namespace, because entering an ordinary user's namespace changes the process's rights, which
+    /// clears an earlier request (prctl(2)).
     pub(crate) fn tied(&self, program: &Path) -> Command {
         let mut command = self.command(&self.tools.setpriv);
         command.args(["--pdeathsig", "KILL", "--"]).arg(program);
@@ -142,7 +145,7 @@ impl Netns {
     /// Runs a shell's command line inside, for at most a minute.
     ///
     /// # Errors
-    /// The shell cannot be started, or does not end within 60 s. A command that fails is no error: see
+    /// The shell cannot be started, or does not end within 60 s. A command that fails is not an error: see
     /// [`Output::status`].
     pub fn run(&self, line: &str) -> Result<Output, Error> {
         self.run_within(line, LIMIT)
@@ -151,7 +154,7 @@ impl Netns {
     /// Runs a shell's command line inside; it is killed when the limit has passed.
     ///
     /// # Errors
-    /// The shell cannot be started, or does not end in time. A command that fails is no error: see
+    /// The shell cannot be started, or does not end in time. A command that fails is not an error: see
     /// [`Output::status`].
     pub fn run_within(&self, line: &str, limit: Duration) -> Result<Output, Error> {
         process::run(self.command("sh").args(["-c", line]), limit)
@@ -165,10 +168,10 @@ impl Netns {
         Process::start(line, self.command("sh").args(["-c", &format!("exec {line}")])).map(Background)
     }
 
-    /// Runs `ip` with these words inside.
+    /// Runs `ip` with these arguments inside the namespace.
     ///
     /// # Errors
-    /// `ip` cannot be started, does not end within 60 s, or ends with an error, which is quoted.
+    /// `ip` cannot be started, does not end within 60 s, or ends with an error, which the failure quotes.
     pub fn ip(&self, words: &str) -> Result<(), Error> {
         let output = process::run(self.command(&self.tools.ip).args(words.split_whitespace()), LIMIT)?;
         if output.success() { Ok(()) } else { Err(Error::refused(format!("ip {words}"), output.stderr)) }
@@ -177,13 +180,13 @@ impl Netns {
     /// Gives an interface an address (`10.0.0.1/24`) and sets it up.
     ///
     /// # Errors
-    /// There is no such interface, it has the address already, or `address` is none.
+    /// There is no such interface, it has the address already, or `address` is invalid.
     pub fn configure(&self, interface: &str, address: &str) -> Result<(), Error> {
         self.ip(&format!("address add {address} dev {interface}"))?;
         self.ip(&format!("link set {interface} up"))
     }
 
-    /// Makes a TAP interface that lasts until the namespace goes.
+    /// Makes a TAP interface that exists until the namespace is removed.
     ///
     /// # Errors
     /// The kernel has no TAP devices (`/dev/net/tun`), or the name is taken or invalid.
@@ -192,8 +195,8 @@ impl Netns {
         self.ip(&format!("tuntap add {interface} mode tap vnet_hdr {queues}"))
     }
 
-    /// Makes a pair of virtual Ethernet interfaces of these names, one in each namespace. Both namespaces must be
-    /// root's, or one must be the other's [`Netns::sibling`].
+    /// Makes a pair of virtual Ethernet interfaces with these names, one in each namespace. Root must have made both
+    /// namespaces, or one must be the other's [`Netns::sibling`].
     ///
     /// # Errors
     /// A name is taken or invalid, or the owner of this namespace has no rights in the other one.
@@ -202,12 +205,12 @@ impl Netns {
     }
 }
 
-/// How many queues a TAP interface may have. A program that opens it must ask for the same.
+/// The number of queues that a TAP interface may have. A program that opens the interface must request the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TapQueues {
     /// One.
     One,
-    /// As many as are opened.
+    /// As many queues as programs open.
     Many,
 }
 
@@ -224,11 +227,11 @@ impl Owner {
     }
 }
 
-/// A command in the background. Killed when dropped.
+/// A command in the background. The command is killed when this value is dropped.
 pub struct Background(Process);
 
 impl Background {
-    /// What the command has printed so far, on both its outputs.
+    /// The output of the command so far, on standard output and standard error.
     pub fn said(&self) -> String {
         self.0.said()
     }
@@ -241,12 +244,12 @@ impl Background {
         self.0.wait_for(text, 0, limit, |said| said.contains(text).then_some(()))
     }
 
-    /// Its process id.
+    /// The command's process id.
     pub fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// Whether it runs still.
+    /// Whether the command still runs.
     pub fn runs(&mut self) -> bool {
         self.0.runs()
     }
@@ -255,7 +258,7 @@ impl Background {
     /// number if a signal ended it.
     ///
     /// # Errors
-    /// The command runs still when the limit has passed. It is killed when this value is dropped.
+    /// The command still runs after the limit. The command is then killed when this value is dropped.
     pub fn end(&mut self, limit: Duration) -> Result<i32, Error> {
         self.0.end(limit)
     }

@@ -1,4 +1,4 @@
-//! Open vSwitch with DPDK, a private instance: its own database and switch process in a folder and a network
+//! A private instance of Open vSwitch with DPDK: its own database and switch process in a folder and a network
 //! namespace of their own, so that a system's Open vSwitch and its interfaces are not touched.
 
 use std::convert::Infallible;
@@ -13,10 +13,10 @@ use crate::process::{self, Process, tail};
 use crate::requirements::Requirements;
 use crate::{Error, Output, Pages, chosen, cpus};
 
-/// Long enough for a busy machine.
+/// The time limit for Open vSwitch's programs, long enough for a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Settings of Open vSwitch.
+/// The settings of Open vSwitch.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pages: Pages,
@@ -25,21 +25,21 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// One of the switch's `other_config` values (ovs-vswitchd.conf.db(5)), set before it starts:
-    /// `pmd-cpu-mask` is the highest CPU alone otherwise.
+    /// Sets one of the switch's `other_config` values (ovs-vswitchd.conf.db(5)) before the switch starts; the default
+    /// of `pmd-cpu-mask` is only the highest CPU.
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The build in this folder: where it was installed to (`--prefix`, `DESTDIR`), where a package was unpacked to, or
-    /// where it was built. The one that set-up fetched, or the installed one, otherwise.
+    /// Uses the build in this folder: the folder to which it was installed (`--prefix`, `DESTDIR`) or unpacked, or in
+    /// which it was built. The default is the build that set-up fetched, or else the installed one.
     pub fn folder(mut self, folder: Option<PathBuf>) -> Self {
         self.folder = folder;
         self
     }
 
-    /// Sets the pages of its memory. The default is small pages.
+    /// Sets the kind of pages of the switch's memory. The default is small pages.
     pub fn pages(mut self, pages: Pages) -> Self {
         self.pages = pages;
         self
@@ -55,7 +55,7 @@ impl Settings {
     }
 }
 
-/// A running Open vSwitch with one bridge in user space. Killed when dropped.
+/// A running Open vSwitch with one bridge in user space. Open vSwitch is killed when this value is dropped.
 pub struct OvsDpdk {
     vswitchd: Process,
     _database: Process,
@@ -64,7 +64,7 @@ pub struct OvsDpdk {
     folder: tempfile::TempDir,
 }
 
-/// Counters of one port, since it was added.
+/// The counters of one port, since it was added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "OpenFlow's own names; received and sent as the switch does it")]
 pub struct PortStats {
@@ -76,12 +76,12 @@ pub struct PortStats {
     pub tx_dropped: u64,
 }
 
-/// Counters of the packet thread, since it began.
+/// The counters of the packet thread, since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PmdStats {
     /// Packets received.
     pub rx_packets: u64,
-    /// Cycles of polls that moved something.
+    /// The cycles of polls that moved at least one packet.
     pub busy_cycles: u64,
 }
 
@@ -96,7 +96,7 @@ impl PmdStats {
     }
 }
 
-/// The programs of one build. Set-up unpacks the packages into the cache; an installed one is taken where it has not.
+/// The programs of one build. Set-up unpacks the packages into the cache; if it has not, the installed build is used.
 pub(crate) fn find(named: Option<&Path>, needs: &mut Requirements) -> Programs {
     let chosen = chosen::named(chosen::OPENVSWITCH);
     let named = named.or(chosen.as_deref());
@@ -118,7 +118,7 @@ pub(crate) fn find(named: Option<&Path>, needs: &mut Requirements) -> Programs {
     programs
 }
 
-/// Where set-up has unpacked Open vSwitch with DPDK, if it has.
+/// The folder in which set-up has unpacked Open vSwitch with DPDK, if it has.
 pub fn unpacked() -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
@@ -193,11 +193,11 @@ impl OvsDpdk {
         Ok(peer)
     }
 
-    /// Adds a port of the type `dpdkvhostuserclient`. The switch is the vhost-user back-end, and connects and
-    /// reconnects to the socket on which the driver's side listens.
+    /// Adds a port of the type `dpdkvhostuserclient`. The switch is the vhost-user back-end, and retries to connect
+    /// to the socket on which the driver's side listens.
     ///
     /// # Errors
-    /// `ovs-vsctl` fails, or the switch reports an error of the port.
+    /// `ovs-vsctl` fails, or the switch reports an error for the port.
     pub fn add_port(&self, name: &str, socket: &Path) -> Result<(), Error> {
         self.tell(self.instance.add_port(name, socket))?;
         let error = self.vsctl(&["get", "Interface", name, "error"])?;
@@ -211,7 +211,7 @@ impl OvsDpdk {
     /// deprecated.
     ///
     /// # Errors
-    /// `ovs-vsctl` fails, or the switch reports an error of the port.
+    /// `ovs-vsctl` fails, or the switch reports an error for the port.
     pub fn add_listening_port(&self, name: &str) -> Result<PathBuf, Error> {
         self.vsctl(&["add-port", BRIDGE, name, "--", "set", "Interface", name, "type=dpdkvhostuser"])?;
         let error = self.vsctl(&["get", "Interface", name, "error"])?;
@@ -221,16 +221,16 @@ impl OvsDpdk {
         }
     }
 
-    /// Waits up to 60 s until a port has its driver.
+    /// Waits up to 60 s until a port's driver has connected.
     ///
     /// # Errors
-    /// There is no such port, or its driver does not come in time.
+    /// There is no such port, or its driver does not connect in time.
     pub fn wait_for_link(&self, port: &str) -> Result<(), Error> {
         let words = ["wait-until", "Interface", port, "link_state=up"];
         self.vsctl(&words).map(drop)
     }
 
-    /// Forwards all packets of each port to the other one, by flows without addresses.
+    /// Forwards all packets of each port to the other port, by flows that match no addresses.
     ///
     /// # Errors
     /// There is no such port, or `ovs-ofctl` fails.
@@ -249,7 +249,7 @@ impl OvsDpdk {
     /// Makes the bridge learn addresses, which is its state at the start.
     ///
     /// # Errors
-    /// `ovs-ofctl` fails, as when the switch has ended.
+    /// `ovs-ofctl` fails, for example because the switch has ended.
     pub fn learn(&self) -> Result<(), Error> {
         self.ofctl(&["del-flows", &self.instance.management()])?;
         self.ofctl(&["add-flow", &self.instance.management(), "actions=NORMAL"]).map(drop)
@@ -258,7 +258,7 @@ impl OvsDpdk {
     /// The addresses that the bridge has learned, as text (`fdb/show`).
     ///
     /// # Errors
-    /// `ovs-appctl` fails, as when the switch has ended.
+    /// `ovs-appctl` fails, for example because the switch has ended.
     pub fn addresses(&self) -> Result<String, Error> {
         self.appctl(&["fdb/show", BRIDGE])
     }
@@ -285,7 +285,7 @@ impl OvsDpdk {
     /// Reads a port's counters every 5 ms until `enough` returns true.
     ///
     /// # Errors
-    /// The causes of [`OvsDpdk::stats`], or `enough` returns false until the limit has passed.
+    /// The causes of [`OvsDpdk::stats`], or `enough` has not returned true within the limit.
     pub fn wait_for_stats(
         &self,
         port: &str,
@@ -296,7 +296,7 @@ impl OvsDpdk {
         crate::process::look_until(limit, doing, || self.stats(port), enough)
     }
 
-    /// Runs `ovs-vsctl` with these words.
+    /// Runs `ovs-vsctl` with these arguments.
     ///
     /// # Errors
     /// `ovs-vsctl` cannot be started, fails, or does not end within 60 s. The failure quotes the switch's log.
@@ -304,7 +304,7 @@ impl OvsDpdk {
         self.tell(self.instance.vsctl(words))
     }
 
-    /// Runs `ovs-appctl` with these words, for the switch.
+    /// Runs `ovs-appctl` with these arguments, for the switch.
     ///
     /// # Errors
     /// `ovs-appctl` cannot be started, fails, or does not end within 60 s.
@@ -321,12 +321,12 @@ impl OvsDpdk {
         run(&mut command).map_err(|error| Error::refused(error.to_string(), tail(&self.said())))
     }
 
-    /// Its exit status, if it has ended: 128 and the signal's number where a signal ended it.
+    /// The switch's exit status, if it has ended: 128 plus the signal's number if a signal ended it.
     pub fn ended(&mut self) -> Option<i32> {
         self.vswitchd.ended()
     }
 
-    /// What the switch has logged.
+    /// The switch's log.
     pub fn said(&self) -> String {
         self.vswitchd.said()
     }

@@ -1,4 +1,4 @@
-//! The database of Open vSwitch without its switch: what another program follows and answers.
+//! Runs the database of Open vSwitch without its switch, so that another program can take the switch's place.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::process::{self, Process};
 use crate::requirements::Requirements;
 use crate::socket::wait_for_listener;
 
-/// A running `ovsdb-server` with an empty database. Killed when dropped.
+/// A running `ovsdb-server` with an empty database. The server is killed when this value is dropped.
 pub struct OvsDatabase {
     server: Option<Process>,
     instance: Instance,
@@ -26,10 +26,10 @@ impl OvsDatabase {
         Self::new_in(&std::env::temp_dir())
     }
 
-    /// As [`OvsDatabase::new`], in a folder within this one.
+    /// Works like [`OvsDatabase::new`], in a folder within `parent`.
     ///
     /// # Errors
-    /// As [`OvsDatabase::new`].
+    /// The causes of [`OvsDatabase::new`].
     pub fn new_in(parent: &Path) -> Result<Self, Error> {
         let mut needs = Requirements::new();
         let programs = find(None, &mut needs);
@@ -47,7 +47,7 @@ impl OvsDatabase {
         self.folder.path()
     }
 
-    /// Where the server listens.
+    /// The socket on which the server listens.
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("db.sock")
     }
@@ -66,7 +66,8 @@ impl OvsDatabase {
         self.server = None;
     }
 
-    /// Runs `ovs-vsctl` with these words. It waits for the switch unless the words begin with `--no-wait`.
+    /// Runs `ovs-vsctl` with these arguments. The program waits for the switch unless the first argument is
+    /// `--no-wait`.
     ///
     /// # Errors
     /// `ovs-vsctl` cannot be started, fails, or does not end within 60 s.
@@ -74,7 +75,8 @@ impl OvsDatabase {
         run(&mut self.instance.vsctl(words))
     }
 
-    /// Runs `ovs-appctl` with these words. It finds the switch by the pidfile beside the database's socket.
+    /// Runs `ovs-appctl` with these arguments. The program finds the switch by the pidfile beside the database's
+    /// socket.
     ///
     /// # Errors
     /// `ovs-appctl` cannot be started, fails, or does not end within 60 s.

@@ -1,4 +1,5 @@
-//! Open vSwitch with its dummy datapath: no device, no root. Frames go in by its control socket, and come out in files.
+//! Runs Open vSwitch with its dummy datapath, which needs no device and no root. Frames are sent to it by its control
+//! socket, and its outgoing frames are in files.
 
 use std::io::{BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
@@ -11,7 +12,8 @@ use crate::process::{self, Process};
 use crate::requirements::Requirements;
 use crate::{Error, OvsDatabase};
 
-/// A running `ovs-vswitchd` whose ports `p1`, `p2` and so on are dummies. Killed when dropped.
+/// A running `ovs-vswitchd` whose ports `p1`, `p2` and so on are dummies. The switch is killed when this value is
+/// dropped.
 pub struct OvsDummy {
     vswitchd: Process,
     database: OvsDatabase,
@@ -19,7 +21,7 @@ pub struct OvsDummy {
 }
 
 impl OvsDummy {
-    /// Starts it with a bridge without flows and with this many ports, which have the numbers from 1.
+    /// Starts the switch with a bridge without flows and with this number of ports, numbered from 1.
     ///
     /// # Errors
     /// Open vSwitch is missing, or one of its programs fails.
@@ -47,15 +49,15 @@ impl OvsDummy {
         Ok(Self { vswitchd, database, instance })
     }
 
-    /// The capture file (pcap) of what a port has sent.
+    /// The capture file (pcap) of the frames that a port has sent.
     pub fn sent(&self, port: u16) -> PathBuf {
         sent(self.database.folder(), port)
     }
 
-    /// Asks the switch by its control socket, as `ovs-appctl` does. What the method answers.
+    /// Calls a method of the switch by its control socket, as `ovs-appctl` does. Returns the method's answer.
     ///
     /// # Errors
-    /// The socket fails, or the method does.
+    /// The socket or the method fails.
     pub fn ask(&self, method: &str, words: &[&str]) -> Result<String, Error> {
         let doing = || format!("asking Open vSwitch for {method}");
         let question = serde_json::json!({ "id": 0, "method": method, "params": words });
@@ -92,7 +94,7 @@ impl OvsDummy {
         run(&mut self.instance.ofctl(&all))
     }
 
-    /// Puts these flows in place of all others, as one bundle. One flow a line.
+    /// Replaces all flows by these flows, as one bundle. Each line of `flows` is one flow.
     ///
     /// # Errors
     /// `ovs-ofctl` or the switch refuses a flow.
@@ -102,7 +104,7 @@ impl OvsDummy {
         self.ask("revalidator/purge", &[]).map(drop)
     }
 
-    /// Adds these flows, one a line.
+    /// Adds these flows, one on each line.
     ///
     /// # Errors
     /// `ovs-ofctl` or the switch refuses a flow.
@@ -116,7 +118,7 @@ impl OvsDummy {
         self.ofctl(command, &[&file.to_string_lossy()]).map(drop)
     }
 
-    /// What the switch has logged.
+    /// The switch's log.
     pub fn said(&self) -> String {
         process::tail(&self.vswitchd.said())
     }

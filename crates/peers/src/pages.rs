@@ -1,23 +1,23 @@
-//! The pages that DPDK's memory is made of, and the system's pool of huge ones.
+//! The kind of pages of DPDK's memory, and the system's pool of huge pages.
 use std::fs::{File, OpenOptions};
 use std::io::{Error as IoError, Read, Seek, Write};
 
 use crate::Error;
 use crate::requirements::Requirements;
 
-/// What DPDK takes its packet buffers and rings from.
+/// The kind of pages from which DPDK takes its packet buffers and rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pages {
-    /// The system's small ones (`--no-huge`). DPDK then puts each packet buffer into a page of its own: the same
-    /// part of every buffer falls into the same few sets of the caches, and each has its own entry in the TLB.
+    /// The system's small pages (`--no-huge`). DPDK then puts each packet buffer into a page of its own: the same
+    /// part of every buffer maps to the same few cache sets, and each buffer has its own entry in the TLB.
     #[default]
     Small,
-    /// Huge ones of 2 MiB from the system's pool, as DPDK is meant to run. Buffers lie one behind the other.
+    /// Huge pages of 2 MiB from the system's pool, which DPDK is designed for. The buffers are contiguous.
     Huge,
 }
 
 impl Pages {
-    /// Requires that the pool has `mib` MiB free, if these are huge pages.
+    /// Requires that `mib` MiB of the pool are free, if the pages are huge pages.
     pub(crate) fn require(self, mib: u64, needs: &mut Requirements) {
         if self == Pages::Small {
             return;
@@ -34,20 +34,20 @@ impl Pages {
 const PAGE_MIB: u64 = 2;
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
-/// MiB of the pool that no process has taken or reserved.
+/// The size of the pool in MiB that no process has taken or reserved.
 pub fn free_mib() -> u64 {
     count("free_hugepages").saturating_sub(count("resv_hugepages")) * PAGE_MIB
 }
 
-/// KiB of huge pages that a process has mapped (`HugetlbPages`, proc_pid_status(5)).
+/// The huge pages that a process has mapped, in KiB (`HugetlbPages`, proc_pid_status(5)).
 pub fn held_kib(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("HugetlbPages:"));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Huge pages that were added to the system's pool, and are taken out of it when this is dropped. A process that is
-/// killed leaves them there (`sysctl vm.nr_hugepages`).
+/// Huge pages that were added to the system's pool; they are removed from it when this value is dropped. A process
+/// that is killed leaves them in the pool (`sysctl vm.nr_hugepages`).
 #[derive(Debug)]
 pub struct Grown(u64);
 

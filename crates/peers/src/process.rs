@@ -1,4 +1,4 @@
-//! Processes that end with the value that stands for them.
+//! Processes that are ended when the value that represents them is dropped.
 
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -8,17 +8,17 @@ use linux::{Child, OutputReader};
 
 use crate::Error;
 
-/// Pause between two polls.
+/// The pause between two polls.
 pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 
 /// The result of a command.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// The exit status; 128 and the signal's number where a signal ended it.
+    /// The exit status; 128 plus the signal's number if a signal ended the command.
     pub status: i32,
-    /// What it wrote, with anything that is not UTF-8 replaced.
+    /// The standard output; bytes that are not UTF-8 are replaced.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// The standard error.
     pub stderr: String,
 }
 
@@ -31,7 +31,7 @@ impl Output {
     /// The standard output of a command that must not fail.
     ///
     /// # Panics
-    /// With all that was said, where the exit status is not 0.
+    /// Panics with the command's output if the exit status is not 0.
     #[track_caller]
     pub fn expect_success(self) -> String {
         assert!(self.success(), "exit status {}\n{}\n{}", self.status, self.stdout, self.stderr);
@@ -62,7 +62,7 @@ pub(crate) fn look_until<T: std::fmt::Debug>(
 /// How long after its end what a process printed may take to arrive.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Runs a command and waits for its end. Kills it when the limit has passed.
+/// Runs a command and waits for its end. Kills the command after the limit.
 ///
 /// # Errors
 /// The command cannot be started, cannot be waited for, or does not end within the limit.
@@ -83,10 +83,11 @@ fn exit_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// A process and all that it has said. Killed when dropped, or when the thread that started it ends.
+/// A process and all its output. The process is killed when this value is dropped, or when the thread that started it
+/// ends.
 ///
-/// What is waited for comes on standard output; the other stream is kept apart, so that it cannot come
-/// between two characters of a prompt.
+/// Waits look at standard output only; the other stream is kept separately, so that it cannot come between two
+/// characters of a prompt.
 pub(crate) struct Process {
     name: String,
     child: Child,
@@ -96,7 +97,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts it with pipes to and from it.
+    /// Starts the process with pipes for its input and output.
     pub(crate) fn start(name: impl Into<String>, command: &mut Command) -> Result<Self, Error> {
         Self::start_with(name, command.stdin(Stdio::piped()))
     }
@@ -119,7 +120,7 @@ impl Process {
         self.stdout.text() + &self.stderr.text()
     }
 
-    /// The length of the standard output so far, bytes: where to look from for what comes next.
+    /// The length of the standard output so far, in bytes: the place from which to search for later output.
     pub(crate) fn mark(&self) -> usize {
         self.stdout.len()
     }
@@ -130,7 +131,7 @@ impl Process {
         stdin.write_all(text.as_bytes()).map_err(Error::system(format!("telling {} {text:?}", self.name)))
     }
 
-    /// Waits until what came on standard output after `mark` ends the wait with a value.
+    /// Waits until `found` returns a value for the standard output after `mark`.
     pub(crate) fn wait_for<T>(
         &self,
         what: &str,
@@ -141,7 +142,7 @@ impl Process {
         self.wait(what, &self.stdout, limit, |said| found(&said[mark..]))
     }
 
-    /// Waits until standard error ends the wait with a value.
+    /// Waits until `found` returns a value for the standard error.
     pub(crate) fn wait_for_log<T>(
         &self,
         what: &str,
@@ -167,7 +168,7 @@ impl Process {
         })
     }
 
-    /// All it said until its end, which is waited for a moment: for an error's text.
+    /// All output of the process; waits a short time for its end. For an error's text.
     pub(crate) fn ending(&self) -> String {
         for reader in [&self.stdout, &self.stderr] {
             let _ = reader.until_closed(Duration::from_secs(5));
@@ -175,17 +176,18 @@ impl Process {
         tail(&self.said())
     }
 
-    /// Whether it runs still.
+    /// Whether the process still runs.
     pub(crate) fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Its exit status, once it has ended: 128 and the signal's number where a signal ended it.
+    /// The exit status, if the process has ended: 128 plus the signal's number if a signal ended it.
     pub(crate) fn ended(&mut self) -> Option<i32> {
         self.child.try_wait().ok().flatten().map(exit_code)
     }
 
-    /// Lets it end by itself within the limit; its exit status. Killed otherwise, which is an error.
+    /// Waits until the process ends by itself, and returns its exit status. A process that still runs after the limit
+    /// is killed, which is an error.
     pub(crate) fn end(&mut self, limit: Duration) -> Result<i32, Error> {
         self.stdin = None;
         let doing = format!("ending {}", self.name);
@@ -196,7 +198,7 @@ impl Process {
     }
 }
 
-/// The last lines, for an error's text.
+/// The last lines of a text, for an error's text.
 pub(crate) fn tail(text: &str) -> String {
     let lines: Vec<&str> = text.trim().lines().collect();
     lines[lines.len().saturating_sub(20)..].join("\n")

@@ -1,20 +1,21 @@
-//! What a peer needs on this machine, looked for before anything is started.
+//! Finds out, before anything is started, whether this machine meets a peer's requirements.
 
 use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// Collects what is missing, so that one failure names all of it.
+/// Collects the requirements that are not met, so that one failure names all of them.
 #[derive(Default)]
 pub struct Requirements(Vec<String>);
 
 impl Requirements {
-    /// None so far.
+    /// An empty collection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A program's path. Administrators' folders count, whether or not they are in this user's `PATH`.
+    /// A program's path. Looks for a program; administrators' folders are searched even if they are not in this
+    /// user's `PATH`.
     pub fn program(&mut self, name: &str, package: &str) -> PathBuf {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::env::split_paths(&path);
@@ -26,21 +27,21 @@ impl Requirements {
         })
     }
 
-    /// A file or folder at a known place.
+    /// Requires a file or folder at this path.
     pub fn path(&mut self, path: &Path, remedy: &str) {
         if !path.exists() {
             self.0.push(format!("{} ({remedy})", path.display()));
         }
     }
 
-    /// The super-user's rights.
+    /// Requires the super-user's rights.
     pub fn root(&mut self) {
         if !is_root() {
             self.0.push("the rights of root (run as root, or through sudo)".into());
         }
     }
 
-    /// Anything else that is found out by asking.
+    /// Adds a requirement that was found not to be met in another way.
     pub fn missing(&mut self, what: impl Into<String>) {
         self.0.push(what.into());
     }
@@ -48,7 +49,7 @@ impl Requirements {
     /// Ends the collection.
     ///
     /// # Errors
-    /// Something is missing. The error lists each thing with the way to get it.
+    /// A requirement is not met. The error lists each missing requirement with its remedy.
     pub fn met(self) -> Result<(), Error> {
         if self.0.is_empty() { Ok(()) } else { Err(Error::Missing(self.0)) }
     }
@@ -57,7 +58,7 @@ impl Requirements {
 /// Whether this test, or a part of it, runs as root.
 ///
 /// # Panics
-/// As [`required`](crate::required) does.
+/// Panics like [`required`](crate::required).
 pub fn root_required() -> bool {
     crate::required("root", is_root(), "run the tests as root, or through sudo")
 }

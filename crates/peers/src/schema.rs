@@ -1,18 +1,19 @@
-//! Documents beside the JSON Schemas that are published of them.
+//! Compares documents with the JSON Schemas that are published for them.
 //!
-//! The checker knows the keywords that the schemas use and no others: a keyword it does not know fails the
-//! test instead of passing unread. It is stricter than the schemas in one thing: a property that the schema
-//! does not name is a fault, so that no field can be added to a document and forgotten there.
+//! The checker knows only the keywords that the schemas use: an unknown keyword fails the test. The checker is
+//! stricter than the schemas in one point: a property that the schema does not name is a fault, so that every new
+//! field of a document must be added to the schema.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-/// All faults of a document against the schema that it names.
+/// All faults of a document, according to the schema that it names.
 ///
 /// # Panics
-/// It names none, or there is no such file in `crates/report/schema`, or that one has a keyword that is not known here.
+/// Panics if the document names no schema, if `crates/report/schema` has no such file, or if the schema has an
+/// unknown keyword.
 pub fn faults_of(document: &Value) -> Vec<String> {
     let name = document["schema"].as_str().unwrap_or_else(|| panic!("no schema in {document:.200}"));
     let file =
@@ -22,10 +23,10 @@ pub fn faults_of(document: &Value) -> Vec<String> {
     faults(&schema, &schema, document, name)
 }
 
-/// Fails the test where a document does not fit the schema that it names.
+/// Fails the test if a document does not fit the schema that it names.
 ///
 /// # Panics
-/// It does not fit, or as [`faults_of`] does.
+/// Panics if the document does not fit, or for the reasons of [`faults_of`].
 #[track_caller]
 pub fn fits(document: &Value) {
     let faults = faults_of(document);

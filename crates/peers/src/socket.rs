@@ -1,4 +1,4 @@
-//! Sockets of peers.
+//! Waits for sockets of peers.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use crate::Error;
 use crate::process::PAUSE;
 
-/// Waits until a process listens on this path, without connecting to it: a peer would take a probe for its
-/// one client. Only listeners of this process's own network namespace are seen: a guest's port to a peer in
-/// another one says [`crate::guest::Port::reconnect`].
+/// Waits until a process listens on this path, without connecting to it: a peer could take the probe for its only
+/// client. Only listeners in this process's own network namespace are found: a guest's port to a peer in another
+/// namespace must use [`crate::guest::Port::reconnect`].
 ///
 /// # Errors
-/// No process listens on the path when the limit has passed.
+/// No process listens on the path after the limit.
 pub fn wait_for_listener(path: &Path, limit: Duration) -> Result<(), Error> {
     let deadline = Instant::now() + limit;
     while !listens(path) {

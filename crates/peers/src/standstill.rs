@@ -1,12 +1,14 @@
-//! Evidence that the emulated machine failed, and not what a test asks it; the one reason to run a test again.
+//! Collects evidence that the emulated machine failed rather than the tested program; such evidence is the only
+//! reason to run a test again.
 //!
-//! QEMU's emulated CPUs fail in two known ways (docs/nested.md). The outer machine stands still: its kernel reports
-//! stalls on the console, and the machine answers no command. Or a guest within it stands still: its virtual CPU runs
-//! and takes no interrupt, because an interrupt was delivered twice. Both are seen from outside of the product: on the
-//! console of the outer machine, and in KVM's own counters there. No error text of Tautline is evidence.
+//! QEMU's emulated CPUs fail in two known ways (docs/nested.md). In the first way, the outer machine stops: its
+//! kernel reports stalls on the console, and the machine answers no command. In the second way, a guest in it stops:
+//! its virtual CPU runs and accepts no interrupt, because an interrupt was delivered twice. Both are detected outside
+//! of the tested program: on the console of the outer machine, and in KVM's counters there. No error text of Tautline
+//! counts as evidence.
 //!
-//! Evidence is kept by thread, since a machine belongs to the thread that started it. Each repetition is printed,
-//! counted in the file that `TAUTLINE_STANDSTILLS` names, and refused once that file holds [`BUDGET`] lines.
+//! Evidence is kept for each thread, because a machine belongs to the thread that started it. Each repetition is
+//! printed, counted in the file that `TAUTLINE_STANDSTILLS` names, and refused after that file has [`BUDGET`] lines.
 
 use std::cell::RefCell;
 use std::fs;
@@ -27,21 +29,21 @@ thread_local! {
     static EVIDENCE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Keeps a piece of evidence for the test that runs on this thread.
+/// Records evidence for the test that runs on this thread.
 pub(crate) fn note(evidence: String) {
     EVIDENCE.with_borrow_mut(|all| all.push(evidence));
 }
 
-/// The line of a console that reports a stall of the kernel that writes there.
+/// The line of a console in which the kernel reports a stall.
 pub(crate) fn stall(console: &str) -> Option<&str> {
     console.lines().find(|line| STALLS.iter().any(|words| line.contains(words))).map(str::trim)
 }
 
-/// Runs a test in an emulated machine; a second time where the first one failed and there is evidence that the machine
-/// did.
+/// Runs a test in an emulated machine; runs it a second time if it failed and there is evidence that the machine
+/// failed.
 ///
 /// # Panics
-/// With the panic of the test.
+/// Panics with the panic of the test.
 pub fn once_more(test: impl Fn()) {
     let counted_in = std::env::var_os(COUNTED_IN);
     with_evidence(test, counted_in.as_deref().map(Path::new), &mut io::stderr());

@@ -1,7 +1,7 @@
-//! How much of its time a packet thread was at work.
+//! Computes the share of its time that a packet thread worked.
 //!
-//! Only polls that moved something count as work. DPDK and Open vSwitch count the cycles of those polls; our
-//! ends time one of 16.
+//! Only polls that moved at least one packet count as work. DPDK and Open vSwitch count the cycles of those polls;
+//! this project's ends time one of 16 polls.
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -9,49 +9,49 @@ use crate::Error;
 use crate::ovs::PmdStats;
 use crate::testpmd::ForwardStats;
 
-/// A thread's counters at one moment, all since some beginning.
+/// A thread's counters at one moment, all counted since the same beginning.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// Since some beginning.
+    /// The time since the beginning, in ns.
     pub elapsed_ns: f64,
-    /// Frames taken in, or made where it only sends.
+    /// The received frames, or the generated frames if the thread only sends.
     pub frames: f64,
-    /// Where the time went.
+    /// The use of the time.
     pub spent: Spent,
 }
 
-/// Where the time went.
+/// The use of the time.
 #[derive(Clone, Copy, Debug)]
 pub enum Spent {
-    /// A sample of the polls that moved something: their time and their frames.
+    /// A sample of the polls that moved at least one packet: their time and their frames.
     Timed {
         /// Their time.
         busy_ns: f64,
         /// Their frames.
         frames: f64,
     },
-    /// Cycles of polls that moved something, and the clock where it is known already.
+    /// The cycles of polls that moved at least one packet, and the clock frequency if it is already known.
     Cycles {
-        /// Since the same beginning.
+        /// The cycles since the beginning.
         busy: f64,
         /// Their clock.
         mhz: Option<f64>,
     },
-    /// A sender, whose cycles are not of use: bursts that found no room are counted as its idle time.
+    /// A sender, whose cycles are of no use; bursts for which there was no space count as idle time.
     Sending {
         /// Frames.
         offered: f64,
-        /// Frames for which there was no room.
+        /// Frames for which there was no space.
         refused: f64,
     },
 }
 
-/// What a thread did between two readings.
+/// The work of a thread between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Fraction of time without work; of a sender, fraction of frames for which there was no room.
+    /// The fraction of time without work; for a sender, the fraction of frames for which there was no space.
     pub idle: Option<f64>,
-    /// Nanoseconds of work for each frame.
+    /// The time of work for each frame, in ns.
     pub busy_ns_per_frame: Option<f64>,
 }
 
@@ -76,10 +76,10 @@ impl Reading {
         Reading { elapsed_ns, frames: stats.rx_packets as f64, spent }
     }
 
-    /// A reading of an end of this project, from its counters as JSON.
+    /// The usage of an end that is a program of this project, from its counters as JSON.
     ///
     /// # Errors
-    /// `timed_ns`, `timed_frames` or `frames` is missing or is no number.
+    /// `timed_ns`, `timed_frames` or `frames` is missing or is not a number.
     pub fn of_ours(counts: &Value, elapsed_ns: f64) -> Result<Self, Error> {
         let missing = |name: &str| Error::refused(format!("reading '{name}'"), counts.to_string());
         let number = |name: &str| counts[name].as_f64().ok_or_else(|| missing(name));
@@ -87,7 +87,7 @@ impl Reading {
         Ok(Reading { elapsed_ns, frames: number("frames")?, spent })
     }
 
-    /// The clock of cycles, which is the same for all: testpmd names it.
+    /// The frequency of the cycle clock in MHz; it is the same for all threads, and testpmd reports it.
     pub fn mhz(&self) -> Option<f64> {
         match self.spent {
             Spent::Cycles { mhz, .. } => mhz,
@@ -95,7 +95,7 @@ impl Reading {
         }
     }
 
-    /// What it did from this reading to another, by this clock of cycles.
+    /// The work of the thread from this reading to a later one, with this frequency of the cycle clock.
     pub fn until(&self, after: &Reading, mhz: Option<f64>) -> Usage {
         let elapsed_ns = after.elapsed_ns - self.elapsed_ns;
         let frames = after.frames - self.frames;

@@ -1,15 +1,15 @@
-//! How long a vCPU may be raised: so much of each period, as the kernel limits real-time threads
-//! (`sched_rt_runtime_us`, sched(7)).
+//! How long a vCPU may be raised in each period, as the kernel limits real-time threads (`sched_rt_runtime_us`,
+//! sched(7)).
 
 use crate::Settings;
 
-/// Raised time that is left. Time counts in which the thread is raised, whether it runs or not; what is not used is not
-/// saved.
+/// The raised time that is left in this period. All time in which the thread is raised counts, whether it runs or
+/// not. Unused time is not saved.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     budget_ns: i64,
     period_ns: u64,
-    /// Below zero where the daemon came late: that is owed.
+    /// Time left, ns. Below zero if the daemon acted late; that time is deducted from the next period.
     left_ns: i64,
     renewed_ns: u64,
 }
@@ -20,7 +20,7 @@ impl Budget {
         Budget { budget_ns, period_ns, left_ns: budget_ns, renewed_ns: now_ns + period_ns }
     }
 
-    /// Takes what was used until now, and gives what the periods that have ended since bring.
+    /// Deducts the time used until now, and adds the time of periods that have ended since.
     pub fn take(&mut self, used_ns: u64, now_ns: u64) {
         self.left_ns = self.left_ns.saturating_sub_unsigned(used_ns);
         if now_ns >= self.renewed_ns {
@@ -31,7 +31,7 @@ impl Budget {
         }
     }
 
-    /// What is left of this period; 0 where something is owed.
+    /// The rest of the budget in this period, in ns; 0 if it is exceeded.
     pub fn left_ns(&self) -> u64 {
         self.left_ns.max(0) as u64
     }

@@ -1,5 +1,5 @@
-//! Parts of a CPU's time, of which whoever raises vCPUs there claims one for each: so that several daemons together do
-//! not take what each of them leaves to others.
+//! Shares of a CPU's time. Each program that raises vCPUs on a CPU claims one, so that several daemons together do
+//! not exceed the limit that each of them keeps.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -9,18 +9,18 @@ use measure::Failure;
 
 use crate::settings::{MAX_PERCENT, Settings};
 
-/// A part that is one's own for as long as this lives. It is a socket's abstract name (unix(7)), which the kernel takes
-/// back however its process ends; processes in other network namespaces have names of their own.
+/// A claimed share, until this is dropped. It is a socket's abstract name (unix(7)), which the kernel releases even
+/// if the process is killed. Processes in other network namespaces have separate names.
 #[derive(Debug)]
 pub struct Claim {
     _name: UnixDatagram,
 }
 
 impl Claim {
-    /// For one vCPU, raised within the usual limits, on a CPU.
+    /// Claims a share for one vCPU, raised within the usual limits, on a CPU.
     ///
     /// # Errors
-    /// All parts of this CPU are somebody else's.
+    /// Other processes have claimed all shares of this CPU.
     pub fn of(cpu: usize) -> Result<Self, Failure> {
         let parts = MAX_PERCENT / Settings::default().percent();
         for part in 0..parts {

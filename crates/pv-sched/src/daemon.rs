@@ -1,4 +1,4 @@
-//! The host's side: a thread that looks at hints and raises vCPU threads.
+//! The host's side: a thread that reads hints and raises vCPU threads.
 
 use std::io;
 use std::sync::Arc;
@@ -19,35 +19,36 @@ use crate::{Hints, Settings};
 /// For how long, at each look, the daemon answers a guest that goes on asking.
 const ANSWER_NS: u64 = 5_000;
 
-/// A thread that may be raised, and where its guest says when.
+/// A thread that may be raised, and the hints that ask for it.
 #[derive(Clone, Debug)]
 pub struct Vcpu {
     /// The thread.
     pub thread: i32,
-    /// Its guest's hints.
+    /// The hints of the thread's guest.
     pub hints: Arc<Hints>,
-    /// Which of them are this vCPU's.
+    /// The slot of this vCPU in the hints.
     pub slot: usize,
-    /// Its CPU; any if none is named.
+    /// The vCPU's CPU; `None` if it may run on any.
     pub cpu: Option<usize>,
 }
 
-/// What was done for one vCPU.
+/// The results of raising one vCPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Raised {
     /// The thread.
     pub thread: i32,
-    /// How often it was raised.
+    /// How often the vCPU was raised.
     pub raised: u64,
-    /// How long in all, ns.
+    /// How long the vCPU was raised in total, in ns.
     pub raised_ns: u64,
-    /// How often its budget ended while it wanted more.
+    /// How often the vCPU's budget was used up while the vCPU requested more.
     pub exhausted: u64,
-    /// Why its policy could not be changed, if so: it was left alone from then on. That it ended is no reason.
+    /// Why the vCPU's policy could not be changed. The vCPU was not raised after that. The end of the thread is not
+    /// reported here.
     pub failed: Option<String>,
 }
 
-/// The thread. Dropped, it puts every policy back.
+/// The thread that raises vCPUs. Dropping it restores every policy.
 #[derive(Debug)]
 pub struct Daemon {
     end: Arc<AtomicBool>,
@@ -55,10 +56,10 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Begins to look, and to answer `asked`, by which guests ask for the time.
+    /// Begins to read hints, and to answer the questions of `asked` about the host's time.
     ///
     /// # Errors
-    /// The limits leave too little to others; a thread is gone; or SCHED_FIFO is refused.
+    /// The limits leave too little time to others, a thread has ended, or SCHED_FIFO is refused.
     pub fn start(settings: Settings, vcpus: Vec<Vcpu>, asked: Vec<Exchange>) -> Result<Self, Failure> {
         settings.check(most_on_one_cpu(&vcpus))?;
         let mut watched = Vec::new();
@@ -101,7 +102,7 @@ impl Daemon {
         }
     }
 
-    /// Ends it: what was done for each vCPU, in the order in which they were given.
+    /// Ends the daemon. Returns what was done for each vCPU, in the order in which they were given.
     pub fn end(mut self) -> Vec<Raised> {
         self.join()
     }
@@ -121,7 +122,7 @@ impl Drop for Daemon {
 /// A vCPU's thread with what is known of it.
 struct Watched {
     vcpu: Vcpu,
-    /// What it had before.
+    /// The thread's policy before it was raised.
     ordinary: Policy,
     state: State,
     left_alone: Option<LeftAlone>,
@@ -129,7 +130,7 @@ struct Watched {
 
 /// Why a vCPU is not looked after any more.
 enum LeftAlone {
-    /// Its thread has ended, with all that it was given: a guest may end while it is raised.
+    /// The thread has ended, together with its policy: a guest may end while it is raised.
     Ended,
     Refused(io::Error),
 }

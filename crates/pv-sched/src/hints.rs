@@ -1,4 +1,4 @@
-//! The memory in which a guest says what its vCPUs are about to do.
+//! The memory in which a guest's vCPUs announce their tasks.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -7,32 +7,32 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use measure::Failure;
 use memory::{AtomicSlice, Mapping};
 
-/// vCPUs of one guest that can say something.
+/// The most vCPUs of a guest that can give hints.
 pub const SLOTS: usize = 32;
 
 /// Words of 64 bits of a vCPU: a cache line, so that one vCPU's hints do not slow down another's.
 const SLOT_WORDS: usize = 8;
 
-/// Bytes of all.
+/// Bytes of all hints.
 pub const BYTES: u64 = (SLOTS * SLOT_WORDS * size_of::<u64>()) as u64;
 
-/// What a vCPU says, each word read once.
+/// The hint of a vCPU, with each word read once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hint {
-    /// A task that matters runs, or is ready to.
+    /// Whether an important task runs, or is ready to run.
     pub runs: bool,
-    /// When the next one is due, ns of the host's CLOCK_MONOTONIC; 0 for never.
+    /// When the next task is due, ns of the host's CLOCK_MONOTONIC; 0 for never.
     pub due_ns: u64,
 }
 
-/// The hints of one guest, at either end. Only the guest writes; each vCPU has a slot.
+/// The hints of one guest, for both ends. Only the guest writes them. Each vCPU has a slot.
 #[derive(Debug)]
 pub struct Hints {
     words: AtomicSlice<AtomicU64>,
 }
 
 impl Hints {
-    /// Maps them: [`BYTES`] bytes at `offset` in shared memory, as the host and the guest have agreed.
+    /// Maps the [`BYTES`] bytes of hints at `offset` in shared memory, on which host and guest have agreed.
     ///
     /// # Errors
     /// The memory is too small, or cannot be mapped.
@@ -46,17 +46,18 @@ impl Hints {
         Ok(Hints { words: words.map_err(|error| failed(error.to_string()))? })
     }
 
-    /// The guest says that a task that matters runs on this vCPU from now on, or no longer.
+    /// Called by the guest: sets whether an important task runs on this vCPU.
     pub fn set_runs(&self, slot: usize, runs: bool) {
         self.words[slot % SLOTS * SLOT_WORDS].store(runs.into(), Ordering::Release);
     }
 
-    /// The guest says when the next such task of this vCPU is due, ns of the host's CLOCK_MONOTONIC; 0 for never.
+    /// Called by the guest: sets when the next important task of this vCPU is due, ns of the host's CLOCK_MONOTONIC;
+    /// 0 for never.
     pub fn set_due_ns(&self, slot: usize, due_ns: u64) {
         self.words[slot % SLOTS * SLOT_WORDS + 1].store(due_ns, Ordering::Release);
     }
 
-    /// What this vCPU says at the moment.
+    /// The present hint of this vCPU.
     pub fn read(&self, slot: usize) -> Hint {
         let at = slot % SLOTS * SLOT_WORDS;
         Hint {

@@ -1,15 +1,15 @@
-//! Para-virtualized scheduling: a guest says when a task that matters runs or is due, and the host raises its vCPU
-//! thread for that long.
+//! Para-virtualized scheduling: a guest says when an important task runs or is due, and the host raises the priority
+//! of its vCPU thread for that time.
 //!
-//! To the host a vCPU is one thread, whatever runs in it: a task that must be served in time and a background job look
-//! alike. The guest writes [`Hints`] into memory that it shares with the host; a [`Daemon`] reads them, and gives the
-//! vCPU's thread SCHED_FIFO while they say so. No kernel is patched. What a guest writes is believed as far as its
-//! [`Budget`](settings::Settings) goes and no further: raised time is limited for each thread, and for all of one CPU.
+//! For the host a vCPU is one thread, whatever it runs: a task with a deadline and a background job look alike. The
+//! guest writes [`Hints`] into memory that it shares with the host. A [`Daemon`] reads them, and sets the vCPU's
+//! thread to SCHED_FIFO while they ask for it. Neither kernel needs a patch. A guest's hints are followed only within
+//! its [`Budget`](settings::Settings): raised time is limited for each thread, and for all threads of one CPU.
 //!
 //! # Where to change what
 //!
-//! - To change how far a guest is believed that says when its task is due, or what it can say: `settings.rs`,
-//!   `claim.rs`, `hints.rs`; `crates/tautline/src/vm_command/pv_sched.rs`.
+//! - To change the limits on hints, or what hints can say: `settings.rs`, `claim.rs`, `hints.rs`;
+//!   `crates/tautline/src/vm_command/pv_sched.rs`.
 #![forbid(unsafe_code)]
 
 mod budget;

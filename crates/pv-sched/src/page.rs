@@ -1,4 +1,4 @@
-//! What a guest shares with its host: one small page.
+//! The page that a guest shares with its host.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ pub const BYTES: u64 = 4096;
 const EXCHANGE_AT: u64 = hints::BYTES;
 const _: () = assert!(EXCHANGE_AT + EXCHANGE_BYTES <= BYTES);
 
-/// The page, at either end.
+/// The page, for both ends.
 #[derive(Debug)]
 pub struct Page {
-    /// What the guest says of its vCPUs.
+    /// The hints of the guest's vCPUs.
     pub hints: Arc<Hints>,
-    /// Where the guest asks for the host's time.
+    /// The words through which the guest asks for the host's time.
     pub exchange: Exchange,
 }
 

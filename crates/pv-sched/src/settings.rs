@@ -1,10 +1,10 @@
-//! How far a guest is believed.
+//! The limits within which hints are followed.
 
 use std::time::Duration;
 
 use measure::Failure;
 
-/// The same for all vCPUs of a daemon.
+/// Settings for all vCPUs of a daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// SCHED_FIFO priority of a raised vCPU. The daemon has the next higher one.
@@ -15,11 +15,11 @@ pub struct Settings {
     pub period: Duration,
     /// How long before a task is due its vCPU is raised: the time that the vCPU takes to get the CPU.
     pub lead: Duration,
-    /// How long after it was due a task that has not begun is waited for.
+    /// How long the daemon keeps a vCPU raised for a due task that has not begun.
     pub grace: Duration,
-    /// How often the daemon looks for hints without a time.
+    /// How often the daemon reads hints that have no time.
     pub look: Duration,
-    /// The daemon's CPUs; any if there is none.
+    /// The daemon's CPUs; if empty, any.
     pub cpus: Vec<usize>,
 }
 
@@ -37,19 +37,20 @@ impl Default for Settings {
     }
 }
 
-/// vCPUs that share a CPU are raised for at most so much of its time together: the rest is everybody else's.
+/// The percentage of a CPU's time for which vCPUs that share it may be raised together. The rest is left for all
+/// other threads.
 pub(crate) const MAX_PERCENT: u128 = 60;
 
 impl Settings {
-    /// The part of a CPU's time for which a vCPU may be raised.
+    /// The percentage of a CPU's time for which a vCPU may be raised.
     pub(crate) fn percent(&self) -> u128 {
         100 * self.budget.as_nanos() / self.period.as_nanos().max(1)
     }
 
-    /// For so many vCPUs on one CPU.
+    /// Checks the settings for `vcpus` vCPUs on one CPU.
     ///
     /// # Errors
-    /// They would leave less than four tenths of it to others; or a time is zero.
+    /// The vCPUs would leave less than four tenths of the CPU's time to others, or a time is zero.
     pub fn check(&self, vcpus: usize) -> Result<(), Failure> {
         let refused = |answer: String, remedy: &str| {
             Err(Failure::new("limiting how long vCPUs are raised", answer, remedy))

@@ -1,4 +1,4 @@
-//! The guest's end: a task that is due at every interval, and says so to the host.
+//! The guest's end: a task that is due at every interval and announces that to the host.
 
 use std::io;
 use std::time::Duration;
@@ -18,42 +18,42 @@ use crate::page::Page;
 const ALIGN_EVERY: Duration = Duration::from_secs(1);
 const ALIGN_WITHIN: Duration = Duration::from_micros(300);
 
-/// What the task is.
+/// The settings of the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// From one time at which it is due to the next.
+    /// The time between two instants at which the task is due.
     pub interval: Duration,
     /// How often.
     pub runs: u64,
-    /// CPU time of its work.
+    /// The CPU time of the task's work.
     pub work: Duration,
-    /// The vCPU to run on, whose hints it gives.
+    /// The vCPU to run on, whose hints the task sets.
     pub vcpu: usize,
-    /// Its SCHED_FIFO priority in the guest; otherwise the ordinary policy.
+    /// The task's SCHED_FIFO priority in the guest; `None` for the ordinary policy.
     pub priority: Option<i32>,
-    /// Whether it says anything; otherwise it runs all the same.
+    /// Whether the task gives hints. Without them it runs too.
     pub says: bool,
 }
 
-/// How it went.
+/// The results of the task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Done {
-    /// How often it ran.
+    /// How often the task ran.
     pub runs: u64,
-    /// Times that passed while it was late by a whole interval or more.
+    /// Instants that were skipped because the task was late by a whole interval or more.
     pub skipped: u64,
-    /// From due to running, by the guest's clock.
+    /// The delay from due to running, by the guest's clock.
     pub late: Histogram,
-    /// How far off the times were that the host was told, at most, ns; 0 where it was told none.
+    /// The bound of the error of the times given to the host, ns; 0 if none were given.
     pub clock_error_ns: u64,
-    /// What was wanted and refused.
+    /// Settings that the system refused.
     pub remarks: Vec<String>,
 }
 
-/// Runs it, until a signal comes ([`interrupt::is_set`]).
+/// Runs the task until a signal comes ([`interrupt::is_set`]).
 ///
 /// # Errors
-/// The host does not answer, or the clock cannot be slept on.
+/// The host does not answer, or sleeping on the clock is refused.
 pub fn run(page: &Page, plan: &Plan) -> Result<Done, Failure> {
     let mut done =
         Done { runs: 0, skipped: 0, late: Histogram::new(), clock_error_ns: 0, remarks: Vec::new() };

@@ -1,4 +1,4 @@
-//! Whether one vCPU is to be raised: a pure function of what it says, the time, and what it has used.
+//! Whether one vCPU should be raised: a pure function of its hint, the time, and its used budget.
 
 use crate::budget::Budget;
 use crate::{Hint, Settings};
@@ -6,21 +6,21 @@ use crate::{Hint, Settings};
 /// However a guest's hints change, the daemon sleeps so long between two looks: its CPU is not the guest's to use up.
 const SHORTEST_SLEEP_NS: u64 = 20_000;
 
-/// What is known of a vCPU.
+/// The state of a vCPU.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     budget: Budget,
-    /// Since when it is raised, or since its budget was last told.
+    /// When it was raised, or when its budget was last updated.
     raised_since_ns: Option<u64>,
-    /// How long it was raised in all.
+    /// How long the vCPU was raised in total.
     pub raised_ns: u64,
-    /// How often it was raised.
+    /// How often the vCPU was raised.
     pub raised: u64,
-    /// How often its budget ended while it wanted more.
+    /// How often the vCPU's budget was used up while the vCPU requested more.
     pub exhausted: u64,
 }
 
-/// What to do now, and when to look again.
+/// The action to take now, and the time of the next check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub raise: bool,
@@ -42,7 +42,7 @@ impl State {
         self.raised_since_ns.is_some()
     }
 
-    /// Looks at what it says.
+    /// Decides by the vCPU's hint.
     pub fn look(&mut self, hint: Hint, now_ns: u64, settings: &Settings) -> Decision {
         let was_raised = self.raised_since_ns;
         let used_ns = was_raised.map_or(0, |since| now_ns.saturating_sub(since));

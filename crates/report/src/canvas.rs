@@ -19,7 +19,7 @@ impl Canvas {
         self.text
     }
 
-    /// The name of what follows.
+    /// Adds a heading.
     pub(crate) fn heading(&mut self, heading: &str) {
         self.text.push('\n');
         self.columns(&[], vec![vec![Cell::new(heading).add_attribute(Attribute::Bold)]]);
@@ -30,23 +30,23 @@ impl Canvas {
         self.columns(&[], vec![vec![Cell::new(words)]]);
     }
 
-    /// Words behind a sign, the lines that follow indented past it.
+    /// Adds words after a sign. Further lines are indented by the width of the sign.
     pub(crate) fn item(&mut self, sign: &str, words: &str) {
         self.columns(&[], vec![vec![Cell::new(sign), Cell::new(words)]]);
     }
 
-    /// Words that must not be overlooked.
+    /// Adds a warning.
     pub(crate) fn warning(&mut self, words: &str) {
         let bold = |cell: Cell| cell.fg(Color::Yellow).add_attribute(Attribute::Bold);
         self.columns(&[], vec![vec![bold(Cell::new("!")), bold(Cell::new(words))]]);
     }
 
-    /// A table with a head, as wide as it needs and no wider than there is room.
+    /// Adds a table with a head. It is as wide as its content, and at most as wide as the output.
     pub(crate) fn columns(&mut self, head: &[String], rows: Vec<Vec<Cell>>) {
         self.draw(table(head, rows));
     }
 
-    /// The first of the layouts that fits without breaking a cell; the last one where none does. Says which.
+    /// Adds the first layout that fits without breaking a cell, or the last one if none fits. Says which.
     pub(crate) fn first_that_fits(&mut self, layouts: Vec<(Vec<String>, Vec<Vec<Cell>>)>) -> usize {
         let tables: Vec<Table> = layouts.into_iter().map(|(head, rows)| table(&head, rows)).collect();
         let last = tables.len().saturating_sub(1);

@@ -1,5 +1,5 @@
-//! In words: where the interval of a median of so many values begins and ends, how often it holds the truth, and
-//! what chance makes.
+//! Coverage of intervals in words: between which values the interval of a median lies, how often it covers the
+//! true median, and how many differences chance causes.
 
 use std::collections::BTreeSet;
 
@@ -15,15 +15,15 @@ fn ends(blocks: usize) -> Option<(String, f64)> {
     Some((ends, coverage * 100.0))
 }
 
-/// "8 rounds: minimum to maximum of the rounds' ratios, 99.2 %", where `of` is "rounds"; none for fewer than carry an
-/// interval.
+/// Text such as "8 rounds: minimum to maximum of the rounds' ratios, 99.2 %", where `of` is "rounds". `None` if
+/// there are too few blocks for an interval.
 pub fn of_ratios(blocks: usize, of: &str) -> Option<String> {
     let (ends, percent) = ends(blocks)?;
     Some(format!("{blocks} {of}: {ends} of the {of}' ratios, {percent:.1} %"))
 }
 
-/// The coverage of many ratios, each given by its number of blocks, and how many of them would differ by chance.
-/// Empty for no ratios.
+/// The coverage of many ratios, each given by its number of blocks, and how many of them are expected to differ by
+/// chance. Empty for no ratios.
 pub fn of_many(ratios: &[usize], of: &str) -> String {
     if ratios.is_empty() {
         return String::new();
@@ -40,7 +40,7 @@ pub fn of_many(ratios: &[usize], of: &str) -> String {
     )
 }
 
-/// How many differ by chance on average.
+/// How many ratios are expected to differ by chance.
 pub fn by_chance(expected: f64) -> String {
     if expected < 0.05 { "none".into() } else { format!("{expected:.1}") }
 }

@@ -9,26 +9,26 @@ use crate::canvas::Canvas;
 use crate::view::finding;
 use crate::{EMULATED_MARK, EMULATED_MEANING, units};
 
-/// What changed from one run to another.
+/// The changes from one run to another.
 pub struct Diff<'a> {
     pub(crate) before: &'a Results,
     pub(crate) after: &'a Results,
-    /// Per metric and environment that both runs hold; `before` is the base. Worst first.
+    /// The comparisons of each metric and environment that both runs contain; `before` is the base. Worst first.
     pub comparisons: Vec<Comparison>,
     /// Facts in which the runs differ.
     pub facts: Vec<FactChange>,
-    /// Metrics and environments that one run lacks, in words.
+    /// Metrics and environments that only one run contains, in words.
     pub only_in_one: Vec<String>,
 }
 
 /// A fact in which two runs differ.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct FactChange {
-    /// What it is.
+    /// The fact's name.
     pub name: String,
-    /// In the earlier run; empty where unknown.
+    /// The value in the earlier run; empty if unknown.
     pub before: String,
-    /// In the later run; empty where unknown.
+    /// The value in the later run; empty if unknown.
     pub after: String,
 }
 
@@ -48,7 +48,7 @@ pub struct Document<'a> {
 struct Change<'a> {
     metric: &'a str,
     environment: &'a str,
-    /// After over before, as slowdown: above 1 is worse.
+    /// The slowdown of after over before: above 1 is worse.
     slowdown: f64,
     interval: Option<(f64, f64)>,
     finding: &'static str,
@@ -74,7 +74,7 @@ impl<'a> Change<'a> {
 }
 
 impl<'a> Diff<'a> {
-    /// As a document for programs.
+    /// The comparison as a JSON document.
     pub fn document(&self) -> Document<'_> {
         Document {
             schema: "tautline-diff/1",
@@ -107,7 +107,7 @@ impl<'a> Diff<'a> {
         self.after.metric(&comparison.metric)
     }
 
-    /// As text for a terminal of `width` columns.
+    /// The comparison as text for a terminal of `width` columns.
     pub fn render(&self, width: usize, color: bool) -> String {
         let mut canvas = Canvas::new(width.max(40), color);
         let named = |results: &Results| units::text(&results.started);
@@ -183,7 +183,7 @@ impl<'a> Diff<'a> {
         }
     }
 
-    /// What a comparison found, in words and figures.
+    /// The result of a comparison, in words and figures.
     pub(crate) fn finding(comparison: &Comparison) -> String {
         finding(comparison)
     }

@@ -1,4 +1,4 @@
-//! What a run showed, in a line or two for each environment, and how much of it chance explains.
+//! A summary of a run: a line or two for each environment, and how many differences chance explains.
 
 use measure::compare::{Finding, expected_by_chance};
 use measure::{EnvironmentRecord, QuotaRecord};
@@ -6,7 +6,7 @@ use measure::{EnvironmentRecord, QuotaRecord};
 use crate::view::View;
 use crate::{coverage, units};
 
-/// Lines for a reader who reads nothing else.
+/// The lines of the summary.
 pub(crate) fn lines(view: &View) -> Vec<String> {
     let environments = view.results.environments.iter().skip(1);
     let mut lines: Vec<String> = environments.filter_map(|record| findings(view, &record.name)).collect();

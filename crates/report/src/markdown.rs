@@ -1,10 +1,10 @@
 //! Tables in Markdown, aligned so that a terminal shows them as well.
 use std::fmt::Write;
 
-/// Stands where there is no figure.
+/// Stands for a missing figure.
 pub const NONE: &str = "–";
 
-/// A heading and its table; nothing where there is no row. Columns of nothing but numbers stand to the right.
+/// A heading and its table; empty if there is no row. Columns that contain only numbers are aligned to the right.
 pub fn table(title: &str, headings: &[&str], rows: &[Vec<String>]) -> String {
     if rows.is_empty() {
         return String::new();

@@ -1,18 +1,18 @@
-//! Figures that others published, to hold ours against. Facts, labelled with their platform wherever shown.
+//! Published figures to compare ours with. They are always shown with their platform.
 
 use measure::MetricSpec;
 
 use crate::gate::glob;
 
-/// Where [`LMBENCH`] was measured.
+/// The platform on which [`LMBENCH`] was measured.
 pub(crate) const PLATFORM: &str = "QorIQ T4240, 2014";
 
-/// A degradation under KVM, host to guest.
+/// A published slowdown under KVM, guest against host.
 pub(crate) struct Published {
-    /// The name it was published under.
+    /// The published name.
     pub(crate) what: &'static str,
     pub(crate) degradation_percent: f64,
-    /// Our metrics that do the same kind of work.
+    /// The metrics of this project that measure the same kind of work.
     metrics: &'static str,
 }
 
@@ -35,7 +35,7 @@ pub(crate) const LMBENCH: [Published; 10] = [
 ];
 
 impl Published {
-    /// Our metrics of the same kind; of a curve only its far end, which is what was published.
+    /// Our metrics of the same kind. Of a curve only the far end is taken, because only that was published.
     pub(crate) fn matching<'a>(&self, specs: &'a [MetricSpec]) -> Vec<&'a MetricSpec> {
         let x = |spec: &MetricSpec| spec.curve.as_ref().map(|point| point.x);
         let same_curve = |a: &MetricSpec, b: &MetricSpec| match (&a.curve, &b.curve) {

@@ -1,6 +1,6 @@
-//! The answer of a run, in at most [`LINES`] lines: where each environment differs and by how much, what a packet
-//! costs on each path, how sure that is, and what was not measured. A run whose tables are no longer than that, and
-//! one without intervals, is shown by its tables.
+//! The summary of a run, in at most [`LINES`] lines: where each environment differs and by how much, what a packet
+//! costs on each path, how certain that is, and what was not measured. If a run's tables are no longer than that,
+//! or it has no intervals, the tables are shown instead.
 
 use comfy_table::{Attribute, Cell, Color};
 use measure::compare::{Analysis, Comparison, Finding, expected_by_chance};
@@ -25,7 +25,7 @@ const EARLIEST: usize = 3;
 /// The narrowest terminal that lines are laid out for.
 const NARROWEST: usize = 60;
 
-/// The answer as text for a terminal of `width` columns, with or without colours.
+/// The summary as text for a terminal of `width` columns, with or without colours.
 pub fn render(results: &Results, analysis: &Analysis, width: usize, color: bool) -> String {
     let view = View::new(results, analysis);
     let tables = crate::terminal::render(results, analysis, width, color);
@@ -50,9 +50,9 @@ pub fn render(results: &Results, analysis: &Analysis, width: usize, color: bool)
     screen.canvas.finish()
 }
 
-/// What differs most in each environment, in a few words for a line of progress. Nothing until three starts have ended:
-/// before that, any order of figures is likely by chance. A difference that is shown has no mark; one for which there
-/// are too few starts yet has a question mark.
+/// The largest differences of each environment, in a few words for the progress line. `None` until three starts
+/// have ended: before that, any order of the figures is likely by chance. A difference that is shown has no mark.
+/// A difference has a question mark while too few starts have ended to judge it.
 pub fn so_far(results: &Results) -> Option<String> {
     let analysis = measure::compare::analyse(results);
     let of = |environment: &EnvironmentRecord| {
@@ -78,7 +78,7 @@ pub fn so_far(results: &Results) -> Option<String> {
 struct Screen {
     canvas: Canvas,
     width: usize,
-    /// Lines that may still be written.
+    /// How many more lines may be written.
     left: usize,
 }
 
@@ -165,7 +165,7 @@ impl Screen {
     }
 }
 
-/// How many of a group's metrics differ, and which most.
+/// How many of a group's metrics differ, and which differ most.
 pub(crate) fn verdict(view: &View, found: &[&Comparison], room: usize) -> String {
     let count = |finding: Finding| found.iter().filter(|c| c.finding == finding).count();
     let [none, slower, faster, few] =
@@ -216,7 +216,7 @@ fn sure(view: &View) -> Option<String> {
     ))
 }
 
-/// What was not measured, each with the reason and what to do.
+/// The missing measurements, each with its reason and remedy.
 pub(crate) fn gaps<'a>(view: &View<'a>) -> Vec<(String, &'a Failure)> {
     let environments = view.results.environments.iter();
     let failed = environments

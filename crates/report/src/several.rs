@@ -11,7 +11,7 @@ use crate::{EMULATED_MARK, EMULATED_MEANING, units};
 /// Several runs in the order in which they are given.
 pub struct Several<'a> {
     pub(crate) runs: &'a [Results],
-    /// By group, and in a group what changed most first.
+    /// The rows by group; within a group, the rows that changed most come first.
     pub(crate) rows: Vec<Row<'a>>,
 }
 
@@ -20,15 +20,15 @@ pub(crate) struct Row<'a> {
     pub(crate) spec: &'a MetricSpec,
     pub(crate) environment: &'a str,
     pub(crate) emulated: bool,
-    /// One for each run; none where it was not measured.
+    /// The figures, one for each run; `None` for a run that did not measure the metric there.
     pub(crate) cells: Vec<Option<Cell>>,
 }
 
 /// One figure.
 pub(crate) struct Cell {
     pub(crate) median: f64,
-    /// Whether the environment is its run's base: the comparison is then with the same environment of the first run, else
-    /// with the base of its own run.
+    /// Whether the environment is the base of its run. A base is compared with the same environment of the first run.
+    /// Any other environment is compared with the base of its own run.
     pub(crate) is_base: bool,
     pub(crate) comparison: Option<Comparison>,
 }
@@ -58,7 +58,7 @@ struct RowDocument<'a> {
     environment: &'a str,
     unit: String,
     emulated: bool,
-    /// Whether the intervals of two runs have nothing in common.
+    /// Whether a change over the runs was shown.
     changed: bool,
     medians: Vec<Option<f64>>,
     slowdowns: Vec<Option<f64>>,
@@ -66,7 +66,8 @@ struct RowDocument<'a> {
 }
 
 impl Cell {
-    /// What is drawn over the runs: times the cost of what it is compared with. The first run's base is 1.
+    /// The figure for the chart: the cost relative to the environment of the comparison. It is 1 for the first run's
+    /// base.
     pub(crate) fn cost(&self) -> Option<f64> {
         match &self.comparison {
             Some(comparison) => Some(comparison.slowdown),
@@ -85,7 +86,7 @@ impl Row<'_> {
         costs.filter(|cost| cost.is_finite() && *cost > 0.0).collect()
     }
 
-    /// The largest of all costs over the smallest.
+    /// The ratio of the largest cost to the smallest.
     pub(crate) fn span(&self) -> f64 {
         let costs = self.costs();
         let (low, high) = costs
@@ -94,7 +95,7 @@ impl Row<'_> {
         if low < high { high / low } else { 1.0 }
     }
 
-    /// Whether a change was shown: of the base beside the first run, else two runs whose intervals have nothing in common.
+    /// Whether a change was shown: a base differs from the first run's, or the intervals of two runs do not overlap.
     pub(crate) fn is_changed(&self) -> bool {
         let cells = || self.cells.iter().flatten();
         let base =
@@ -106,10 +107,10 @@ impl Row<'_> {
 }
 
 impl<'a> Several<'a> {
-    /// Sets the runs side by side.
+    /// Compares the runs and sorts the rows.
     pub fn new(runs: &'a [Results]) -> Self {
         let analyses: Vec<Analysis> = runs.iter().map(analyse).collect();
-        // The first run beside itself differs in nothing, and is not compared.
+        // The first run is not compared with itself.
         let since_first: Vec<Vec<Comparison>> = runs
             .iter()
             .enumerate()
@@ -148,7 +149,7 @@ impl<'a> Several<'a> {
         Several { runs, rows }
     }
 
-    /// As a document for programs.
+    /// The runs as a document for programs.
     pub fn document(&self) -> Document<'_> {
         let runs = self.runs.iter().map(|run| RunDocument {
             started: &run.started,
@@ -172,7 +173,7 @@ impl<'a> Several<'a> {
         Document { schema: "tautline-runs/1", runs: runs.collect(), rows: rows.collect() }
     }
 
-    /// How many of the rows have changed, and what that means.
+    /// A sentence with the number of rows that changed, and what is compared with what.
     pub(crate) fn in_short(&self) -> String {
         let changed = self.rows.iter().filter(|row| row.is_changed()).count();
         format!(
@@ -182,7 +183,7 @@ impl<'a> Several<'a> {
         )
     }
 
-    /// As text for a terminal of `width` columns.
+    /// The runs as text for a terminal of `width` columns.
     pub fn render(&self, width: usize, color: bool) -> String {
         let mut canvas = Canvas::new(width.max(40), color);
         canvas.heading("runs");
@@ -209,7 +210,7 @@ impl<'a> Several<'a> {
     }
 }
 
-/// What tells one run from another, each with its name.
+/// The facts that distinguish a run from others, each with its name.
 pub(crate) fn facts(run: &Results) -> [(&'static str, String); 5] {
     let kernel = run.host.kernel.split(' ').next().unwrap_or_default();
     let mut plan = format!("{} starts", run.plan.blocks);

@@ -1,8 +1,9 @@
-//! Figures as people read them: three significant digits, a scale chosen per value.
+//! Figures as text: three significant digits, with a scale chosen for each value.
 
 use measure::Unit;
 
-/// A value with its unit: `112 ns`, `5.61 µs`, `11.2 GB/s`, `48.2 k/s`. What is no number prints as a dash.
+/// A value with its unit: `112 ns`, `5.61 µs`, `11.2 GB/s`, `48.2 k/s`. A value that is not a number prints as a
+/// dash.
 pub fn value(value: f64, unit: &Unit) -> String {
     match unit {
         Unit::Nanos => scaled(value, &[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")]),
@@ -38,7 +39,7 @@ pub fn nanos(nanos: u64) -> String {
     value(nanos as f64, &Unit::Nanos)
 }
 
-/// A time watched: seconds, minutes or hours.
+/// A length of time: seconds, minutes or hours.
 pub fn watched(nanos: u64) -> String {
     trimmed_scaled(nanos as f64 / 1e9, &[(1e-3, "ms"), (1.0, "s"), (60.0, "min"), (3600.0, "h")])
 }
@@ -48,7 +49,7 @@ pub fn size(bytes: f64) -> String {
     trimmed_scaled(bytes, &[(1.0, "B"), (1024.0, "KiB"), (1048576.0, "MiB"), (1073741824.0, "GiB")])
 }
 
-/// A place on a curve's x axis, given the axis' title.
+/// A value on a curve's x axis, given the axis' title.
 pub fn place(x: f64, title: &str) -> String {
     if title.ends_with("bytes") { size(x) } else { trimmed(significant(x)) }
 }
@@ -74,7 +75,8 @@ pub fn spread(relative: f64) -> String {
     }
 }
 
-/// The 95 % bound on the share of events beyond the observed maximum: 3/n, none exceeded (the "rule of three": Hanley and Lippman-Hand, JAMA 249 (13), 1983).
+/// The 95 % bound on the share of events beyond the observed maximum, if none of n exceeded it: 3/n (the "rule of
+/// three": Hanley and Lippman-Hand, JAMA 249 (13), 1983).
 pub fn exceedance_bound(samples: u64) -> String {
     match samples {
         0..3 => "unknown".into(),
@@ -100,7 +102,7 @@ pub fn count(count: u64) -> String {
     grouped
 }
 
-/// Three significant digits, zeros too: a figure shows how well it is known.
+/// A figure with three significant digits, including zeros.
 pub fn significant(value: f64) -> String {
     let magnitude = value.abs();
     if !value.is_finite() {
@@ -121,8 +123,8 @@ pub fn significant(value: f64) -> String {
     }
 }
 
-/// Text from a results file, fit to be shown on one line: control and direction-changing characters are
-/// replaced, so that it can neither drive a terminal nor reorder what stands beside it.
+/// Text from a results file, safe to show on one line. Characters that control a terminal or change the direction
+/// of text are replaced.
 pub fn text(text: &str) -> String {
     text.chars().map(|c| if is_unfit(c) { '\u{fffd}' } else { c }).collect()
 }
@@ -131,7 +133,7 @@ fn is_unfit(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A whole page of text, fit to be shown: replaces the characters that [`text`] replaces, but keeps line ends and
+/// A whole page of text, safe to show. Replaces the characters that [`text`] replaces, but keeps line ends and
 /// tabs and, with `color`, the codes that set colours and bold type.
 pub fn page(text: &str, color: bool) -> String {
     let mut fit = String::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! What every output shows, before it is drawn: rows in their order, cells with what is known of them.
+//! The content of every output before it is drawn: rows in their order, with their cells.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,12 @@ use crate::{EMULATED_MARK, units};
 /// One metric in one environment.
 #[derive(Clone, Copy)]
 pub(crate) enum Cell<'a> {
-    /// It was measured; the comparison is there unless the environment is the base, or the base lacks it.
+    /// The metric was measured. The comparison is there unless the environment is the baseline, or the baseline
+    /// lacks the metric.
     Measured(&'a Summary, Option<&'a Comparison>),
-    /// It was not, and this is why.
+    /// The metric was not measured, for this reason.
     Absent(&'a Failure),
-    /// It was not, and the file does not say why.
+    /// The metric was not measured, and the file does not say why.
     Unknown,
 }
 
@@ -31,7 +32,7 @@ impl<'a> Cell<'a> {
 /// One metric over all shown environments.
 pub(crate) struct Row<'a> {
     pub(crate) spec: &'a MetricSpec,
-    /// In the order of [`View::environments`].
+    /// The cells in the order of [`View::environments`].
     pub(crate) cells: Vec<Cell<'a>>,
 }
 
@@ -60,11 +61,11 @@ pub(crate) struct Curve<'a> {
     pub(crate) points: Vec<(f64, Row<'a>)>,
 }
 
-/// A results file as it is shown.
+/// A results file, prepared for the tables and pages.
 pub(crate) struct View<'a> {
     pub(crate) results: &'a Results,
     pub(crate) analysis: &'a Analysis,
-    /// The environments that gave any figure: the columns.
+    /// The environments with at least one figure: the columns.
     pub(crate) environments: Vec<&'a EnvironmentRecord>,
     comparisons: BTreeMap<(&'a str, &'a str), &'a Comparison>,
     absences: BTreeMap<(&'a str, &'a str), &'a Failure>,
@@ -146,12 +147,12 @@ impl<'a> View<'a> {
         curves
     }
 
-    /// Whether any of these rows sets one environment beside another.
+    /// Whether any of these rows compares environments.
     pub(crate) fn compares(&self, rows: &[Row]) -> bool {
         rows.iter().any(|row| row.cells.iter().any(|cell| cell.comparison().is_some()))
     }
 
-    /// Absences with the same environment and reason as one: (environment, reason, metrics).
+    /// Missing figures, grouped by environment and reason: (environment, reason, metrics).
     pub(crate) fn absences(&self) -> Vec<(&'a str, &'a Failure, Vec<&'a str>)> {
         let mut grouped: Vec<(&str, &Failure, Vec<&str>)> = Vec::new();
         for absence in &self.results.absences {
@@ -166,7 +167,7 @@ impl<'a> View<'a> {
         grouped
     }
 
-    /// Agents' remarks, each with where it was made.
+    /// Agents' remarks, each with its environment, and how often it was made.
     pub(crate) fn remarks(&self) -> BTreeMap<(&'a str, &'a str), usize> {
         let mut remarks = BTreeMap::new();
         for ((_, environment), summary) in &self.analysis.summaries {
@@ -182,13 +183,13 @@ impl<'a> View<'a> {
     }
 }
 
-/// The name of an environment as a column's head: emulated ones with the mark.
+/// The name of an environment as a column's heading, with the mark if emulated.
 pub(crate) fn environment_name(environment: &EnvironmentRecord) -> String {
     let mark = if environment.emulated { EMULATED_MARK } else { "" };
     format!("{}{mark}", units::text(&environment.name))
 }
 
-/// A summary's figure: `112 ns ± 1 %`, with the mark where emulated.
+/// The figure of a summary: `112 ns ± 1 %`, with the mark if emulated.
 pub(crate) fn figure(summary: &Summary, spec: &MetricSpec, emulated: bool) -> String {
     let mark = if emulated { EMULATED_MARK } else { "" };
     let noisy = if summary.noisy > 0 { " !" } else { "" };
@@ -199,7 +200,7 @@ pub(crate) fn figure(summary: &Summary, spec: &MetricSpec, emulated: bool) -> St
     )
 }
 
-/// What a comparison found, in words and figures.
+/// The result of a comparison, in words and figures.
 pub(crate) fn finding(comparison: &Comparison) -> String {
     let mark = if comparison.emulated { EMULATED_MARK } else { "" };
     let factor = format!("{}{mark}", units::factor(comparison.slowdown));
@@ -216,7 +217,7 @@ pub(crate) fn finding(comparison: &Comparison) -> String {
     }
 }
 
-/// [`finding`] where there is no room for the interval.
+/// [`finding`] without the interval, for narrow columns.
 pub(crate) fn finding_short(comparison: &Comparison) -> String {
     let mark = if comparison.emulated { EMULATED_MARK } else { "" };
     let factor = format!("{}{mark}", units::factor(comparison.slowdown));

@@ -1,10 +1,10 @@
-//! What a scenario consists of: one TOML file that users edit.
+//! The description of a scenario: one TOML file that users edit.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The scenarios that come with the program, by name.
+/// The built-in scenarios, by name.
 pub const BUILT_IN: [(&str, &str); 2] = [
     ("base-station", include_str!("../scenarios/base-station.toml")),
     ("control-loop", include_str!("../scenarios/control-loop.toml")),
@@ -19,37 +19,38 @@ const MOST_FRAMES: u32 = 50_000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
-    /// What it is, for people.
+    /// The title, as it is shown.
     pub title: String,
-    /// From one tick to the next, µs.
+    /// The time from one tick to the next, µs.
     pub interval_us: u32,
-    /// A tick is missed if its last frame is at the chain's end later than this after the tick was due, µs.
+    /// The deadline, µs: a tick is missed if its last frame reaches the chain's end later than this after the tick
+    /// was due.
     pub deadline_us: u32,
-    /// What the load of a tick is.
+    /// The load of a tick.
     pub load: Load,
-    /// The members that pass frames on, in this order. The first makes the ticks.
+    /// The members of the chain, in order. The first member makes the ticks.
     #[serde(rename = "member")]
     pub members: Vec<Member>,
 }
 
-/// What there is to do in each tick.
+/// The work of each tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Cells of a base station; others have one.
+    /// The number of a base station's cells; 1 for other scenarios.
     #[serde(default = "one")]
     pub cells: u32,
-    /// Users of a cell, or axes of a control loop: what is searched for.
+    /// The number of users of a cell, or of a control loop's axes. A search varies it.
     pub users: u32,
     /// Bytes of a user's packet in each tick.
     pub bytes: u32,
-    /// Threads that share a member's work on users.
+    /// Threads that share a member's work for users.
     #[serde(default = "one")]
     pub workers: u32,
 }
 
 impl Load {
-    /// Users of all cells.
+    /// The number of users of all cells.
     pub fn all_users(&self) -> u32 {
         self.cells * self.users
     }
@@ -63,36 +64,36 @@ fn one() -> u32 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
-    /// Its name, also in the table.
+    /// The member's name, which is also shown in the table.
     pub name: String,
-    /// What it does.
+    /// The member's work.
     pub work: Work,
-    /// Whether it runs in the environment that is compared; the others run on the host.
+    /// Whether the member runs in the environment that is measured. The other members run on the host.
     #[serde(default)]
     pub moves: bool,
-    /// What is allowed from the frame's arrival (of the first: from the tick) until it is passed on, µs.
+    /// The budget from the frame's arrival (for the first member: from the tick) until it is passed on, µs.
     pub budget_us: Option<u32>,
 }
 
-/// What a member does with a tick's frames.
+/// How a member processes a tick's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
-    /// Makes the ticks, and a transport block of each user.
+    /// Makes the ticks, and a transport block for each user.
     RadioUnit,
     /// Descrambles the blocks and checks their CRC.
     #[serde(rename = "layer-1")]
     Layer1,
-    /// A scheduler pass; for each user header compression, ciphering and integrity, segments.
+    /// A scheduler pass, and for each user header compression, ciphering and integrity, and segmentation.
     #[serde(rename = "layer-2")]
     Layer2,
-    /// Puts packets together, deciphers and checks them.
+    /// Reassembles packets, deciphers and checks them.
     Core,
     /// Makes the ticks, and a reading of each axis.
     Sensor,
-    /// Estimates each axis' state, and computes what to do.
+    /// Estimates each axis' state, and computes a force.
     Controller,
-    /// Moves the axes as it is told.
+    /// Moves the axes by the given forces.
     Actuator,
 }
 
@@ -106,7 +107,7 @@ impl Work {
     }
 }
 
-/// Why a text is no scenario.
+/// Why a text is not a valid scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}; docs/scenarios.md says what a scenario consists of")]
 pub struct DescriptionError(String);
@@ -122,16 +123,16 @@ impl Description {
         Ok(description)
     }
 
-    /// Checks the description, as after a change of its load.
+    /// Checks the description. Must be called again after a change of its load.
     ///
     /// # Errors
-    /// The chain has too few or too many members, two of the same name, or one whose work or move is impossible at
-    /// its place. Or a figure is out of its limits.
+    /// The chain has too few or too many members, two with the same name, or one whose work or move is impossible at
+    /// its place. Or a number is outside its limits.
     pub fn check(&self) -> Result<(), DescriptionError> {
         self.why_not().map_err(DescriptionError)
     }
 
-    /// From one tick to the next.
+    /// The time from one tick to the next.
     pub fn interval(&self) -> Duration {
         Duration::from_micros(self.interval_us.into())
     }

@@ -1,21 +1,21 @@
-//! The search for the most users that fit. It starts nothing: the caller runs the trials.
+//! The search for the highest number of users that are served in time. It runs no trials; the caller does.
 
-/// Doubles the number of users until a trial fails, then halves the gap. The caller runs a trial of [`Search::next`]
-/// users and tells [`Search::judge`] whether all its ticks were in time.
+/// Doubles the number of users until a trial fails, then halves the gap. The caller runs a trial with
+/// [`Search::next`] users and tells [`Search::judge`] whether all its ticks were in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Search {
-    /// The most that fitted; 0 if none has.
+    /// The highest number that was served in time; 0 if there is none.
     fits: u32,
-    /// The fewest that did not.
+    /// The lowest number that was not.
     fails: Option<u32>,
     next: u32,
     most: u32,
-    /// The gap at which it ends, in hundredths of what fits.
+    /// The gap at which the search ends, in percent of `fits`.
     resolution_percent: u32,
 }
 
 impl Search {
-    /// From `first` on, and not beyond `most`.
+    /// A search that begins with `first` users and tries at most `most`.
     pub fn new(first: u32, most: u32, resolution_percent: u32) -> Self {
         Search {
             fits: 0,
@@ -26,17 +26,17 @@ impl Search {
         }
     }
 
-    /// The users of the next trial; `None` at the end.
+    /// The users of the next trial; `None` when the search is finished.
     pub fn next(&self) -> Option<u32> {
         (self.next > 0).then_some(self.next)
     }
 
-    /// What fits, and whether even the most did.
+    /// The highest number that was served in time, and whether it is the maximum of the search.
     pub fn result(&self) -> (u32, bool) {
         (self.fits, self.fails.is_none())
     }
 
-    /// Says how the last trial went.
+    /// Takes the result of the last trial.
     pub fn judge(&mut self, is_in_time: bool) {
         match is_in_time {
             true => self.fits = self.fits.max(self.next),

@@ -1,38 +1,38 @@
-//! What a member does with the frames of a tick.
+//! The interface of a member's work.
 
 use crate::description::{Load, Work};
 use crate::{control, radio};
 
-/// Takes what is to be passed on: the number of a user, and bytes for it.
+/// Called with what is to be passed on: the number of a user, and bytes for that user.
 pub(crate) type Out<'a> = dyn FnMut(u32, &[u8]) + 'a;
 
-/// The first of a chain.
+/// The work of the first member.
 pub(crate) trait First {
-    /// Makes what a tick begins with. It is called before the tick is due.
+    /// Makes the first data of a tick. It is called before the tick is due.
     fn prepare(&mut self, tick: u64, out: &mut Out<'_>);
 }
 
-/// One in the middle.
+/// The work of a member in the middle.
 pub(crate) trait Middle {
-    /// Takes what came for a user.
+    /// Takes data for a user.
     fn take(&mut self, user: u32, bytes: &[u8], out: &mut Out<'_>);
 
-    /// Nothing more comes for this tick.
+    /// Called when no more data comes for this tick.
     fn finish(&mut self, out: &mut Out<'_>);
 
-    /// What it could make no sense of so far.
+    /// How much data the member could not process so far.
     fn refused(&self) -> u64;
 }
 
-/// The last of a chain.
+/// The work of the last member.
 pub(crate) trait Last {
-    /// Takes what came for a user.
+    /// Takes data for a user.
     fn take(&mut self, user: u32, bytes: &[u8]);
 
-    /// Nothing more comes for this tick: how many users' work of it is done and right.
+    /// Called when no more data comes for this tick. Returns for how many users its work is complete and correct.
     fn finish(&mut self, tick: u64) -> u32;
 
-    /// What was altered, or could not be made sense of, so far.
+    /// How much data was altered or could not be processed so far.
     fn refused(&self) -> u64;
 }
 
@@ -43,10 +43,10 @@ pub(crate) enum Place {
     Last(Box<dyn Last>),
 }
 
-/// What does this work under this load.
+/// Makes the work of a member under this load.
 ///
 /// # Errors
-/// The threads cannot be had.
+/// The threads cannot be started.
 pub(crate) fn of(work: Work, load: &Load) -> Result<Place, measure::Failure> {
     Ok(match work {
         Work::RadioUnit => Place::First(Box::new(radio::RadioUnit::new(load))),

@@ -34,7 +34,7 @@ fn table(head: &[&str], rows: Vec<Vec<String>>, figures: std::ops::Range<usize>,
     lines.concat()
 }
 
-/// Each port with what it agreed on, then its queues.
+/// Each port with the features agreed on, and its queues.
 pub fn ports(answer: &Value, width: usize) -> String {
     let mut out = String::new();
     for port in list(&answer["ports"]) {
@@ -72,7 +72,7 @@ fn queues(answer: &Value) -> impl Iterator<Item = (&Value, &Value)> {
         .flat_map(|port| list(&port["queues"]).iter().map(move |queue| (port, queue)))
 }
 
-/// Ports, and what is counted beside them.
+/// Ports, and the other counters of the switch.
 pub fn stats(answer: &Value, width: usize) -> String {
     let mut out = ports(answer, width);
     let of_table = &answer["table"];
@@ -105,7 +105,7 @@ pub fn stats(answer: &Value, width: usize) -> String {
     out
 }
 
-/// Reasons and places.
+/// Dropped frames by reason and queue.
 pub fn drops(answer: &Value, width: usize) -> String {
     let drops = list(&answer["drops"]);
     if drops.is_empty() {
@@ -124,7 +124,7 @@ pub fn drops(answer: &Value, width: usize) -> String {
     table(&["frames", "reason", "port", "queue"], drops.iter().map(row).collect(), 0..1, width)
 }
 
-/// Rings in words.
+/// The state of each ring, in words.
 pub fn rings(answer: &Value, width: usize) -> String {
     let row = |one: &Value| {
         let ring = &one["ring"];
@@ -146,7 +146,7 @@ pub fn rings(answer: &Value, width: usize) -> String {
     table(&["port", "queue", "ring", "available", "state"], rows, 3..4, width)
 }
 
-/// Rates between two looks.
+/// Rates between two snapshots.
 pub fn rates(before: &Value, now: &Value, width: usize) -> String {
     let seconds = (now["seconds"].as_f64().unwrap_or_default()
         - before["seconds"].as_f64().unwrap_or_default())

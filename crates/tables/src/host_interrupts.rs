@@ -1,4 +1,4 @@
-//! `tautline host interrupts`: which of a guest's interrupts reach it past the host.
+//! `tautline host interrupts`: shows which of a guest's interrupts reach it without the host's software.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyl
 use kvm::interrupts::Path;
 use lab::traced::interrupts::Proof;
 
-/// What the host has, what was counted, and the exits meanwhile.
+/// The features that the host reports, the counts, and the exits during the count.
 pub fn text(proof: &Proof, width: usize) -> String {
     let heading = &proof.heading;
     let mut text = format!("Process {}, {}: {:.2} s\n\n", heading.pid, heading.accelerator, proof.seconds);

@@ -1,8 +1,9 @@
-//! What a person reads of each command's results, but for `compare`: tables for the terminal, and what stands on pages.
+//! Text and pages for each command's results, except those of `compare`: tables for the terminal, and the content
+//! of pages.
 //!
-//! Everything here is derived from a document of results, so that each file can be redrawn. Nothing measures, and
-//! nothing fails: what a document lacks is named. [`report`] draws pages, plots and gates of any command, and all of
-//! `compare`.
+//! Everything here is derived from a document of results, so that each file can be redrawn. Nothing here measures,
+//! and no function fails: missing parts of a document are named in the output. The crate [`report`] draws pages,
+//! plots and gates for all commands, and everything of `compare`.
 //!
 //! # Where to change what
 //!

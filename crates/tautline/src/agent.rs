@@ -1,4 +1,4 @@
-//! The hidden lives of the binary: agent, guest's init, janitor, probe.
+//! Modes of the binary that a program of Tautline starts: agent, guest's init, janitor, probe.
 
 use std::io::{self, BufReader};
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use environment::remote::near;
 use environment::{guest, janitor};
 
-/// Runs one of the hidden lives, if the arguments or the surroundings ask for it.
+/// Runs one of these modes, if the arguments or the environment of the process ask for it.
 pub fn dispatch() -> Option<ExitCode> {
     if guest::is_init() {
         return Some(init());

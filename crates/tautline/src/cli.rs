@@ -1,4 +1,4 @@
-//! What the user may write. docs/cli.md says what holds for every command.
+//! The command line. docs/cli.md describes the rules for all commands.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub use vm::VmCommand;
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Cli {
-    /// When to colour: never where the output is no terminal or NO_COLOR is set, unless always.
+    /// When to colour. `auto` colours only on a terminal, and not if NO_COLOR is set.
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = Color::Auto, hide_possible_values = true)]
     pub color: Color,
 
@@ -58,11 +58,11 @@ pub struct Cli {
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
 
-    /// Also print what is done, step by step, where the error output is no terminal.
+    /// Also print each step, if the error output is no terminal.
     #[arg(long, short, global = true)]
     pub verbose: bool,
 
-    /// What to do.
+    /// The subcommand to carry out.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -81,32 +81,34 @@ pub enum Color {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// What this machine can do; every capability proved by using it.
+    /// Show what this machine can do; every capability is proved by using it.
     Doctor(Doctor),
     /// Measure the same work on the host, in a container and in a VM, side by side.
     Compare(Compare),
-    /// Plug guests, containers and the kernel's network stack into each other.
+    /// Connect guests, containers and the kernel's network stack.
     Switch(Switch),
     /// Encipher, decipher and hash for guests: crypto devices behind vhost-user sockets.
     Crypto(Crypto),
-    /// Look at a running switch, and change it.
+    /// Inspect and change a running switch.
     Ctl(Ctl),
     /// Find the packet rate of a vhost-user switch, with and without loss, and its latency under load.
     Rfc2544(Rfc2544),
-    /// What exits, interrupts and faults of a virtual machine cost on this machine.
+    /// Measure what exits, interrupts and faults of a virtual machine cost on this machine.
     Kvm(Kvm),
-    /// Let another machine measure on this one; make the keys for it.
+    /// Let another machine measure on this one, or make the keys for that.
     Agent(Agent),
     /// Make this host ready for real-time guests: audit, plan, apply, undo, export.
     #[command(subcommand)]
     Host(HostCommand),
-    /// A hardware-like interrupt at every interval, and when it reaches user space: on the host, in a container.
+    /// Send an interrupt at every interval and measure when it reaches user space: on the host, in a container, in
+    /// a guest.
     Tti(Tti),
-    /// A chain of programs that pass frames on at each tick: how many users it serves in time, in each environment.
+    /// Find how many users a chain of programs serves in time, in each environment. The programs pass frames on at
+    /// each tick.
     Scenario(Scenario),
-    /// Hostile front-ends for any vhost-user back-end, and whether it still serves others.
+    /// Attack a vhost-user back-end as a hostile front-end, and check that it still serves others.
     Torture(Torture),
-    /// Guests started, or taken as they run, with every thread in its place.
+    /// Start guests with every thread on its CPU, or place the threads of a running guest.
     #[command(subcommand)]
     Vm(VmCommand),
     /// Redraw a results file; with two, compare two runs or two machines.
@@ -130,7 +132,7 @@ pub struct Completions {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Man {
-    /// Where to: one page for each command.
+    /// The folder for the pages: one page for each command.
     #[arg(value_name = "DIRECTORY")]
     pub directory: PathBuf,
 }
@@ -139,11 +141,11 @@ pub struct Man {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Doctor {
-    /// A capability that must be proven, by its name in JSON; exit code 3 where it is not. May be repeated.
+    /// A capability that must be proven, by its name in JSON. Exit code 3 if it is not. May be repeated.
     #[arg(long, value_name = "CAPABILITY")]
     pub require: Vec<String>,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
@@ -152,7 +154,7 @@ pub struct Doctor {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Compare {
-    /// About four minutes: fewer metrics, shorter trials. Labelled so in every output.
+    /// Measure fewer metrics with shorter trials: about four minutes. Every output is labelled quick.
     #[arg(long)]
     pub quick: bool,
 
@@ -160,18 +162,17 @@ pub struct Compare {
     #[arg(long)]
     pub list: bool,
 
-    /// Print all figures in tables, as `tautline report` does, in place of the answer in one screen.
+    /// Print all figures in tables, as `tautline report` does, instead of the summary of one screen.
     #[arg(long)]
     pub tables: bool,
 
-    /// Only these groups (cpu, memory, os, wakeup, net, kvm, external) or metrics that begin so (os.pipe); kvm is measured
-    /// only where it is named here.
+    /// Only these groups (cpu, memory, os, wakeup, net, kvm, external), or metrics whose names begin with these
+    /// words (os.pipe). kvm is measured only if it is named here.
     #[arg(long, value_name = "GROUP,…", value_delimiter = ',')]
     pub only: Vec<String>,
 
-    /// Where to measure; the first is what the others are compared to. Options follow a colon, as in
-    /// container:cpus=0.5, vm:accel=tcg or vm:profile=realtime-guest; remote:HOST is another machine with
-    /// `tautline agent --listen`.
+    /// Where to measure; the first is the baseline. Options follow a colon, as in container:cpus=0.5,
+    /// vm:accel=tcg or vm:profile=realtime-guest; remote:HOST is another machine with `tautline agent --listen`.
     #[arg(long, value_name = "LIST", default_value = "host,container,vm")]
     pub environments: String,
 
@@ -183,8 +184,8 @@ pub struct Compare {
     #[arg(long)]
     pub verify_payload: bool,
 
-    /// Hand this PCI device, a network card, on to a guest of the group net, with properties of QEMU's as in
-    /// 06:00.0,rombar=0. The host does without it meanwhile.
+    /// Assign this PCI device, a network card, to a guest of the group net. Properties of QEMU's device may
+    /// follow, as in 06:00.0,rombar=0. The host cannot use the card meanwhile.
     #[arg(long, value_name = "ADDRESS", requires = "assign_far")]
     pub assign: Option<::vm::assign::Assignment>,
 
@@ -192,7 +193,7 @@ pub struct Compare {
     #[arg(long, value_name = "INTERFACE", requires = "assign")]
     pub assign_far: Option<String>,
 
-    /// Fresh starts of every environment; from 6 on there are intervals, of at least 95 % [default: 6 quick, 10
+    /// Fresh starts of every environment. 6 or more give intervals of at least 95 % [default: 6 quick, 10
     /// otherwise].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub blocks: Option<u32>,
@@ -209,11 +210,11 @@ pub struct Compare {
     #[arg(long, value_name = "DURATION", value_parser = duration::between(Duration::from_millis(10)..=Duration::from_secs(86_400)))]
     pub wakeup_trial: Option<Duration>,
 
-    /// How long beyond its trial an agent may take to answer before it is given up.
+    /// How long an agent may take to answer, in addition to the length of the trial.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::between(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub timeout: Duration,
 
-    /// Where results go, a page of them, and a gate.
+    /// The options for the results, for a page of them, and for a gate.
     #[command(flatten)]
     pub reported: Reported,
 
@@ -221,7 +222,7 @@ pub struct Compare {
     #[arg(long, value_name = "FILE")]
     pub workloads: Option<PathBuf>,
 
-    /// Run cyclictest on the host in alternation with the wake-up work, and show both.
+    /// Run cyclictest on the host in turns with the wake-up work, and show both.
     #[arg(long)]
     pub cyclictest: bool,
 }
@@ -254,16 +255,16 @@ pub struct Rfc2544 {
     #[arg(long)]
     pub frame_loss: bool,
 
-    /// By how much the load falls from one trial of --frame-loss to the next, percent of the most.
+    /// The step in load from one trial of --frame-loss to the next, in percent of the highest load.
     #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=10))]
     pub loss_step: u8,
 
-    /// Also the longest burst without loss, and what buffer that tells of (RFC 9004). Without --quick it may
-    /// take half an hour a size.
+    /// Also search for the longest burst without loss, and derive the size of the device's buffer (RFC 9004).
+    /// Without --quick this may take half an hour a size.
     #[arg(long, conflicts_with = "bidirectional")]
     pub back_to_back: bool,
 
-    /// Searches for the longest burst, over which mean and deviation are [default: 50, or 5 with --quick].
+    /// Searches for the longest burst, of which the mean and deviation are shown [default: 50, or 5 with --quick].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub bursts: Option<u32>,
 
@@ -272,24 +273,24 @@ pub struct Rfc2544 {
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',')]
     pub sizes: Vec<String>,
 
-    /// Trials of a second and wide bounds: about ten seconds a size. Labelled so in every output.
+    /// Use trials of one second and wide bounds: about ten seconds a size. Every output is labelled quick.
     #[arg(long)]
     pub quick: bool,
 
-    /// Length of the trials that decide [default: 60s, or 1s with --quick].
+    /// Length of the deciding trials [default: 60s, or 1s with --quick].
     #[arg(long, value_name = "DURATION", value_parser = duration::between(Duration::from_millis(10)..=Duration::from_secs(86_400)))]
     pub trial: Option<Duration>,
 
-    /// How close the bounds must come, percent [default: 0.5, or 2 with --quick].
+    /// The search ends when its bounds are this close, in percent [default: 0.5, or 2 with --quick].
     #[arg(long, value_name = "PERCENT")]
     pub width: Option<f64>,
 
-    /// Trials at a load, all of which must lose before it counts as too high (tst009): more on a machine that pauses now
-    /// and then.
+    /// How many trials at a load must all lose frames before the load counts as too high (tst009). Use more on a
+    /// machine that pauses now and then.
     #[arg(long, value_name = "N", default_value = "2")]
     pub verification_trials: NonZeroU32,
 
-    /// Most frames per second to offer, over all directions [default: what the device took at most].
+    /// The highest rate to offer, frames per second over all directions [default: what the device took at most].
     #[arg(long, value_name = "FPS")]
     pub max_rate: Option<u64>,
 
@@ -301,7 +302,7 @@ pub struct Rfc2544 {
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub flows: u16,
 
-    /// What the receiver looks at: the headers, or every byte.
+    /// What the receiver reads of each frame: the headers, or every byte.
     #[arg(long, value_enum, default_value_t = Access::Header)]
     pub access: Access,
 
@@ -325,7 +326,7 @@ pub struct Rfc2544 {
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration::between(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub timeout: Duration,
 
-    /// Where results go, a page of them, and a gate.
+    /// The options for the results, for a page of them, and for a gate.
     #[command(flatten)]
     pub reported: Reported,
 }
@@ -339,11 +340,11 @@ pub enum Search {
     Tst009,
     /// RFC 9971: several goals in one search, no loss and 0.5 % loss.
     Mlr,
-    /// No search: the maximum, whatever is lost.
+    /// No search: the highest rate, at any loss.
     Maximum,
 }
 
-/// How much of each frame is looked at.
+/// How much of each frame the receiver reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Access {
     /// Headers and stamp.
@@ -371,8 +372,8 @@ pub struct Report {
     #[arg(required = true, num_args = 1.., value_name = "FILE.json")]
     pub files: Vec<PathBuf>,
 
-    /// Make one archive of a results file of `compare`, an audit and what `doctor` says of this machine, without names of
-    /// hosts and users and without addresses. It is shown before it is written.
+    /// Make one archive of a results file of `compare`, an audit and the capabilities of this machine. Names of
+    /// hosts and users, and addresses, are removed. It is shown before it is written.
     #[arg(long, value_name = "FILE")]
     pub share: Option<PathBuf>,
 
@@ -380,7 +381,7 @@ pub struct Report {
     #[arg(long, requires = "share")]
     pub yes: bool,
 
-    /// Where results go, a page of them, and a gate.
+    /// The options for the results, for a page of them, and for a gate.
     #[command(flatten)]
     pub reported: Reported,
 }

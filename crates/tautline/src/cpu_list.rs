@@ -1,4 +1,4 @@
-//! Lists of CPUs as people write them.
+//! Lists of CPUs as the user writes them.
 
 use linux::cpus::{self, ChooseError};
 

@@ -1,5 +1,5 @@
-//! `tautline doctor`: what this machine can do. What needs an environment is proved here by starting one,
-//! the rest by the probes of `host`, each in a process of its own.
+//! `tautline doctor`: what this machine can do. Capabilities that need an environment are proved here by starting
+//! one. The others are proved by probes, each in its own process.
 
 use std::path::Path;
 use std::sync::Arc;

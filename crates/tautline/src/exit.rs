@@ -8,12 +8,12 @@ use anyhow::Context;
 use lab::Stopped;
 use linux::interrupt::{self, Interrupted};
 
-/// How a command that ran ended.
+/// How a command that did not fail has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// All that was asked for.
+    /// The command did everything that was asked for.
     Whole,
-    /// Done, but a limit that the user set was exceeded.
+    /// The command completed, and a limit of the user was exceeded.
     ThresholdExceeded,
 }
 
@@ -29,7 +29,7 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// The end of a command that has shown what it found: an error where a signal came before all was done.
+/// Returns `done`, or an error if a signal came before the command had finished.
 ///
 /// # Errors
 /// A signal came.

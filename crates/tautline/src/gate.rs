@@ -17,7 +17,7 @@ pub fn load(limits: &Limits) -> anyhow::Result<Option<Gate>> {
     Ok(Some(gate.and(&limits.limit)))
 }
 
-/// How a command ends that was given these limits.
+/// How a command ends after these limits were checked.
 pub fn done(outcomes: &[GateOutcome]) -> Done {
     if outcomes.iter().all(GateOutcome::held) { Done::Whole } else { Done::ThresholdExceeded }
 }

@@ -2,8 +2,8 @@
 //!
 //! # Where to change what
 //!
-//! - To change what a command takes: `cli.rs` and `cli/`; what it does with it: the module of its name; what it measures
-//!   is in `lab`, what is shown of it in `tables`.
+//! - To change what a command takes: `cli.rs` and `cli/`. To change what the command does with it: the module of
+//!   that name. The crate `lab` measures, and the crate `tables` prints results.
 #![forbid(unsafe_code)]
 
 mod agent;

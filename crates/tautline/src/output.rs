@@ -1,4 +1,4 @@
-//! What a user gets to see: results where `--format` and `--output` say, pages, remarks, progress.
+//! Output for the user: results, pages, remarks and progress.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ struct Look {
 
 static LOOK: OnceLock<Look> = OnceLock::new();
 
-/// Reads `--color`, `--quiet` and `--verbose`; once, before anything is printed.
+/// Reads `--color`, `--quiet` and `--verbose`. Must be called once, before anything is printed.
 pub fn configure(cli: &Cli) {
     // https://no-color.org: any value but an empty one.
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -52,7 +52,7 @@ pub fn color() -> bool {
     look().color
 }
 
-/// A line of progress, as much of it as the user wants.
+/// A progress line, as verbose as the user wants.
 pub fn progress() -> Progress {
     Progress::start(look().detail)
 }
@@ -64,12 +64,12 @@ pub fn remark(line: &str) {
     }
 }
 
-/// Text as a person may get it. What a file, a guest or another program has put into it drives no terminal.
+/// Text that is safe to print to a terminal: control characters are replaced.
 pub fn printable(text: &str, color: bool) -> String {
     report::units::page(text, color)
 }
 
-/// Where results go, and how they look, decided before anything is done.
+/// The destination and the form of the results, decided before the command begins.
 #[derive(Clone, Debug)]
 pub struct Sink {
     format: Format,
@@ -77,7 +77,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Understands the options, and finds out before a long run that the file could not be written after it.
+    /// Reads the options. Fails at once if the file cannot be written, so that no long run is lost.
     pub fn open(to: &ResultsTo) -> anyhow::Result<Self> {
         let file = (to.output != Path::new("-")).then(|| to.output.clone());
         require_writable(file.as_deref())?;
@@ -106,7 +106,7 @@ impl Sink {
         self.file.as_deref()
     }
 
-    /// Puts out final results. `text` is given a width and whether to colour.
+    /// Writes final results. `text` is called with the width and whether to colour.
     pub fn put(
         &self,
         text: impl Fn(usize, bool) -> String,
@@ -115,8 +115,7 @@ impl Sink {
         self.put_short(&text, |width| text(width, false), json)
     }
 
-    /// Puts out final results of which a person is shown less than a text file holds: `short` is printed, `whole`
-    /// written.
+    /// Writes final results that have a short form: `short` is printed, `whole` written to a text file.
     pub fn put_short(
         &self,
         short: impl Fn(usize, bool) -> String,
@@ -132,7 +131,7 @@ impl Sink {
         printed
     }
 
-    /// Puts out final results but for a person's text, which was printed while they came.
+    /// Writes final results except the text, which was printed while they were measured.
     pub fn save(
         &self,
         text: impl FnOnce() -> String,
@@ -147,7 +146,7 @@ impl Sink {
     }
 }
 
-/// Clears the terminal, if a person looks at one: what comes next takes the place of what was there.
+/// Clears the terminal, if the output is one: the next text replaces the former.
 pub fn redraw(sink: &Sink) -> anyhow::Result<()> {
     if sink.is_json_printed() || !std::io::stdout().is_terminal() {
         return Ok(());
@@ -167,7 +166,7 @@ pub fn catch_interrupts() -> anyhow::Result<()> {
     interrupt::catch().context("catching signals")
 }
 
-/// Finds out before a long run that a file could not be written after it.
+/// Checks before a long run that a file can be written after it.
 pub fn require_writable(path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -182,12 +181,12 @@ pub fn require_writable(path: Option<&Path>) -> anyhow::Result<()> {
     .into())
 }
 
-/// Writes the page of one run, or of two.
+/// Writes the page of one run, or of two compared runs.
 pub fn write_page(path: &Path, runs: &[Results], outcomes: &[GateOutcome]) -> anyhow::Result<()> {
     write_html(path, &report::html::render_with_gate(runs, outcomes))
 }
 
-/// Writes a page of whatever kind.
+/// Writes an HTML page.
 pub fn write_html(path: &Path, page: &str) -> anyhow::Result<()> {
     std::fs::write(path, printable(page, false))
         .with_context(|| format!("writing the page to {}", path.display()))
@@ -209,7 +208,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     print_as_it_is(&printable(text, color()))
 }
 
-/// The same for what programs read.
+/// Prints text for programs to the standard output. A reader that went away is no error.
 pub fn print_as_it_is(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -217,7 +216,7 @@ pub fn print_as_it_is(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Whether whoever read the standard output has gone.
+/// Whether the reader of the standard output has gone.
 pub fn is_unread() -> bool {
     let stdout = std::io::stdout();
     let mut fds = [PollFd::new(&stdout, PollFlags::empty())];

@@ -1,4 +1,4 @@
-//! What packages need besides the binary: completions and man pages, made from the command line itself.
+//! Files that packages contain besides the binary: completions and man pages, generated from the command line.
 
 use std::path::Path;
 

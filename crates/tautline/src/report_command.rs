@@ -1,4 +1,4 @@
-//! `tautline report`: redraw, or compare two runs. The file says which command it is of.
+//! `tautline report`: redraw, or compare two runs. The file names the command that wrote it.
 
 use std::path::{Path, PathBuf};
 

@@ -12,16 +12,16 @@ use serde::de::DeserializeOwned;
 use crate::exit::Done;
 use crate::output::{self, Sink};
 
-/// What a person is shown of a run of `compare`.
+/// How much of a `compare` run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// The answer, in one screen.
+    /// The summary, in one screen.
     Screen,
     /// All figures.
     Tables,
 }
 
-/// Puts out the results of `compare`, writes the page, evaluates the gate. A text file has all figures.
+/// Writes the results of `compare` and the page, and evaluates the gate. A text file has all figures.
 pub fn results(
     results: &Results,
     shown: Shown,
@@ -45,7 +45,7 @@ pub fn results(
     Ok(outcomes)
 }
 
-/// Draws a file again that `command` wrote: as text, and as a page.
+/// Renders a results file that `command` wrote: as text, and as a page.
 pub fn redraw<R: Serialize + DeserializeOwned>(
     file: &Path,
     command: &str,

@@ -1,4 +1,4 @@
-//! `tautline switch`: its flags as the settings of the service.
+//! `tautline switch`: turns its flags into the settings of the service.
 use std::path::{Path, PathBuf};
 
 use control::PortDescription;
@@ -11,7 +11,7 @@ use crate::cpu_list;
 use crate::exit::{Done, Usage};
 use crate::output::Sink;
 
-/// Runs a switch until it is told to end.
+/// Runs a switch until a signal or a request ends it.
 pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
     let settings = match &arguments.config {

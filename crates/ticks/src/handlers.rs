@@ -1,4 +1,4 @@
-//! When the receiver's own kernel handles the doorbell's interrupts: a trace of the guest, written by its kernel.
+//! The times at which the receiver's kernel handles the doorbell's interrupts, from a trace by that kernel.
 
 use std::path::Path;
 
@@ -11,21 +11,21 @@ const TRACEFS: &str = "/sys/kernel/tracing";
 const BYTES_A_TICK: u64 = 96;
 const LEAST_KIB: u64 = 512;
 
-/// The trace, being written.
+/// The trace during recording.
 pub struct Handlers(Recorder);
 
 impl Handlers {
-    /// Begins, with room for so many ticks. The whole tracefs of this machine is used for it.
+    /// Starts the trace, with room for `ticks` ticks. It uses the main tracefs instance of this machine.
     ///
     /// # Errors
-    /// A kernel without tracefs, or without the right to it.
+    /// The kernel has no tracefs, or this process may not use it.
     pub fn start(ticks: u64) -> Result<Self, Failure> {
         let kept = ticks.min(crate::TICKS_KEPT as u64);
         let kib = (kept * BYTES_A_TICK / 1024).max(LEAST_KIB);
         Recorder::start(Path::new(TRACEFS), &Selection::handlers(kib as u32)).map(Handlers)
     }
 
-    /// Ends: the times of the handlers of `vfio-pci`, of CLOCK_MONOTONIC.
+    /// Stops the trace. Returns the times of the handlers of `vfio-pci`, on CLOCK_MONOTONIC.
     ///
     /// # Errors
     /// The trace cannot be read.

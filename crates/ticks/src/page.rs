@@ -1,8 +1,8 @@
-//! The memory that both ends share.
+//! The memory that source and receiver share.
 //!
-//! Words of 64 bits, each written by one end only. A tick's slot is written like a sequence lock: its number is
-//! cleared, its times are written, its number is set; who finds the same number before and after has times that
-//! belong together.
+//! It consists of words of 64 bits. Each word is written by one end only. A tick's slot is written like a sequence
+//! lock: its number is cleared, its times are written, and its number is set. A reader that finds the same number
+//! before and after has times that belong together.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use clocks::Exchange;
 use measure::Failure;
 use memory::{AtomicSlice, Mapping};
 
-/// Its size: a power of two, for it becomes a PCI BAR.
+/// The size in bytes, a power of two because it becomes a PCI BAR.
 pub const BYTES: u64 = 8 << 20;
 
-/// Ticks that can be told apart before they are overwritten: a minute at 1 ms.
+/// Ticks that are kept before they are overwritten: a minute at 1 ms.
 pub const SLOTS: usize = 1 << 16;
 /// The words of a slot are named by [`Field`]; a slot is one cache line.
 const SLOT_WORDS: usize = 8;
-/// Where the hints for a daemon that raises the receiver begin in the shared memory: behind the single words.
+/// The offset of the hints for a daemon that raises the receiver: after the single words.
 pub const HINTS_AT: u64 = 2048;
 const _: () =
     assert!(HINTS_AT >= 512 && HINTS_AT + pv_sched::HINTS_BYTES <= (SLOTS_AT * size_of::<u64>()) as u64);
@@ -30,15 +30,15 @@ const SLOTS_AT: usize = 512;
 /// Single words.
 #[derive(Clone, Copy)]
 enum Word {
-    /// Source: the number of the last tick; 0 before the first.
+    /// Written by the source: the number of the last tick; 0 before the first.
     Latest = 0,
-    /// Source: whether it has sent its last tick.
+    /// Written by the source: whether it has sent its last tick.
     Ended = 8,
-    /// Receiver: a step of [`Step`].
+    /// Written by the receiver: a step of [`Step`].
     Step = 16,
-    /// Both: questions of the time and answers, three lines of them.
+    /// Written by both: questions about the time and their answers, in three lines.
     Exchange = 24,
-    /// Receiver: how many of its kernel's interrupt handlers it has written.
+    /// Written by the receiver: how many of its kernel's handler times are in the page.
     Handlers = 48,
 }
 
@@ -51,43 +51,43 @@ enum Field {
     Due = 1,
     /// Source, ns.
     Sent = 2,
-    /// Receiver: its clock when it ran, ns.
+    /// Written by the receiver: its clock when it ran, ns.
     Received = 3,
-    /// Receiver: its clock when the tick's work was done, ns.
+    /// Written by the receiver: its clock when the tick's work was done, ns.
     Done = 4,
-    /// Receiver: its clock at the handler of the interrupt of this slot's number, ns. Interrupts have numbers of their
-    /// own: they merge.
+    /// Written by the receiver: its clock at the handler of the interrupt with this slot's number, ns. Interrupts are
+    /// numbered separately from ticks, because they can merge.
     Handler = 5,
 }
 
-/// How far the receiver is; 0 while it aligns its clock.
+/// The progress of the receiver; 0 while it aligns its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
-    /// It waits for ticks.
+    /// The receiver waits for ticks.
     Ready = 1,
-    /// It has seen the end, and aligned its clock again.
+    /// The receiver has seen the end, and has aligned its clock again.
     Done = 2,
 }
 
 /// One tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tick {
-    /// Its number, from 1 on.
+    /// The tick's number, from 1.
     pub number: u64,
-    /// When it was to be sent, ns of the source's CLOCK_MONOTONIC.
+    /// When the tick was due, ns of the source's CLOCK_MONOTONIC.
     pub due_ns: u64,
-    /// When it was sent.
+    /// When the tick was sent, on the same clock.
     pub sent_ns: u64,
 }
 
-/// A tick and what its receiver wrote beside it.
+/// A tick, with the times that its receiver wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The tick.
     pub tick: Tick,
     /// When the receiver ran, ns of the receiver's CLOCK_MONOTONIC.
     pub received_ns: u64,
-    /// When the tick's work was done.
+    /// When the tick's work was done, on the same clock.
     pub done_ns: u64,
 }
 
@@ -124,7 +124,8 @@ impl Page {
         &self.words[at..at + SLOT_WORDS]
     }
 
-    /// Writes a tick. The times are visible to whoever sees its number, and its number to whoever sees it as latest.
+    /// Writes a tick: first its times, then its number, then the latest number. A reader that sees a number therefore
+    /// sees the times and numbers that were written before it.
     pub(crate) fn put(&self, tick: Tick) {
         let slot = self.slot(tick.number);
         slot[Field::Number as usize].store(0, Ordering::Relaxed);
@@ -142,12 +143,12 @@ impl Page {
         self.word(Word::Latest).load(Ordering::Acquire)
     }
 
-    /// A tick that was sent; none where later ones have overwritten it.
+    /// A tick that was sent; `None` if later ones have overwritten it.
     pub(crate) fn tick(&self, number: u64) -> Option<Tick> {
         self.slot_of(number).map(|[due_ns, sent_ns, ..]| Tick { number, due_ns, sent_ns })
     }
 
-    /// A tick with what its receiver wrote; none where it was overwritten or not received.
+    /// A tick with its receiver's times; `None` if it was overwritten or not received.
     pub fn record(&self, number: u64) -> Option<Record> {
         let [due_ns, sent_ns, received_ns, done_ns] = self.slot_of(number)?;
         let tick = Tick { number, due_ns, sent_ns };
@@ -165,14 +166,15 @@ impl Page {
         (before == number && after == number).then_some(times)
     }
 
-    /// The receiver's times of a tick that it has just seen.
+    /// Writes the receiver's times of a tick that it has just seen.
     pub(crate) fn set_received(&self, number: u64, received_ns: u64, done_ns: u64) {
         let slot = self.slot(number);
         slot[Field::Done as usize].store(done_ns, Ordering::Relaxed);
         slot[Field::Received as usize].store(received_ns, Ordering::Release);
     }
 
-    /// When the receiver's kernel handled interrupts, one after the other; the first ones where there are too many.
+    /// Writes the times at which the receiver's kernel handled interrupts, in order. If there are too many, only the
+    /// first ones.
     pub fn set_handlers(&self, times_ns: &[u64]) {
         let times_ns = &times_ns[..times_ns.len().min(SLOTS)];
         for (number, time_ns) in times_ns.iter().enumerate() {
@@ -181,13 +183,13 @@ impl Page {
         self.word(Word::Handlers).store(times_ns.len() as u64, Ordering::Release);
     }
 
-    /// What [`Page::set_handlers`] wrote.
+    /// The times that [`Page::set_handlers`] wrote.
     pub fn handlers(&self) -> Vec<u64> {
         let count = self.word(Word::Handlers).load(Ordering::Acquire).min(SLOTS as u64);
         (0..count).map(|number| self.slot(number)[Field::Handler as usize].load(Ordering::Relaxed)).collect()
     }
 
-    /// Reads a word of each page: none is to be fetched while ticks pass.
+    /// Reads a word of each page, so that no page fault occurs while ticks are sent.
     pub(crate) fn touch(&self) {
         const SMALL_PAGE: usize = 4096 / size_of::<u64>();
         for at in (0..BYTES as usize / size_of::<u64>()).step_by(SMALL_PAGE) {
@@ -195,7 +197,7 @@ impl Page {
         }
     }
 
-    /// As before the first tick: for one more run over the same memory, while neither end uses it.
+    /// Resets the page for one more run over the same memory. Neither end may use it then.
     pub fn reset(&self) {
         for word in [Word::Latest, Word::Ended, Word::Step, Word::Handlers] {
             self.word(word).store(0, Ordering::Release);
@@ -218,7 +220,7 @@ impl Page {
         self.word(Word::Step).load(Ordering::Acquire) >= step as u64
     }
 
-    /// Where the receiver asks the source for its time.
+    /// The words through which the receiver asks for the source's time.
     pub(crate) fn exchange(&self) -> &Exchange {
         &self.exchange
     }

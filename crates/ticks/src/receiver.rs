@@ -1,4 +1,4 @@
-//! Where the ticks go: a thread in user space that waits for the interrupt, or polls the shared page.
+//! The receiver of ticks: a thread in user space that waits for the interrupt, or polls the shared page.
 
 mod counts;
 mod work;
@@ -25,37 +25,38 @@ use work::Work;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
-    /// It sleeps until the interrupt comes.
+    /// The receiver sleeps until the interrupt comes.
     Interrupt,
-    /// It reads the shared page again and again.
+    /// The receiver polls the shared page.
     Poll,
-    /// It sleeps until the next tick is due, by its own CPU's timer; the interrupt says where the first one is.
+    /// The receiver sleeps until the next tick is due, by its own CPU's timer. The interrupt only gives the time of
+    /// the first one.
     Timer,
 }
 
-/// What is received, and how.
+/// The settings of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// How it learns of a tick.
+    /// How the receiver learns of a tick.
     pub wait: Wait,
-    /// Its SCHED_FIFO priority; otherwise the ordinary policy.
+    /// The receiver's SCHED_FIFO priority; `None` for the ordinary policy.
     pub priority: Option<i32>,
-    /// From one tick to the next, ns.
+    /// The time from one tick to the next, ns.
     pub interval_ns: u64,
-    /// A tick that is received later than this after it was due is late, ns.
+    /// The budget, ns: a tick that is received later than this after it was due is late.
     pub budget_ns: u64,
-    /// Whether it says when it runs, and when the next tick is due, so that its vCPU is raised.
+    /// Whether the receiver gives hints when it runs and when the next tick is due, so that its vCPU is raised.
     pub hints: bool,
     /// CPU time of the work for each tick, ns.
     pub work_ns: u64,
-    /// It gives up when no tick came for so long, ms.
+    /// The receiver gives up if no tick came for this time, ms.
     pub silence_ms: u64,
 }
 
-/// Receives until the source has ended; says in `hints` when it runs and when the next tick is due.
+/// Receives ticks until the source has ended. Sets `hints` when it runs and when the next tick is due.
 ///
 /// # Errors
-/// The source does not answer, or is silent.
+/// The source does not answer, or sends no ticks.
 pub fn run(
     page: &Page,
     interrupt: &OwnedFd,

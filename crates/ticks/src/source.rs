@@ -1,4 +1,4 @@
-//! Where the ticks come from: absolute times on a CPU, a timer that wakes early and a spin up to the instant.
+//! The source of ticks: absolute times on a CPU, with a timer that wakes early and a spin until the instant.
 
 use std::io;
 use std::thread;
@@ -20,39 +20,39 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 /// Nor does one end that has not aligned its clock again by then.
 const DONE_WITHIN: Duration = Duration::from_secs(15);
 
-/// What is sent, and how.
+/// The settings of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// From one tick to the next.
+    /// The time from one tick to the next.
     pub interval: Duration,
     /// How many.
     pub ticks: u64,
-    /// How long before each instant the source stops sleeping and spins; zero for a timer alone.
+    /// How long before each instant the source stops sleeping and spins; with zero it relies on the timer.
     pub spin: Duration,
-    /// Its CPU; otherwise any.
+    /// The source's CPU; `None` for any.
     pub cpu: Option<usize>,
-    /// Its SCHED_FIFO priority; otherwise the ordinary policy.
+    /// The source's SCHED_FIFO priority; `None` for the ordinary policy.
     pub priority: Option<i32>,
 }
 
-/// What the source did.
+/// The results of the source.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sent {
     /// Ticks sent.
     pub ticks: u64,
-    /// Instants that passed while it was late by a whole interval or more: no tick was sent for them.
+    /// Instants without a tick, because the source was late by a whole interval or more.
     pub skipped: u64,
-    /// From due to sent.
+    /// The time from due to sent.
     pub lateness: Histogram,
-    /// What was wanted and refused.
+    /// Settings that the system refused.
     pub remarks: Vec<String>,
 }
 
-/// Answers the receiver until it is ready, sends all ticks, and answers again until it is done. `ring` is the
-/// interrupt; `stopped` ends it early.
+/// Answers the receiver until it is ready, sends all ticks, and answers again until the receiver is done. `ring`
+/// sends the interrupt. The source ends early once `stopped` returns true.
 ///
 /// # Errors
-/// The receiver does not come, or the interrupt cannot be sent.
+/// The receiver does not connect, or the interrupt cannot be sent.
 pub fn run(
     page: &Page,
     plan: &Plan,

@@ -1,20 +1,20 @@
-//! Answers of a back-end, counted in whatever parts they come.
+//! Counts the answers of a back-end, received in parts of any size.
 
 use crate::message::HEADER_BYTES;
 
-/// Whole answers so far, and where the next one stands.
+/// The number of complete answers, and the position in the next one.
 #[derive(Debug, Default)]
 pub struct Answers {
     header: [u8; HEADER_BYTES],
     header_bytes: usize,
-    /// Bytes of the payload that are still to come.
+    /// Payload bytes that are still to come.
     payload_bytes: usize,
-    /// The number of whole answers.
+    /// The number of complete answers.
     pub whole: u64,
 }
 
 impl Answers {
-    /// Takes what has come.
+    /// Processes received bytes.
     pub fn take(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.payload_bytes > 0 {

@@ -1,4 +1,4 @@
-//! Two front-ends that do nothing wrong, and frames between them at a steady rate.
+//! Two correct front-ends that exchange frames at a steady rate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,30 +41,31 @@ const LATE: Duration = Duration::from_secs(2);
 /// A bystander keeps at least this part of its rate, against its own while nothing is hostile and against that asked for.
 const LEAST_RATIO: f64 = 0.9;
 
-/// What became of the bystanders' frames.
+/// The counts of the bystanders' frames.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Undisturbed {
     /// Frames sent.
     pub sent: u64,
     /// Frames that arrived, each counted once.
     pub received: u64,
-    /// Frames that arrived altered, doubled, or behind one that was sent later.
+    /// Frames that arrived altered, twice, or after one that was sent later.
     pub spoiled: u64,
-    /// Broadcasts that a receiver sent back: each may have made up for a lost one.
+    /// Broadcasts that a receiver sent back. Each may have made up for a lost one.
     #[serde(default)]
     pub echoed: u64,
-    /// The longest time without an arrival while frames were sent, ns; without what this end was away from its CPU.
+    /// The longest time without an arrival while frames were sent, ns, not counting time in which this thread had no
+    /// CPU.
     pub longest_gap_ns: u64,
     /// How long frames were sent, ns.
     pub elapsed_ns: u64,
-    /// The rate that was asked for, of both ways and the broadcasts together, frames a second.
+    /// The planned rate of both directions and the broadcasts together, frames a second.
     pub asked_per_s: f64,
-    /// Rates beside the hostile front-ends, and while these rested; empty where they never did.
+    /// Rates during hostile messages, and while these paused; empty if they never paused.
     pub turns: Turns,
 }
 
 impl Undisturbed {
-    /// Whether hostile front-ends have cost it frames, or more of its rate than they may.
+    /// Whether frames were lost, or the rate was lower than allowed, because of hostile front-ends.
     pub fn is_disturbed(&self) -> bool {
         let rates = [self.turns.ratio(), self.turns.reached(self.asked_per_s)];
         self.received < self.sent
@@ -73,13 +74,13 @@ impl Undisturbed {
     }
 }
 
-/// Runs until it is ended.
+/// The exchange of frames, which runs until it is ended.
 pub struct Bystander {
     over: Arc<AtomicBool>,
     received: Arc<AtomicU64>,
     thread: JoinHandle<Result<Undisturbed, Failure>>,
     turns: Turns,
-    /// When the turn began, and what had arrived then.
+    /// When the turn began, and how many frames had arrived by then.
     turn: (Instant, u64),
 }
 
@@ -107,17 +108,17 @@ impl Bystander {
         Ok(Bystander { over, received, thread, turns: Turns::default(), turn: (Instant::now(), 0) })
     }
 
-    /// How long this turn beside the hostile front-ends has gone on.
+    /// How long the present turn with hostile messages has lasted.
     pub fn turn(&self) -> Duration {
         self.turn.0.elapsed()
     }
 
-    /// Whether the hostile front-ends have rested yet.
+    /// Whether the hostile front-ends have paused yet.
     pub fn has_turns(&self) -> bool {
         !self.turns.beside_per_s.is_empty()
     }
 
-    /// The hostile front-ends rest for that long; then the next turn begins.
+    /// Pauses the hostile front-ends for `time`; then the next turn begins.
     pub fn rest(&mut self, time: Duration) {
         let beside = self.rate();
         thread::sleep(time);
@@ -132,10 +133,10 @@ impl Bystander {
         (self.turn.1 - before) as f64 / (self.turn.0 - since).as_secs_f64()
     }
 
-    /// Stops sending and returns what became of the frames.
+    /// Stops sending and returns the counts of the frames.
     ///
     /// # Errors
-    /// A port stopped meanwhile, the memory for the frames was refused, or the thread panicked.
+    /// A port stopped before, the memory for the frames was refused, or the thread panicked.
     pub fn end(self) -> Result<Undisturbed, Failure> {
         self.over.store(true, Ordering::Relaxed);
         let ended = self.thread.join().unwrap_or_else(|_| Err(failed("its thread panicked")))?;
@@ -154,9 +155,9 @@ struct Lane {
 /// more, time does.
 struct Window {
     size: u64,
-    /// Frames before this are not waited for.
+    /// Frames with lower numbers are not waited for.
     awaited: u64,
-    /// When the first of those that are waited for became it.
+    /// When the oldest awaited frame became the oldest.
     since: Instant,
 }
 
@@ -202,7 +203,7 @@ struct Broadcasts {
     sent: u64,
     received: u64,
     echoed: u64,
-    /// The last number that arrived.
+    /// The highest number that arrived.
     latest: u64,
     window: Window,
 }

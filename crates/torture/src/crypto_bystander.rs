@@ -1,4 +1,4 @@
-//! A driver of a crypto device that does nothing wrong, and requests whose results are known.
+//! A correct driver of a crypto device, which submits requests with known results.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,39 +19,39 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// Bytes of a request's data.
 const BYTES: u32 = 1024;
 
-/// What became of the bystander's requests.
+/// The counts of the bystander's requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requests {
     /// Requests submitted.
     pub sent: u64,
-    /// Requests that came back with the library's result.
+    /// Requests that completed with the library's result.
     pub right: u64,
     /// The longest time from submission to completion, ns.
     pub longest_ns: u64,
     /// How long requests were submitted, ns.
     pub elapsed_ns: u64,
-    /// Why no more were submitted before the end, if so.
+    /// Why requests ended early, if they did.
     pub failure: Option<String>,
 }
 
 impl Requests {
-    /// Whether hostile front-ends have cost it a request.
+    /// Whether a request failed because of hostile front-ends.
     pub fn is_disturbed(&self) -> bool {
         self.right < self.sent || self.failure.is_some()
     }
 }
 
-/// Runs until it is ended.
+/// Submits requests until it is ended.
 pub struct CryptoBystander {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Requests>,
 }
 
 impl CryptoBystander {
-    /// Starts passing on requests to the device at this path, one at a time.
+    /// Starts submitting requests to the device at this path, one at a time.
     ///
     /// # Errors
-    /// The device is not there, is no crypto device, or makes no session of AES-GCM.
+    /// The device does not listen, is no crypto device, or refuses a session of AES-GCM.
     pub fn start(path: &Path) -> Result<Self, Failure> {
         let failed = |error: DriverError| {
             let tried = format!("passing on requests beside, at {}", path.display());
@@ -76,7 +76,7 @@ impl CryptoBystander {
         Ok(Self { over, thread })
     }
 
-    /// Stops and returns what became of the requests.
+    /// Stops and returns the counts of the requests.
     ///
     /// # Errors
     /// The thread panicked.

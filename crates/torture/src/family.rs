@@ -1,38 +1,39 @@
-//! Kinds of cases.
+//! Families of cases.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A kind of hostility.
+/// A family of cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
-    /// Messages of the right form, in any order, doubled, with any values.
+    /// Messages of the right format, in any order, doubled, with any values.
     Order,
     /// Headers and payloads of any size, cut off in the middle.
     Bytes,
-    /// Descriptors where none belong, none where some do, and of the wrong kind.
+    /// Descriptors with messages that have none, no descriptors with messages that need some, and descriptors of the
+    /// wrong kind.
     Descriptors,
-    /// Tables of memory that wrap, overlap, or lie beyond their file.
+    /// Memory tables whose regions wrap around, overlap, or lie beyond their file.
     Memory,
-    /// Split rings with anything in them.
+    /// Split rings with any content.
     SplitRing,
-    /// Packed rings with anything in them.
+    /// Packed rings with any content.
     PackedRing,
-    /// Shared memory that shrinks while rings run.
+    /// Shared memory that is truncated while rings run.
     Shrink,
     /// Eventfds that are full and block.
     Eventfd,
     /// Front-ends that stop in the middle of a message, or read no answers.
     Slow,
-    /// Sessions of a crypto device: without end, with lengths of keys that contradict, closed at random.
+    /// Sessions of a crypto device: unlimited in number, with contradicting key lengths, closed at random.
     CryptoSession,
-    /// Requests to a crypto device: lengths that contradict, bytes that change after they were read.
+    /// Requests to a crypto device: with contradicting lengths, and bytes that change after they were read.
     CryptoRequest,
 }
 
-/// A name that is none of theirs.
+/// No family has this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFamily(String);
 
@@ -47,10 +48,10 @@ impl std::fmt::Display for UnknownFamily {
 impl std::error::Error for UnknownFamily {}
 
 impl Family {
-    /// Those of crypto devices alone.
+    /// The families for crypto devices only.
     pub const CRYPTO: [Family; 2] = [Family::CryptoSession, Family::CryptoRequest];
 
-    /// Those of every back-end, in the order in which they are run.
+    /// The families for every back-end, in the order in which they are run.
     pub const ALL: [Family; 9] = [
         Family::Order,
         Family::Bytes,
@@ -63,7 +64,7 @@ impl Family {
         Family::Slow,
     ];
 
-    /// Its name on the command line.
+    /// The family's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Family::Order => "order",

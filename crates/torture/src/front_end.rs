@@ -1,4 +1,4 @@
-//! The socket of a hostile front-end, and a session that is correct up to a point.
+//! The socket of a hostile front-end, and a session that is correct at its start.
 
 use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
@@ -39,7 +39,7 @@ impl FrontEnd {
         Ok(FrontEnd { stream, answers: Answers::default() })
     }
 
-    /// Sends bytes with descriptors; `false` if the other end has closed, or takes no more.
+    /// Sends bytes with descriptors. Returns `false` if the other end has closed the connection, or accepts no more.
     pub fn send(&mut self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> bool {
         let descriptors = &descriptors[..descriptors.len().min(MOST_DESCRIPTORS)];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
@@ -61,7 +61,7 @@ impl FrontEnd {
         }
     }
 
-    /// Sends as much as the other end takes at once, and reads no answer meanwhile.
+    /// Sends as much as the other end accepts at once, without reading answers.
     pub fn send_unread(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while let Ok(sent) = rustix::net::send(&self.stream, rest, SendFlags::NOSIGNAL) {
@@ -72,7 +72,7 @@ impl FrontEnd {
         }
     }
 
-    /// Reads what is there, and counts the answers; `false` at the end of the connection.
+    /// Reads the available answers and counts them. Returns `false` at the end of the connection.
     pub fn drain(&mut self) -> bool {
         let mut bytes = [0; 4096];
         loop {
@@ -84,7 +84,7 @@ impl FrontEnd {
         }
     }
 
-    /// Answers that have come so far.
+    /// The number of answers so far.
     pub fn answered(&self) -> u64 {
         self.answers.whole
     }
@@ -99,7 +99,7 @@ impl FrontEnd {
         !self.hears(u64::MAX, limit)
     }
 
-    /// Waits until `answers` answers have come in all, or `limit` has passed. Returns `false` at the end of the
+    /// Waits until `answers` answers have come in total, or `limit` has passed. Returns `false` at the end of the
     /// connection.
     pub fn hears(&mut self, answers: u64, limit: Duration) -> bool {
         let until = Instant::now() + limit;
@@ -160,7 +160,7 @@ impl FrontEnd {
         Ok(answer.last_chunk().map_or(0, |number| u64::from_ne_bytes(*number)))
     }
 
-    /// A message without descriptors.
+    /// Sends a message without descriptors.
     pub fn say(&mut self, request: u32, payload: &[u8]) -> bool {
         self.send(&message::message(request, VERSION, payload), &[])
     }
@@ -174,14 +174,14 @@ struct Started {
     err: OwnedFd,
 }
 
-/// What the back-end did with a ring's state.
+/// The back-end's reaction to a state of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// The back-end has called: buffers were used.
     Used,
     /// The back-end has stopped the ring and signalled that.
     Stopped,
-    /// The back-end gave no sign.
+    /// The back-end did not react.
     No,
     /// The back-end has closed the connection.
     Closed,
@@ -205,7 +205,7 @@ fn event() -> io::Result<OwnedFd> {
 }
 
 impl Session {
-    /// Connects, negotiates `wanted` as far as it is offered, and shares memory.
+    /// Connects, negotiates those of the features `wanted` that are offered, and shares memory.
     ///
     /// # Errors
     /// The back-end cannot be connected to or does not answer within 2 s, or the memory cannot be made.
@@ -233,7 +233,7 @@ impl Session {
         Ok(session)
     }
 
-    /// The payload with which this session sends a message while it is right; none of other messages.
+    /// The payload with which this session correctly sends a message; empty for messages that it does not use.
     pub fn right(&self, request: u32, index: u32) -> Vec<u8> {
         let ring = Ring::of(index);
         match request {
@@ -258,7 +258,7 @@ impl Session {
         self.front_end.say(request, &payload)
     }
 
-    /// Starts a queue at the addresses of [`Ring::of`], with a call eventfd of its own or the given one. Whether the
+    /// Starts a queue at the addresses of [`Ring::of`], with the given call eventfd or a new one. Whether the
     /// back-end accepts the messages is not checked.
     ///
     /// # Errors
@@ -286,7 +286,7 @@ impl Session {
         self.say_right(id::SET_VRING_ENABLE, index);
     }
 
-    /// Stops the queue that was started as number `at`, from 0. Returns `false` if the back-end does not answer.
+    /// Stops the queue that was started with number `at`, from 0. Returns `false` if the back-end does not answer.
     pub fn stop_queue(&mut self, at: usize) -> bool {
         let index = self.started[at].index;
         self.hears_after(id::GET_VRING_BASE, index)
@@ -298,8 +298,8 @@ impl Session {
         self.settles()
     }
 
-    /// Whether the back-end has read all messages so far. Its calls until then are discarded: a queue may call when
-    /// it starts.
+    /// Waits until the back-end has read all messages so far. Returns whether it has. Calls
+    /// before that are discarded, because a queue may call when it starts.
     pub fn settles(&mut self) -> bool {
         let answered = self.hears_after(id::GET_FEATURES, 0);
         (0..self.started.len()).for_each(|at| self.forget(at));
@@ -315,17 +315,17 @@ impl Session {
             && self.front_end.answered() >= wanted
     }
 
-    /// Kicks all queues that were started.
+    /// Kicks all started queues.
     pub fn kick(&self) {
         (0..self.started.len()).for_each(|at| self.kick_one(at));
     }
 
-    /// Kicks the queue that was started as number `at`, from 0.
+    /// Kicks the queue that was started with number `at`, from 0.
     pub fn kick_one(&self, at: usize) {
         let _ = rustix::io::write(&self.started[at].kick, &1u64.to_ne_bytes());
     }
 
-    /// Waits up to `limit` for a sign of what the back-end did with a queue.
+    /// Waits up to `limit` for the back-end's reaction on a queue.
     pub fn look(&mut self, at: usize, limit: Duration) -> Seen {
         let Started { call, err, .. } = &self.started[at];
         let limit = Timespec::try_from(limit).ok();

@@ -20,13 +20,13 @@ const AGAIN: Duration = Duration::from_millis(20);
 pub enum Health {
     /// The back-end answers.
     Serves,
-    /// No process listens on its socket any more: it has ended.
+    /// No process listens on its socket any more, so it has ended.
     Gone,
-    /// It does not answer a correct session in time.
+    /// The back-end does not serve a correct session in time.
     Silent,
 }
 
-/// Asks until the back-end answers, for as long as `patience`.
+/// Tries until the back-end answers, at most for `patience`.
 pub fn of(path: &Path, patience: Duration) -> Health {
     let until = Instant::now() + patience;
     loop {
@@ -47,7 +47,8 @@ pub fn of(path: &Path, patience: Duration) -> Health {
     }
 }
 
-/// The families of cases that the back-end at this path can be given; those of every back-end where it does not answer.
+/// The families of cases that suit the back-end at this path. If the back-end does not answer, those for every
+/// back-end.
 pub fn families_of(path: &Path) -> Vec<Family> {
     let has_crypto = Session::begin(path, Features::empty()).is_ok_and(|session| session.has_crypto);
     let crypto: &[Family] = if has_crypto { &Family::CRYPTO } else { &[] };

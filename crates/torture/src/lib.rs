@@ -1,9 +1,9 @@
 //! Hostile vhost-user front-ends for any back-end: messages out of order, doubled, truncated, with wrong descriptors;
-//! malformed rings of both layouts; memory that shrinks; eventfds that block; peers that are slow.
+//! malformed rings of both layouts; memory that shrinks; eventfds that block; front-ends that do not read.
 //!
 //! Each [`Family`] makes cases of one kind; a case follows from family, seed and number, so that it can be run again.
-//! After every few cases the back-end must answer a front-end that does nothing wrong. Cases are made of bytes and
-//! files alone: no part of the back-end under test is used to make them, and none can crash this program.
+//! After every few cases the back-end must serve a correct front-end. Cases are made only from bytes and files. They
+//! use no part of the back-end under test, so none of its faults can crash this program.
 #![forbid(unsafe_code)]
 
 mod answers;

@@ -1,4 +1,4 @@
-//! A hostile guest's memory: a file that is shared, and written by calls, never mapped here.
+//! A hostile guest's memory: a file that is shared, and that is written by system calls without being mapped here.
 
 use std::fs::File;
 use std::io;
@@ -8,13 +8,13 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 /// The size of the memory in bytes.
 pub const BYTES: u64 = 1 << 20;
-/// Where it begins in guest-physical addresses.
+/// The start of the memory in guest-physical addresses.
 pub const GUEST: u64 = 0x4000_0000;
-/// Where it begins in the front-end's addresses.
+/// The start of the memory in front-end addresses.
 pub const USER: u64 = 0x7f00_0000_0000;
-/// Buffers and indirect tables begin here.
+/// The offset of buffers and indirect tables.
 pub const DATA: u64 = 0x4_0000;
-/// Descriptors of a ring.
+/// The number of a ring's descriptors.
 pub const SIZE: u16 = 256;
 /// Bytes between two rings.
 const STRIDE: u64 = 0x1_0000;
@@ -28,7 +28,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// The areas of the queue of this index.
+    /// The areas of the queue with this index.
     pub fn of(index: u32) -> Self {
         let base = STRIDE * u64::from(index);
         Ring { descriptors: base, driver: base + 0x2000, device: base + 0x4000 }
@@ -49,12 +49,12 @@ impl Memory {
         Ok(Memory(file))
     }
 
-    /// To be shared.
+    /// The file, to be shared.
     pub fn file(&self) -> &File {
         &self.0
     }
 
-    /// Writes at an offset in bytes. What lies beyond [`BYTES`] is left out.
+    /// Writes at an offset in bytes. Bytes beyond [`BYTES`] are left out.
     ///
     /// # Errors
     /// The write is refused: no memory for the pages.
@@ -63,17 +63,17 @@ impl Memory {
         self.0.write_all_at(&bytes[..bytes.len().min(room)], offset)
     }
 
-    /// Reads a little-endian number of two bytes at an offset in bytes.
+    /// Reads a little-endian 16-bit number at an offset in bytes.
     ///
     /// # Errors
-    /// The file ends before them.
+    /// The file ends before the number does.
     pub fn read_u16(&self, offset: u64) -> io::Result<u16> {
         let mut bytes = [0; 2];
         self.0.read_exact_at(&mut bytes, offset)?;
         Ok(u16::from_le_bytes(bytes))
     }
 
-    /// Sets the file's length in bytes: truncates it, or makes it as long as before.
+    /// Sets the file's length in bytes: truncates it, or restores its length.
     ///
     /// # Errors
     /// `ftruncate` is refused: too little memory, or a limit on the size of files.

@@ -1,9 +1,9 @@
-//! Messages as bytes, right or wrong.
+//! Correct and wrong messages as bytes.
 
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
-/// Requests of front-ends (vhost-user text, "Front-end message types") that cases name.
+/// Requests of front-ends (vhost-user text, "Front-end message types") that cases use.
 pub mod id {
     pub const GET_FEATURES: u32 = 1;
     pub const SET_FEATURES: u32 = 2;
@@ -23,11 +23,11 @@ pub mod id {
     pub const CLOSE_CRYPTO_SESSION: u32 = 27;
     pub const GET_INFLIGHT_FD: u32 = 31;
     pub const ADD_MEM_REG: u32 = 37;
-    /// Behind the last that there is.
+    /// The first number after the last known request.
     pub const BEYOND: u32 = 50;
 }
 
-/// Version 1, which all speak.
+/// Version 1, the only version.
 pub const VERSION: u32 = 1;
 /// The bits of a header's flags that hold the version.
 const VERSION_BITS: u32 = 0b11;
@@ -43,7 +43,7 @@ pub fn message(id: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
     with_size(id, flags, payload.len() as u32, payload)
 }
 
-/// A message whose header says another size.
+/// A message whose header has another size.
 pub fn with_size(id: u32, flags: u32, size: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
     for word in [id, flags, size] {
@@ -56,7 +56,7 @@ pub fn with_size(id: u32, flags: u32, size: u32, payload: &[u8]) -> Vec<u8> {
 /// Checks the header of an answer: the request's number, version 1, the reply flag, and the size of the payload.
 ///
 /// # Errors
-/// What the header has in their place.
+/// The values that the header has in their place.
 pub fn check_answer(header: [u8; HEADER_BYTES], request: u32, payload_bytes: usize) -> Result<(), String> {
     let [id, flags, size] =
         [0, 4, 8].map(|at| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]));
@@ -75,12 +75,12 @@ pub fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// A queue's index and a number.
+/// The payload with a queue's index and a number.
 pub fn state(index: u32, number: u32) -> Vec<u8> {
     [index, number].iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// A number that implementations are likely to trip over, or any.
+/// A number that implementations often handle wrongly, or a random one.
 pub fn odd_number(random: &mut StdRng) -> u64 {
     match random.random_range(0..8) {
         0 => 0,
@@ -94,7 +94,7 @@ pub fn odd_number(random: &mut StdRng) -> u64 {
     }
 }
 
-/// The flags of a message: mostly right.
+/// The flags of a message, usually correct ones.
 pub fn flags(random: &mut StdRng) -> u32 {
     match random.random_range(0..20) {
         0 => random.next_u32(),
@@ -103,7 +103,7 @@ pub fn flags(random: &mut StdRng) -> u32 {
     }
 }
 
-/// A payload of the size that the message has, of odd numbers.
+/// A payload of the message's size, filled with odd numbers.
 pub fn payload(id: u32, random: &mut StdRng) -> Vec<u8> {
     let bytes = match id {
         // Those without one.

@@ -1,4 +1,4 @@
-//! The back-end under test, started by a command where there is one.
+//! The back-end under test, which a command may start.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,11 +21,11 @@ pub struct BackEnd {
 }
 
 impl BackEnd {
-    /// The back-end at a socket; `command` starts it, if there is one, and its socket must then be there within
+    /// The back-end at a socket. If there is a `command`, it starts the back-end, whose socket must exist within
     /// `patience` or 20 s, whichever is longer.
     ///
     /// # Errors
-    /// The command does not start, ends early, or makes no socket in time.
+    /// The command cannot be started, ends early, or makes no socket in time.
     pub fn new(path: PathBuf, command: Option<String>, patience: Duration) -> Result<Self, Failure> {
         let mut target = BackEnd { path, command, patience, process: None };
         target.start()?;

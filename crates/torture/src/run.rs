@@ -1,4 +1,4 @@
-//! All cases of a plan, and what came of them.
+//! Runs all cases of a plan.
 
 use std::io;
 use std::path::Path;
@@ -24,23 +24,23 @@ pub struct Plan {
     pub first: u64,
     /// The seed of the cases' random numbers.
     pub seed: u64,
-    /// After so many cases the back-end must serve a right front-end.
+    /// After this many cases the back-end must serve a correct front-end.
     pub check_every: u64,
-    /// How long the back-end may take to serve it.
+    /// The longest time that the back-end may take to serve it.
     pub patience: Duration,
 }
 
-/// How much is done.
+/// The number of cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// One family after the other.
+    /// A number of cases for one family after the other.
     Cases {
-        /// Of each, unless `time` is over first.
+        /// The number of cases of each family, unless `time` is over first.
         of_each: u64,
-        /// Time for each family.
+        /// The longest time for each family.
         time: Option<Duration>,
     },
-    /// All families, each for as long as the others, until the back-end has seen so many messages and states of rings.
+    /// All families for the same time each, until the back-end has seen this many messages and states of rings.
     Seen(u64),
 }
 
@@ -49,7 +49,7 @@ pub trait Target {
     /// The path of the back-end's socket.
     fn path(&self) -> &Path;
 
-    /// Restarts the back-end after it has ended. Returns `false` if it is not to be restarted, which ends the run.
+    /// Restarts the back-end after it has ended. Returns `false` if it must not be restarted, which ends the run.
     ///
     /// # Errors
     /// The back-end does not start.
@@ -63,28 +63,28 @@ pub struct Counts {
     pub family: Family,
     /// Cases made.
     pub cases: u64,
-    /// Hostile messages sent; those of sessions that are right so far do not count.
+    /// Hostile messages sent. Correct messages at the start of a session are not counted.
     pub messages: u64,
-    /// Of these the back-end has answered, or has closed the connection at them.
+    /// Of these, messages that the back-end has answered, or at which it closed the connection.
     pub messages_read: u64,
-    /// States of rings, each kicked.
+    /// States of rings that were written, each followed by a kick.
     pub ring_states: u64,
-    /// Of these the back-end has used buffers of, or has stopped the ring at.
+    /// The number of these states in which the back-end has used buffers or stopped the ring.
     pub ring_states_seen: u64,
-    /// Cases at whose end the back-end had closed the connection.
+    /// Cases at the end of which the back-end had closed the connection.
     pub closed: u64,
     /// How long the cases took, ns.
     pub elapsed_ns: u64,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
-/// After these cases it no longer served.
+/// Cases after which the back-end no longer served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The first and the last case since it was last seen to serve.
+    /// The first and the last case since it last served.
     pub cases: (u64, u64),
-    /// The state of the back-end then.
+    /// The state of the back-end after these cases.
     pub health: Health,
 }
 
@@ -97,7 +97,7 @@ fn random_of(seed: u64, family: Family, case: u64) -> StdRng {
     StdRng::from_seed(key)
 }
 
-/// Runs a plan. Calls `each` after every check, and stops once it returns `false`.
+/// Runs a plan. Calls `each` after every check, and stops when it returns `false`.
 ///
 /// # Errors
 /// The back-end does not serve at the beginning or cannot be restarted, or this system has no memory or descriptors
@@ -216,7 +216,7 @@ impl Counts {
         }
     }
 
-    /// What the back-end has seen for certain.
+    /// The number of messages and states of rings that the back-end has certainly seen.
     pub fn seen(&self) -> u64 {
         self.messages_read + self.ring_states_seen
     }

@@ -1,31 +1,31 @@
-//! A neighbour's rate beside hostile front-ends, and while they rest, in turns.
+//! A neighbour's rate during hostile messages and while they pause, in turns.
 
 use measure::statistics::median;
 use serde::{Deserialize, Serialize};
 
-/// Rates of turns, in frames a second; the n-th of both belong together.
+/// Rates of turns, in frames a second. Entries with the same index belong together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Turns {
-    /// Beside hostile front-ends.
+    /// Rates during hostile messages.
     pub beside_per_s: Vec<f64>,
-    /// While they rested.
+    /// The rates while hostile messages paused.
     pub alone_per_s: Vec<f64>,
 }
 
 impl Turns {
-    /// One more of each.
+    /// Adds the rates of one turn.
     pub fn push(&mut self, beside_per_s: f64, alone_per_s: f64) {
         self.beside_per_s.push(beside_per_s);
         self.alone_per_s.push(alone_per_s);
     }
 
-    /// What is reached beside hostile front-ends of the rate that was asked for: the median of the turns. The ratio of
-    /// neighbours that are slowed for good, by what was lost in the first turn, is one.
+    /// The rate during hostile messages, divided by the planned rate: the median of the turns. It also shows
+    /// neighbours that are slowed permanently by the first turn, for which the other ratio is 1.
     pub fn reached(&self, asked_per_s: f64) -> Option<f64> {
         median(&self.beside_per_s).map(|beside| beside / asked_per_s)
     }
 
-    /// What is left of the rate beside hostile front-ends: the median of the turns' ratios.
+    /// The rate during hostile messages, divided by the rate in the pauses: the median of the turns.
     pub fn ratio(&self) -> Option<f64> {
         let ratios = self.beside_per_s.iter().zip(&self.alone_per_s).map(|(beside, alone)| beside / alone);
         let ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();

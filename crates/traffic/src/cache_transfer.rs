@@ -1,17 +1,17 @@
-//! The cache-transfer limit: the same cache lines moved between the same two cores as a switch moves, and nothing
-//! else. No switch can beat it.
+//! The cache-transfer limit: the rate at which two cores can move the cache lines of a frame between them, when they
+//! do nothing else. No switch between these cores can be faster.
 //!
 //! Two threads pass slots to each other through rings in ordinary memory, as a driver and a device do. For
-//! each frame the driver stores a descriptor, one side stores every word of so many lines of a buffer, the other
-//! loads every word of them, and the device stores what says that it is done. Slots are published by one
-//! index for each burst, as a virtqueue does at best. No check, no decision, no copy.
+//! each frame the driver stores a descriptor. One side stores every word of some lines of a buffer, and the other
+//! loads every word of them. Then the device stores the completion. One index publishes the slots of each burst,
+//! which is the best case of a virtqueue. Nothing is checked, decided or copied.
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use linux::cpus::bind;
 
-/// Cache lines that one frame moves in each direction.
+/// Cache lines of one frame that move in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinesPerFrame {
     /// Written by the driver's core, read by the switch's.
@@ -21,22 +21,22 @@ pub struct LinesPerFrame {
 }
 
 impl LinesPerFrame {
-    /// Lines that hold a frame of so many bytes, once for each direction in which it goes. Drivers put the net header
-    /// into the line before.
+    /// The cache lines of a frame of `frame_bytes` bytes, once for each direction in which it goes. Drivers put the
+    /// net header into the line before.
     pub fn of(frame_bytes: u16, to_switch: bool, to_driver: bool) -> Self {
         let lines = |goes: bool| if goes { usize::from(frame_bytes).div_ceil(64) } else { 0 };
         LinesPerFrame { to_switch: lines(to_switch), to_driver: lines(to_driver) }
     }
 }
 
-/// Where a driver's buffers lie. They are used in turn, where prefetchers find them, and no more of them than the
-/// ring has slots: a driver that shuffles its buffers, or has more of them, moves lines that cost more, so the
-/// limit is on the hard side.
+/// The positions of a driver's buffers. Buffers are used in turn, so prefetchers find them, and there are only as
+/// many as the ring has slots. A driver that shuffles its buffers, or has more of them, moves more expensive lines,
+/// so its limit is lower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
-    /// An odd number of lines apart, 2 to 2.5 KiB, so that they do not share a few sets of the caches.
+    /// Buffers are an odd number of lines apart, 2 to 2.5 KiB, so that they do not share a few cache sets.
     OddLines,
-    /// One to a page, each at the same place of it.
+    /// Buffers have a page each, and the same offset in it.
     Pages,
 }
 
@@ -55,8 +55,8 @@ const LINE_WORDS: usize = 8;
 const SLOTS: u64 = 256;
 const BURST: u64 = 32;
 
-/// The parts of the ring that a frame moves beside its buffer (VIRTIO 1.2, 2.7 and 2.8). The 2 bytes of a frame in
-/// the available ring of a split virtqueue are left out, as are flags and event indices.
+/// The parts of the ring that move with a frame, besides its buffer (VIRTIO 1.2, 2.7 and 2.8). The 2 bytes of a frame
+/// in the available ring of a split virtqueue are left out, as are flags and event indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
     /// A completion overwrites the 16-byte descriptor (packed ring); otherwise it is 8 bytes in the used ring.
@@ -218,8 +218,8 @@ struct Device {
     sum: u64,
 }
 
-/// Measures frames per second between two CPUs, one as the driver's, one as the switch's. The calling thread is the
-/// driver's and stays bound to `driver_cpu`.
+/// Measures frames per second between two CPUs, one for the driver and one for the switch. The calling thread acts as
+/// the driver and stays bound to `driver_cpu`.
 ///
 /// # Errors
 /// One of the threads cannot be bound to its CPU, or the switch's thread panics.

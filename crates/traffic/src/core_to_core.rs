@@ -1,4 +1,4 @@
-//! Core-to-core latency: what a cache line costs that the other core has just written.
+//! Core-to-core latency: how long a core waits for a cache line that another core has just written.
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -18,8 +18,8 @@ const SPACING: usize = 19;
 struct Line(AtomicU64);
 
 /// Measures the core-to-core latency: how long the reader waits for one cache line that the writer has just written,
-/// in ns. The lines are read one after the other, each naming the next. It takes less than a millisecond. The calling
-/// thread is the reader and stays bound to `reader_cpu`.
+/// in ns. The lines are read one after the other, each naming the next. The measurement takes less than a
+/// millisecond. The calling thread is the reader and stays bound to `reader_cpu`.
 ///
 /// # Errors
 /// One of the threads cannot be bound to its CPU, or the writer's thread panics.

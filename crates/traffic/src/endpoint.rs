@@ -1,5 +1,6 @@
-//! A `vhost-user:` port without a switch, as a process of its own. It reads commands from standard input (`from-guest`,
-//! `to-guest BYTES`, `reflect`, `pause`, `counts`) and answers each with its counts, as a line of JSON.
+//! A `vhost-user:` port without a switch, in a process of its own. It reads commands from standard input
+//! (`from-guest`, `to-guest BYTES`, `reflect`, `pause`, `counts`) and answers each with its counts, as a line of
+//! JSON.
 use std::fmt::Display;
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -23,7 +24,7 @@ const ROUNDS_PER_TIMED: u64 = 16;
 #[derive(Default)]
 struct Counts {
     frames: u64,
-    /// Nanoseconds of timed rounds that moved something, and their frames.
+    /// The duration of timed rounds that moved something, in nanoseconds, and their frames.
     timed_ns: u64,
     timed_frames: u64,
 }

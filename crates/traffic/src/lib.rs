@@ -2,7 +2,7 @@
 //!
 //! # Where to change what
 //!
-//! - To add a throughput search: a module in `search/`: a `Strategy` for `drive.rs`, with tests against simulated
+//! - To add a throughput search: a module in `search/`, with a `Strategy` for `drive.rs` and tests against simulated
 //!   devices.
 //! - To change what `tautline rfc2544` measures at each size: `rfc2544/measure.rs`.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! A path under test: what is sent into it, and what one trial on it says.
+//! A path under test: what is sent over it, and the result of one trial.
 use std::ops::Range;
 use std::time::Duration;
 
@@ -8,40 +8,40 @@ use crate::search::rfc2544::Burst;
 use crate::search::{Invalid, Load, Measured, TrialResult};
 use crate::trial::{self, Lane, Plan, TrialOutcome};
 
-/// What is sent, beside lengths and rates.
+/// The properties of the sent frames, except lengths and rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Headers of the frames from the first port; those of the other direction have them swapped.
+    /// Headers of the frames from the first port. Frames in the other direction have source and destination swapped.
     pub fields: Fields,
-    /// Flows, dealt out to the queue pairs.
+    /// The number of flows, which are distributed over the queue pairs.
     pub flows: u16,
     /// The part of each frame that the receiver reads.
     pub access: Access,
-    /// Both directions at once.
+    /// Whether both directions are tested at once.
     pub bidirectional: bool,
 }
 
 /// How the device under test is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topology {
-    /// One port; the device sends back what it gets.
+    /// One port. The device sends back what it receives.
     Loop,
     /// From the first port to the second.
     Through,
 }
 
-/// Ports, plugged in and up, and the device between them.
+/// Connected ports, and the device between them.
 pub struct Path {
     rig: TestRig,
     topology: Topology,
     profile: Profile,
 }
 
-/// A path with frames of one mix on it.
+/// A path that is ready to send frames of one mix.
 pub struct Loaded<'p> {
     path: &'p mut Path,
     lanes: Vec<Lane>,
-    /// What late frames are waited for after each trial.
+    /// How long to wait for late frames after each trial.
     residual: Duration,
 }
 
@@ -59,22 +59,22 @@ const BURST_LATE: f64 = 0.1;
 const BURST_LATE_LEAST: Duration = Duration::from_micros(10);
 
 impl Path {
-    /// Over the rig's ports 0 and, unless it is a loop, 1.
+    /// A path over the rig's ports 0 and, unless the topology is a loop, 1.
     pub fn new(rig: TestRig, topology: Topology, profile: Profile) -> Self {
         Path { rig, topology, profile }
     }
 
-    /// The rig, for what ports say of themselves.
+    /// The rig, for descriptions of its ports.
     pub fn rig(&mut self) -> &mut TestRig {
         &mut self.rig
     }
 
-    /// Lanes: number of directions in which frames go.
+    /// The number of directions in which frames go.
     pub fn directions(&self) -> u64 {
         if self.profile.bidirectional && self.topology == Topology::Through { 2 } else { 1 }
     }
 
-    /// Puts frames of this mix on the path. After each trial late frames are waited for as long as `residual`.
+    /// Prepares frames of this mix for the path. After each trial, late frames are waited for as long as `residual`.
     ///
     /// # Errors
     /// A frame of the mix is too short for a VLAN tag, or the memory for the frames is refused.
@@ -109,8 +109,8 @@ impl Path {
 }
 
 impl Loaded<'_> {
-    /// Sends a few frames at a time until all of a burst arrive in each direction: links come up, addresses are
-    /// learned. Returns false if that does not happen within `patience`.
+    /// Sends a few frames at a time until a whole burst arrives in each direction, so that links are up and addresses
+    /// are learned. Returns false if that does not happen within `patience`.
     ///
     /// # Errors
     /// A queue of a port stopped, the port's control side failed, or the run was interrupted. The memory for frames
@@ -140,7 +140,7 @@ impl Loaded<'_> {
         trial::run(&mut self.path.rig, &mut lanes, &plan).map(drop)
     }
 
-    /// Runs one trial at a load, which is shared equally by all directions.
+    /// Runs one trial at a load, which is divided equally among all directions.
     ///
     /// # Errors
     /// A queue of a port stopped, the port's control side failed, or the run was interrupted.
@@ -150,7 +150,7 @@ impl Loaded<'_> {
         Ok((judge(&outcome), outcome))
     }
 
-    /// Runs one trial in which as much is sent as the device takes.
+    /// Runs one trial that sends as much as the device takes.
     ///
     /// # Errors
     /// A queue of a port stopped, the port's control side failed, or the run was interrupted.
@@ -158,8 +158,8 @@ impl Loaded<'_> {
         self.run(trial::Load::Maximum, duration, false)
     }
 
-    /// Sends one burst in the first direction. Where frames were lost the residual time passes, so that the device's
-    /// buffers are empty before the next burst. Where all came back they are empty at once.
+    /// Sends one burst in the first direction. If frames were lost, waits for the residual time, so that the device's
+    /// buffers are empty before the next burst. If all frames came back, the buffers are empty at once.
     ///
     /// # Errors
     /// A queue of a port stopped, the port's control side failed, or the run was interrupted.
@@ -174,8 +174,8 @@ impl Loaded<'_> {
         Ok((judge_burst(&outcome, planned), outcome))
     }
 
-    /// The rate at which the generator puts frames into an idle device one after the other, in frames per second in
-    /// the first direction: the median of 15 short bursts. None if no frame went in.
+    /// The rate at which the generator can pass frames to an idle device, in frames per second in the first
+    /// direction: the median of 15 short bursts. `None` if no frame was accepted.
     ///
     /// # Errors
     /// A queue of a port stopped, the port's control side failed, or the run was interrupted.
@@ -217,7 +217,7 @@ impl Loaded<'_> {
     }
 }
 
-/// What a trial says about the device, if it says anything.
+/// The result of a trial, or why the trial is invalid.
 pub fn judge(outcome: &TrialOutcome) -> Measured {
     let sum = |of: fn(&trial::LaneOutcome) -> u64| outcome.lanes.iter().map(of).sum::<u64>();
     let (scheduled, missed) = (sum(|lane| lane.scheduled), sum(|lane| lane.missed));
@@ -234,8 +234,8 @@ pub fn judge(outcome: &TrialOutcome) -> Measured {
     counted(outcome)
 }
 
-/// What a burst says about the device: nothing, unless every frame was offered, and in the time it was to
-/// take. A slower burst fits where the planned one would not.
+/// The result of a burst. It is invalid unless every frame was offered in the planned time. A slower burst fits into
+/// buffers for which the planned one is too long.
 pub fn judge_burst(outcome: &TrialOutcome, planned: Duration) -> Measured {
     let sum = |of: fn(&trial::LaneOutcome) -> u64| outcome.lanes.iter().map(of).sum::<u64>();
     let latest = planned.mul_f64(1.0 + BURST_LATE) + BURST_LATE_LEAST;
@@ -271,8 +271,9 @@ fn counted(outcome: &TrialOutcome) -> Measured {
     }
 }
 
-/// How fast the generator is by itself, in frames per second: frames from port to port in memory, received by the
-/// same thread. A device under test must be slower by a margin, or the generator is what is measured.
+/// How fast the generator is by itself, in frames per second: it sends frames between two ports in memory and
+/// receives them on the same thread. A device under test must be slower by a margin. Otherwise the result measures
+/// the generator.
 ///
 /// # Errors
 /// The memory or an eventfd for the ports is refused, the frames cannot be made ([`Path::load`]), or a port fails.

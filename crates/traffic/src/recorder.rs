@@ -1,4 +1,4 @@
-//! A results file that is kept up to date: what an interrupted run found stays.
+//! A results file that is updated during the run, so that an interrupted run keeps its results.
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use measure::SaveError;
 
 use crate::results::{Run, SizeResult, Unfinished};
 
-/// Writes the run's file anew after each trial, whole or not at all.
+/// Writes the run's file after each trial, as a whole or not at all.
 #[derive(Debug)]
 pub struct Recorder {
     run: Run,
@@ -15,24 +15,24 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// For a run that begins now; without a file nothing is written.
+    /// A recorder for a run that begins now. Without a file nothing is written.
     pub fn new(run: Run, file: Option<PathBuf>) -> Self {
         Recorder { run, file, begin: Instant::now() }
     }
 
-    /// A size or mix begins.
+    /// Begins a size or mix.
     pub fn begin_size(&mut self, frame_bytes_with_fcs: String) {
         self.run.unfinished = Some(Unfinished { frame_bytes_with_fcs, ..Unfinished::default() });
     }
 
-    /// After a trial: notes what it showed. The trial is good also where the file cannot be written: the next write has
-    /// all of it.
+    /// Must be called after each trial. `note` records its result. A trial stays valid if the file cannot be written:
+    /// the next write contains everything.
     pub fn trial(&mut self, note: impl FnOnce(&mut Unfinished)) {
         self.run.unfinished.as_mut().map(note);
         let _ = self.save();
     }
 
-    /// All of a size or mix is found: adds it to the run and writes the file.
+    /// Adds the complete results of a size or mix to the run and writes the file.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -42,12 +42,12 @@ impl Recorder {
         self.save()
     }
 
-    /// The run ended early: what was found stays in the file, which is not complete.
+    /// Ends a run early. The file keeps what was found, marked incomplete.
     pub fn abandon(self) -> Run {
         self.run
     }
 
-    /// The run came to its end: marks it complete and writes the file.
+    /// Ends a complete run: marks it complete and writes the file.
     ///
     /// # Errors
     /// The file cannot be written.

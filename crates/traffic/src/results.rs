@@ -1,8 +1,8 @@
-//! The results file of `tautline rfc2544`: everything that is printed, and every trial behind it.
+//! The results file of `tautline rfc2544`: everything that is printed, and every trial.
 //!
 //! [`Run`] is the whole file. Units are in the names: `_ns` nanoseconds, `_fps` frames per second, `_s` seconds.
-//! docs/results-schema.md describes the file for other readers of the JSON.
-//! [`Recorder`](crate::recorder::Recorder) writes the file anew after each trial.
+//! docs/results-schema.md describes the file for other programs that read it. [`Recorder`](crate::recorder::Recorder)
+//! writes the file anew after each trial.
 use std::path::Path;
 
 use measure::Histogram;
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::search::rfc2544::{BackToBack, BurstTrials, FrameLoss};
 use crate::search::{Finding, Fraction, Load, Record, maximum, mlr};
 
-/// Name and version of the results file. Within a version properties may be added; none is removed, renamed or
-/// given another meaning.
+/// Name and version of the results file. Within a version, properties may be added. None is removed, renamed or given
+/// another meaning.
 pub const SCHEMA: &str = "tautline-rfc2544/3";
 
 /// One run: the whole file.
@@ -23,19 +23,20 @@ pub struct Run {
     pub schema: String,
     /// The version of the program that measured, as `tautline --version` prints it.
     pub tautline: String,
-    /// When it began, UTC, RFC 3339.
+    /// When the run began, UTC, RFC 3339.
     pub started: String,
     /// Seconds from the beginning until the file was last written.
     pub elapsed_s: f64,
-    /// Whether the run came to its end; otherwise what is here was found before.
+    /// Whether the run was completed. If not, the file has what was found until then.
     pub complete: bool,
     /// The machine.
     pub host: measure::host_facts::HostFacts,
     /// The command that repeats the run, word by word.
     pub command: Vec<String>,
-    /// What the ports said of themselves once they were up, `--from` first.
+    /// The descriptions of the ports once they were up, `--from` first.
     pub ports: Vec<String>,
-    /// What must stand beside every figure, such as "software: TAP": not comparable with what lacks it.
+    /// Labels that must be shown with every figure, such as "software: TAP". Figures with different labels are not
+    /// comparable.
     pub labels: Vec<String>,
     /// Whether trials were shorter than the 60 s of RFC 2544 section 24.
     pub quick: bool,
@@ -43,13 +44,13 @@ pub struct Run {
     pub maximum_trial_ns: u64,
     /// The length of each trial of [`SizeResult::latency`], nanoseconds.
     pub latency_trial_ns: u64,
-    /// What was found, by size or mix, in the order in which they were measured.
+    /// The results by size or mix, in the order in which they were measured.
     pub sizes: Vec<SizeResult>,
-    /// The size or mix that was being measured when the file was last written; None between two of them.
+    /// The size or mix that was being measured when the file was last written; `None` if none was.
     pub unfinished: Option<Unfinished>,
 }
 
-/// What is known of a size or mix before all of it is: for a run that is interrupted.
+/// The results so far of a size or mix, for a run that is interrupted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Unfinished {
     /// As in [`SizeResult`].
@@ -58,9 +59,9 @@ pub struct Unfinished {
     pub maximum_trials: Vec<MaximumTrial>,
     /// Trials of the search so far, in the order in which they were made.
     pub search_trials: Vec<Record>,
-    /// The highest load that was carried so far, frames per second; of several goals the first's.
+    /// The highest passing load so far, frames per second. With several goals, for the first goal.
     pub lower_fps: Option<Load>,
-    /// The lowest load that was not carried so far, frames per second; of several goals the first's.
+    /// The lowest failing load so far, frames per second. With several goals, for the first goal.
     pub upper_fps: Option<Load>,
     /// Latencies so far, lowest load first.
     pub latency: Vec<Latency>,
@@ -70,46 +71,46 @@ pub struct Unfinished {
     pub burst_trials: BurstTrials,
 }
 
-/// What was found for one frame length or mix.
+/// The results for one frame length or mix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeResult {
-    /// The size or mix, spelled out, bytes as RFC 2544 counts them: 64 are 60 bytes in a buffer.
+    /// The size or mix, with bytes as in RFC 2544: 64 are 60 bytes in a buffer.
     pub frame_bytes_with_fcs: String,
-    /// Mean of it (layer 2), bytes.
+    /// The mean frame size (layer 2), bytes.
     pub mean_frame_bytes_with_fcs: f64,
-    /// The same with preamble and gap, 20 bytes more: what a frame takes of a link (layer 1), bytes.
+    /// The mean frame size with preamble and gap, which add 20 bytes (layer 1), bytes.
     pub mean_frame_bytes_at_layer_1: f64,
-    /// What the generator moves by itself, frames per second.
+    /// The rate of the generator by itself, frames per second.
     pub loopback_fps: f64,
-    /// What came through with no condition on loss.
+    /// The throughput without a condition on loss.
     pub maximum: Maximum,
-    /// The most that was offered to find something, frames per second: a little more than the device took, or
-    /// what the user said, or what the generator kept.
+    /// The highest offered rate of the searches, frames per second: slightly more than the device took, or the user's
+    /// limit, or the most that the generator sustained.
     pub most_fps: u64,
-    /// The generator kept less than was to be offered.
+    /// Whether the generator could not sustain the rate that should be offered.
     pub generator_kept_less: bool,
-    /// The search's answer.
+    /// The result of the search.
     pub search: SearchResult,
-    /// Idle, and at fractions of the throughput where one was found; lowest first.
+    /// Latencies for an idle path and, if a throughput was found, at fractions of it; lowest load first.
     pub latency: Vec<Latency>,
-    /// The loss at each load, RFC 2544 section 26.3; where it was asked for.
+    /// The loss at each load, RFC 2544 section 26.3, if it was asked for.
     pub frame_loss: Option<FrameLoss>,
-    /// The longest burst without loss, RFC 9004; where it was asked for.
+    /// The longest burst without loss, RFC 9004, if it was asked for.
     pub back_to_back: Option<Bursts>,
 }
 
-/// Maximum throughput: as much as the device takes, whatever it loses. The trial with the median of what was
-/// received, of the undisturbed ones if there are any.
+/// Maximum throughput: as much as the device takes, at any loss. The trial with the median received rate, among the
+/// undisturbed ones if there are any.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Maximum {
     /// Frames per second received.
     pub received_fps: f64,
     /// Frames per second that the device took.
     pub taken_fps: f64,
-    /// Fraction of the generator's rounds in which it had nothing to do: above a tenth the device is the
-    /// bottleneck, below it the generator is.
+    /// Fraction of the generator's rounds in which it had nothing to do. Above 0.1 the device is the bottleneck,
+    /// below it the generator is.
     pub generator_idle: f64,
-    /// The generator was preempted in every trial: the figure may be too low.
+    /// Whether the generator was preempted in every trial, so that the figure may be too low.
     pub disturbed: bool,
     /// Every trial.
     pub trials: Vec<MaximumTrial>,
@@ -124,28 +125,28 @@ pub struct MaximumTrial {
     pub taken_fps: f64,
     /// Fraction (0 to 1) of the generator's rounds in which it had nothing to do.
     pub generator_idle: f64,
-    /// The generator was preempted.
+    /// Whether the generator was preempted.
     pub disturbed: bool,
 }
 
-/// What became of the back-to-back measurement.
+/// The result of the back-to-back measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bursts {
-    /// It cannot be made.
+    /// The measurement could not be made.
     LeftOut {
         /// In words.
         why: String,
     },
-    /// It was made, or found to be not applicable.
+    /// The trial was made, or is not applicable.
     Made {
-        /// With every trial.
+        /// The result, with every trial.
         outcome: BackToBack,
     },
 }
 
 impl Maximum {
-    /// Of at least one trial; None of none.
+    /// The result of these trials; `None` if there are none.
     pub fn of(trials: Vec<MaximumTrial>) -> Option<Self> {
         let disturbed = trials.iter().all(|trial| trial.disturbed);
         let mut ones: Vec<&MaximumTrial> =
@@ -155,13 +156,13 @@ impl Maximum {
         Some(Maximum { received_fps, taken_fps, generator_idle, disturbed, trials })
     }
 
-    /// Which side could not go faster.
+    /// Which side limited the rate.
     pub fn bottleneck(&self) -> &'static str {
         if self.generator_idle > 0.1 { "device" } else { "generator" }
     }
 }
 
-/// The answer of the search that was asked for.
+/// The result of the search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "search", rename_all = "snake_case")]
 pub enum SearchResult {
@@ -181,12 +182,12 @@ pub enum SearchResult {
     },
     /// RFC 9971.
     Mlr {
-        /// By goal, and every trial.
+        /// The results by goal, and every trial.
         outcome: mlr::Outcome,
     },
-    /// None: the maximum is all.
+    /// No search: only the maximum.
     Maximum {
-        /// Repeats at the highest load.
+        /// Repeated trials at the highest load.
         outcome: maximum::Maximum,
     },
 }
@@ -194,22 +195,23 @@ pub enum SearchResult {
 /// Latency at one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Percent of the throughput that was found; 0 for an idle path.
+    /// Percent of the throughput; 0 for an idle path.
     pub percent_of_throughput: u8,
     /// Frames per second offered.
     pub load_fps: u64,
-    /// From when a frame was due to when it was seen, the generator's own part included, nanoseconds. None where
-    /// the generator lagged behind its schedule in every try: half or more of it was the generator's own.
+    /// The time from when a frame was due to when it was received, including the generator's own part, nanoseconds.
+    /// `None` if the generator lagged behind its schedule in every try, so that half or more of the latency was its
+    /// own.
     pub histogram: Option<Histogram>,
-    /// The generator's own part: from when a frame was due to when it was sent, nanoseconds.
+    /// The generator's own part: the time from when a frame was due to when it was sent, nanoseconds.
     pub generator: Histogram,
-    /// Frames that did not arrive.
+    /// Frames that were lost.
     pub lost: u64,
-    /// Frames for which the generator itself was too late; they have no latency.
+    /// Frames for which the generator was too late. They have no latency.
     pub unsent: u64,
     /// Invalid trials, which were discarded and repeated.
     pub invalid: u32,
-    /// This one is invalid too: it was the last try.
+    /// Whether this trial is invalid too: it was the last try.
     pub disturbed: bool,
 }
 
@@ -223,8 +225,8 @@ impl SearchResult {
         }
     }
 
-    /// The throughput, as RFC 2544 calls the highest load without loss. None where the search ended undecided, or
-    /// looked for something else.
+    /// The throughput: the highest load without loss, as defined by RFC 2544. `None` if the search ended undecided,
+    /// or searched for something else.
     pub fn throughput(&self) -> Option<Load> {
         match self {
             SearchResult::Rfc2544 { finding, .. } | SearchResult::Tst009 { finding, .. } => {
@@ -238,7 +240,7 @@ impl SearchResult {
         }
     }
 
-    /// The rate that was found for sure, frames per second: of several goals the first's.
+    /// The highest passing rate, frames per second. With several goals, for the first goal.
     pub fn rate_fps(&self) -> Option<f64> {
         let of =
             |finding: &Finding<Load>| finding.decided_lower().map(|load| load.frames_per_second() as f64);
@@ -249,7 +251,7 @@ impl SearchResult {
         }
     }
 
-    /// How many trials there were, and how many of them were invalid.
+    /// The number of trials, and how many of them were invalid.
     pub fn trials(&self) -> (usize, usize) {
         let trials = self.records();
         (trials.len(), crate::search::invalid_trials(trials))

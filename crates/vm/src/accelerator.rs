@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// What runs the guest's instructions.
+/// The part of the system that executes the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accelerator {
     /// The CPU, through KVM.

@@ -1,4 +1,4 @@
-//! QEMU's command line.
+//! Builds QEMU's command line.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -8,30 +8,30 @@ use std::str::FromStr;
 use crate::assign::Assignment;
 use crate::{Accelerator, HugePages, Placement, Profile, QemuVersion, SharedMemory};
 
-/// What the guest boots.
+/// The source from which the guest boots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Boot {
     /// A kernel image.
     Kernel {
         /// The image.
         kernel: PathBuf,
-        /// Its first file system.
+        /// The initial file system.
         initrd: Option<PathBuf>,
-        /// Its command line.
+        /// The kernel's command line.
         append: Option<String>,
     },
-    /// A disk, by its own boot loader.
+    /// A disk that holds its own boot loader.
     Disk,
 }
 
-/// A network card, by the program or device at its other end.
+/// A network card, named by the program or device at its other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
     /// A switch's socket.
     VhostUser(PathBuf),
-    /// A TAP of the host.
+    /// A TAP device of the host.
     Tap(String),
-    /// QEMU's own translation to the host's sockets.
+    /// QEMU's own translation to sockets of the host.
     User,
 }
 
@@ -48,7 +48,7 @@ impl FromStr for Network {
     }
 }
 
-/// Where the guest's first serial line goes.
+/// The output of the guest's first serial line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Serial {
     /// Nowhere.
@@ -59,39 +59,39 @@ pub enum Serial {
     File(PathBuf),
 }
 
-/// What the profile is about: CPUs and memory.
+/// The part of the machine that the profile decides: CPUs and memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hardware {
     /// The profile that the guest is started for.
     pub profile: Profile,
     /// The accelerator that runs the guest.
     pub accelerator: Accelerator,
-    /// Its memory, MiB.
+    /// The guest's memory in MiB.
     pub memory_mib: u64,
-    /// Huge pages for it.
+    /// Huge pages for the guest's memory.
     pub huge_pages: Option<HugePages>,
-    /// Whether its memory is to be locked.
+    /// Whether the guest's memory is to be locked.
     pub locked: bool,
 }
 
 /// The settings of a guest that become QEMU's arguments.
 #[derive(Clone, Debug)]
 pub struct GuestSettings {
-    /// The QEMU that runs it.
+    /// The version of the QEMU that runs the guest.
     pub qemu: QemuVersion,
-    /// Its CPUs and memory.
+    /// The guest's CPUs and memory.
     pub hardware: Hardware,
-    /// What it boots.
+    /// The source from which the guest boots.
     pub boot: Boot,
     /// Its disk.
     pub disk: Option<PathBuf>,
-    /// Its network cards.
+    /// The guest's network cards.
     pub networks: Vec<Network>,
     /// Memory of this process that the guest shares.
     pub shared: Option<SharedMemory>,
-    /// Its serial line.
+    /// The output of the guest's serial line.
     pub serial: Serial,
-    /// Devices that are handed on.
+    /// Devices that are assigned to the guest.
     pub assigned: Vec<Assignment>,
     /// Further arguments.
     pub further: Vec<OsString>,
@@ -148,7 +148,7 @@ pub fn arguments(guest: &GuestSettings, placement: &Placement) -> Vec<OsString> 
     line.0
 }
 
-/// The part of it that a profile decides, for a board of QEMU's.
+/// The arguments that the profile decides, for a board with this QEMU name.
 pub fn hardware(guest: &Hardware, placement: &Placement, board: &str) -> Vec<OsString> {
     let mut line = Line(Vec::new());
     line.words(&["-machine", &format!("{board},memory-backend=memory")]);
@@ -268,7 +268,7 @@ impl Line {
     }
 }
 
-/// As a shell reads it, an option with its value on each line.
+/// The command as a shell reads it, with each option and its value on a line of their own.
 pub fn for_a_shell(program: &Path, arguments: &[OsString]) -> String {
     let mut text = quote(&program.to_string_lossy());
     for argument in arguments {

@@ -1,4 +1,4 @@
-//! PCI devices handed on to a guest: the IOMMU group that goes with each, and its driver changed and given back.
+//! PCI devices assigned to a guest: finds the IOMMU group of each device, changes its driver, and gives it back.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,12 +14,12 @@ use serde::{Serialize, Serializer};
 use crate::attach::JOURNALS;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
-/// The driver that hands a device on.
+/// The driver with which a device is assigned to a guest.
 pub const VFIO: &str = "vfio-pci";
 /// The journal's name for it.
 const RULE: &str = "assign";
 
-/// Where a device is: domain, bus, slot and function.
+/// The address of a device: domain, bus, slot and function.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PciAddress(String);
 
@@ -59,7 +59,7 @@ impl Serialize for PciAddress {
     }
 }
 
-/// A device that the user hands on: `06:00.0`, with properties of QEMU's device as in `06:00.0,rombar=0`.
+/// A device that the user assigns, such as `06:00.0`, with properties of QEMU's device, such as `06:00.0,rombar=0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
     /// Which.
@@ -89,32 +89,32 @@ impl Assignment {
 pub struct GroupDevice {
     /// Which.
     pub address: PciAddress,
-    /// Vendor and device, as in `8086:10d3`.
+    /// The vendor and device numbers, such as `8086:10d3`.
     pub id: String,
-    /// The driver that has it.
+    /// The driver that is bound to the device.
     pub driver: Option<String>,
-    /// The network interfaces and disks that the host loses with it.
+    /// The network interfaces and disks that the host loses with the device.
     pub provides: Vec<String>,
-    /// Why it may stay with the host; none where it must be handed on too.
+    /// The reason why the device may stay with the host; `None` if it must be assigned too.
     pub stays: Option<String>,
-    /// Whether the user hands it on.
+    /// Whether the user assigns the device.
     pub assigned: bool,
 }
 
 /// Devices that an IOMMU cannot isolate from each other. They are assigned together, or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct IommuGroup {
-    /// The kernel's number of it.
+    /// The kernel's number of the group.
     pub number: u32,
-    /// All devices in it.
+    /// All devices in the group.
     pub devices: Vec<GroupDevice>,
 }
 
 /// The IOMMU groups of the devices that the user assigns, with every device of each group.
 ///
 /// # Errors
-/// A device does not exist or is in no IOMMU group, or its group holds something that is no PCI device. Or the group
-/// holds a device that is neither assigned nor may stay with the host ([`GroupDevice::stays`]).
+/// A device does not exist or is in no IOMMU group, or its group holds an entry that is not a PCI device. Or the
+/// group holds a device that is neither assigned nor may stay with the host ([`GroupDevice::stays`]).
 pub fn groups(tree: &HostTree, assigned: &[Assignment]) -> Result<Vec<IommuGroup>, Failure> {
     let mut groups = BTreeMap::new();
     for Assignment { address, .. } in assigned {
@@ -205,32 +205,32 @@ fn device(tree: &HostTree, address: PciAddress, assigned: bool) -> GroupDevice {
     GroupDevice { address, id, driver, provides, stays, assigned }
 }
 
-/// Devices whose driver was changed, with the journal that says what it was.
+/// Devices whose driver was changed, with the journal that records the old drivers.
 pub struct Assigned {
     tree: HostTree,
     journal: PathBuf,
-    /// Held, and with it its lock, while the devices are assigned. A process that can take the lock knows that this
-    /// one has ended.
+    /// The journal is held, together with its lock, while the devices are assigned. A process that can take the lock
+    /// knows that this process has ended.
     _held: Journal,
 }
 
-/// The journal of this process's devices, in a folder of such.
+/// The path of the journal for this process's devices, in a folder of such journals.
 pub fn journal(folder: &Path) -> PathBuf {
     folder.join(format!("assign-{}.jsonl", std::process::id()))
 }
 
-/// Where such journals are.
+/// The folder of such journals.
 pub fn journals() -> PathBuf {
     PathBuf::from(JOURNALS)
 }
 
 impl Assigned {
-    /// Binds every assigned device to vfio-pci. If one fails, the devices that were bound before it are given back.
+    /// Binds every assigned device to vfio-pci. If one device fails, the devices that were bound before it are given
+    /// back.
     ///
     /// # Errors
     /// The kernel has no vfio-pci driver, the journal cannot be written or another process holds its lock, or the
-    /// kernel refuses to bind a device. Giving back the devices that were bound before may fail too; that error is
-    /// then the one returned.
+    /// kernel refuses to bind a device. If giving back those devices fails too, that error is returned.
     pub fn bind(tree: &HostTree, assigned: &[Assignment], path: &Path) -> Result<Self, Failure> {
         if !tree.has(&format!("/sys/bus/pci/drivers/{VFIO}")) {
             return Err(Failure::new(
@@ -274,8 +274,8 @@ impl Assigned {
         }
     }
 
-    /// Gives every device back to the driver that had it. Returns how many devices could not be given back. The guest
-    /// must have ended: until then the kernel would wait.
+    /// Gives every device back to its former driver. Returns the number of devices that could not be given back. The
+    /// guest must have ended before, because the kernel waits until then.
     ///
     /// # Errors
     /// The journal cannot be locked, read or removed.
@@ -286,8 +286,8 @@ impl Assigned {
     }
 }
 
-/// Assigns devices of this machine, after giving back the devices of commands that were killed. Returns with them the
-/// IOMMU groups as they were before.
+/// Assigns devices of this machine. First gives back the devices that killed commands had assigned. Returns the
+/// assigned devices and their IOMMU groups as they were before.
 ///
 /// # Errors
 /// The causes of [`groups`] and [`Assigned::bind`].
@@ -298,7 +298,8 @@ pub fn hand_on(assigned: &[Assignment], journal: &Path) -> Result<(Assigned, Vec
     Ok((Assigned::bind(&tree, assigned, journal)?, groups))
 }
 
-/// Gives back the devices of commands that were killed: those of every journal in the folder that no process locks.
+/// Gives back the devices that killed commands had assigned: the devices of every journal in the folder that no
+/// process locks.
 pub fn recover(tree: &HostTree, folder: &Path, mut say: impl FnMut(&Entry, &PutBack)) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();

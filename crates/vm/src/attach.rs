@@ -1,4 +1,5 @@
-//! A QEMU that another program started: moves its threads to their places, with a journal, and puts them back.
+//! Supervises a QEMU that another program started: moves its threads to their CPUs, with a journal, and restores
+//! them.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +10,10 @@ use measure::Failure;
 
 use crate::{Placement, Profile, Role, Roles, Shortfall, Watch, memory};
 
-/// Where journals are kept if the user says nothing.
+/// The folder of the journals if the user names none.
 pub const JOURNALS: &str = "/var/lib/tautline/vm";
 
-/// The journal of what was done to a QEMU.
+/// The path of the journal for changes to this QEMU.
 pub fn journal_of(process: u32) -> PathBuf {
     Path::new(JOURNALS).join(format!("attach-{process}.jsonl"))
 }
@@ -22,14 +23,15 @@ pub fn journal_of(process: u32) -> PathBuf {
 pub enum ToldBy {
     /// QEMU itself, by QMP, or the names of its threads.
     Qemu,
-    /// A file of libvirt's, which may be older than the process: after a crash of the daemon, or of the machine.
+    /// A file of libvirt, which may be older than the process after a crash of the daemon or of the machine.
     Libvirt,
 }
 
-/// How many vCPUs a QEMU has. `roles` are as QEMU or libvirt told them; else names tell.
+/// The number of vCPUs of a QEMU. `roles` are the roles that QEMU or libvirt reported; without them the threads'
+/// names are used.
 ///
 /// # Errors
-/// The process is none, may not be looked at, or its threads are not those that `roles` names.
+/// There is no such process, it may not be inspected, or its threads are not the threads that `roles` names.
 pub fn count_vcpus(process: u32, roles: &Roles, told_by: ToldBy) -> Result<usize, Failure> {
     let tried = format!("looking for the vCPUs of process {process}");
     let found = threads::of_process(&HostTree::live(), process.cast_signed())
@@ -75,8 +77,8 @@ fn contradiction(process: u32, roles: &Roles, told_by: ToldBy, found: &[Thread])
     })
 }
 
-/// The shortfall of a profile that wants the guest's memory locked, if less than `memory_mib` MiB is. If the size is
-/// unknown, any locked memory satisfies it.
+/// The shortfall of a profile that requires locked guest memory, if less than `memory_mib` MiB is locked. If the size
+/// is unknown, any amount of locked memory satisfies the profile.
 pub fn memory_not_locked(process: u32, memory_mib: Option<u64>, profile: Profile) -> Option<Shortfall> {
     if !profile.locks_memory() {
         return None;
@@ -102,7 +104,7 @@ pub fn watch(process: u32, placement: &Placement, journal: &Path) -> Result<Watc
     Ok(Watch::new(process, placement.clone()).with_journal(Journal::begin(journal, &tree)?))
 }
 
-/// Puts back the settings that a journal records. Returns how many could not be put back.
+/// Restores the settings that a journal records. Returns the number of settings that could not be restored.
 ///
 /// # Errors
 /// The journal cannot be locked, read or removed.

@@ -1,4 +1,4 @@
-//! A guest from its start to its end.
+//! Controls a guest from its start to its end.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
@@ -22,19 +22,19 @@ const ANSWER: Duration = Duration::from_secs(60);
 const END: Duration = Duration::from_secs(5);
 const TAIL_BYTES: u64 = 4 << 10;
 
-/// A guest that this process started. Its QEMU ends when this is dropped, and when this process is killed.
+/// A guest that this process started. QEMU ends when this value is dropped, and when this process is killed.
 pub struct Guest {
     child: Child,
     qmp: Qmp,
     watch: Watch,
     output: OutputFile,
-    /// Memory that is to be locked, MiB.
+    /// The memory that is to be locked, in MiB.
     locked_mib: Option<u64>,
 }
 
 impl Guest {
-    /// Starts QEMU with the guest paused and every thread in its place. The calling thread moves to the CPUs of
-    /// threads that are no vCPUs, because QEMU's threads inherit its CPUs.
+    /// Starts QEMU with the guest paused and every thread on its CPUs. The calling thread moves to the CPUs of the
+    /// threads that are not vCPUs, because QEMU's threads inherit its CPUs.
     ///
     /// # Errors
     /// The calling thread cannot be bound to the housekeeping CPUs. Memory, descriptors or the process are refused.
@@ -96,12 +96,12 @@ impl Guest {
         self.child.id()
     }
 
-    /// Every thread as it was at the last look.
+    /// The state of every thread at the last look.
     pub fn threads(&self) -> Vec<ThreadStatus> {
         self.watch.threads()
     }
 
-    /// What was asked for and not achieved.
+    /// The settings that were asked for and not achieved.
     pub fn shortfalls(&self) -> Vec<Shortfall> {
         let mut missing = self.watch.shortfalls();
         if let (Some(wanted), Some(found)) = (self.locked_mib, self.memory_locked_mib())
@@ -112,7 +112,7 @@ impl Guest {
         missing
     }
 
-    /// How much of QEMU's memory is locked, MiB; none where it has ended.
+    /// The amount of QEMU's memory that is locked, in MiB; `None` if QEMU has ended.
     pub fn memory_locked_mib(&self) -> Option<u64> {
         memory::locked_mib(&HostTree::live(), self.child.id().cast_signed())
     }
@@ -128,11 +128,11 @@ impl Guest {
             .map_err(|error| explain(&mut self.child, &self.output, "letting the guest run", &error))
     }
 
-    /// Reads every thread's CPUs and policy, and sets them again where they were changed. Discards QEMU's pending
-    /// events.
+    /// Reads every thread's CPUs and policy, and restores them if another program changed them. Discards QEMU's
+    /// pending events.
     ///
     /// # Errors
-    /// The causes of [`Watch::look`]. A monitor that does not answer is no error: the threads' names are used
+    /// The causes of [`Watch::look`]. A monitor that does not answer is not an error: the threads' names are used
     /// instead.
     pub fn look(&mut self) -> Result<Vec<Event>, Failure> {
         // A monitor that is busy, or gone with its guest, is no error here: names tell, and the end is seen.
@@ -141,7 +141,7 @@ impl Guest {
         self.watch.look(|| qmp.roles().ok())
     }
 
-    /// Waits up to `limit` for QEMU's end. Returns none while QEMU runs, and an error where it ended with a failure.
+    /// Waits up to `limit` for QEMU's end. Returns `None` while QEMU runs, and an error if QEMU ended with a failure.
     pub fn ended_within(&mut self, limit: Duration) -> Option<Result<(), Failure>> {
         let tried = "running QEMU";
         match self.child.wait_within(limit) {

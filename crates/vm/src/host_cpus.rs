@@ -1,26 +1,27 @@
-//! The host's CPUs, as far as placing threads needs to know them.
+//! The facts about the host's CPUs that placing threads requires.
 
 use host::{CpuList, HostTree};
 use measure::Failure;
 
-/// CPUs and memory nodes.
+/// The host's CPUs and memory nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCpus {
-    /// CPUs that a guest may be given.
+    /// CPUs that may be given to a guest.
     pub usable: CpuList,
     /// Usable CPUs that were isolated at boot (`isolcpus`): the scheduler places no thread there by itself.
     pub isolated: CpuList,
     /// Memory nodes by number, with their CPUs.
     pub nodes: Vec<(usize, CpuList)>,
-    /// Whether the kernel is a real-time one, whose own threads must come before vCPUs.
+    /// Whether the kernel is a real-time kernel, whose own threads must have a higher priority than vCPUs.
     pub real_time: bool,
 }
 
 impl HostCpus {
-    /// The CPUs of this machine. Usable are those of this process, the `named` ones, and those isolated at boot.
+    /// Reads the CPUs of this machine. The usable CPUs are the CPUs of this process, the `named` CPUs, and the CPUs
+    /// that were isolated at boot.
     ///
     /// # Errors
-    /// The affinity of this process cannot be read, or a list of CPUs in `/sys/devices/system` is unreadable or no
+    /// The affinity of this process cannot be read, or a list of CPUs in `/sys/devices/system` is unreadable or not a
     /// list.
     pub fn here(named: &[usize]) -> Result<Self, Failure> {
         let own = linux::cpus::usable().map_err(|error| {
@@ -57,7 +58,7 @@ impl HostCpus {
         Ok(HostCpus { usable: usable.or(&isolated), isolated, nodes, real_time })
     }
 
-    /// The numbers of the memory nodes that these CPUs are on; none where the host has only one.
+    /// The numbers of the memory nodes that these CPUs belong to; empty if the host has only one node.
     pub fn nodes_of(&self, cpus: &CpuList) -> Vec<usize> {
         let populated = self.nodes.iter().filter(|(_, of)| !of.is_empty());
         if populated.clone().count() < 2 {

@@ -1,9 +1,10 @@
-//! Guests in QEMU, started and kept as a profile says.
+//! Guests in QEMU, started and supervised according to a profile.
 //!
-//! [`Profile`] says what a guest is for; [`Placement`] where each thread of its QEMU belongs, as a pure function of
-//! the host's CPUs. [`arguments`] is QEMU's command line. [`Guest`] starts it stopped, has [`Watch`] put every thread
-//! in its place, and lets it go; from then on `Watch` follows threads that appear, and reports those that were moved.
-//! [`attach`] does the same to a QEMU that others started, behind a journal; [`assign`] hands PCI devices on.
+//! [`Profile`] is the guest's purpose; [`Placement`] gives each thread of its QEMU its CPUs, as a pure function of
+//! the host's CPUs. [`arguments`] is QEMU's command line. [`Guest`] starts QEMU with the guest paused, has [`Watch`]
+//! put every thread on its CPUs, and lets the guest run; from then on `Watch` places new threads, and corrects and
+//! reports threads that another program moved. [`attach`] does the same to a QEMU that another program started, with
+//! a journal; [`assign`] assigns PCI devices to a guest.
 //!
 //! # Where to change what
 //!

@@ -1,4 +1,4 @@
-//! Domains of libvirt, by the state that its daemon keeps of running ones.
+//! Reads running libvirt domains from the state files of libvirt's daemon.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use crate::{Role, Roles};
 pub struct Domain {
     /// QEMU's process id.
     pub process: u32,
-    /// Its vCPUs' threads. I/O threads are known by their names, which libvirt has QEMU set.
+    /// The threads of the domain's vCPUs. I/O threads are known by their names, which libvirt has QEMU set.
     pub roles: Roles,
 }
 
-/// Where libvirt keeps that state: of the system's daemon, and of the user's own.
+/// The folders of those state files: the folder of the system's daemon, and the folder of the user's own daemon.
 pub fn folders() -> Vec<PathBuf> {
     let own =
         |variable: &str, rest: &str| std::env::var_os(variable).map(|value| Path::new(&value).join(rest));
@@ -28,11 +28,11 @@ pub fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Finds a running domain by its name: reads `NAME.xml` in the first of the folders that has it.
+/// Finds a running domain by its name: reads `NAME.xml` in the first folder that has this file.
 ///
 /// # Errors
 /// The name is empty or holds a `/`, no folder has such a file (the domain does not run), or the file cannot be read.
-/// Or the file is no XML, or names no process or no threads of vCPUs, as while the domain starts.
+/// Or the file is not XML, or names no process or no threads of vCPUs, which happens while the domain starts.
 pub fn find(name: &str, folders: &[PathBuf]) -> Result<Domain, Failure> {
     let tried = format!("looking for the libvirt domain {name:?}");
     let failed = |answer: &str| {

@@ -1,13 +1,13 @@
-//! A guest's memory: huge pages for it, and whether it is locked.
+//! A guest's memory: its huge pages, and whether it is locked.
 
 use host::HostTree;
 
 use crate::Shortfall;
 
-/// Pages that a guest's memory is taken from.
+/// Huge pages from which a guest's memory is allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HugePages {
-    /// The size of each, KiB.
+    /// The size of each page in KiB.
     pub kib: u64,
 }
 
@@ -16,7 +16,7 @@ impl HugePages {
     /// memory must be a multiple of the page size.
     ///
     /// # Errors
-    /// No size of huge pages has enough free pages there.
+    /// No page size has enough free huge pages there.
     pub fn find(tree: &HostTree, memory_mib: u64, node: Option<usize>) -> Result<Self, Shortfall> {
         let folder = match node {
             Some(node) => format!("/sys/devices/system/node/node{node}/hugepages"),
@@ -46,14 +46,14 @@ impl HugePages {
     }
 }
 
-/// How much of its memory a process has locked, MiB; none where it has ended.
+/// The memory that a process has locked, in MiB; `None` if the process has ended.
 pub fn locked_mib(tree: &HostTree, process: i32) -> Option<u64> {
     let status = tree.read(&format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmLck:"))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? >> 10)
 }
 
-/// What is said of memory that is not locked.
+/// The shortfall of memory that is not locked.
 pub(crate) fn not_locked(found_mib: u64, wanted_mib: Option<u64>) -> Shortfall {
     let wanted = wanted_mib.map(|mib| format!(" of {mib} MiB")).unwrap_or_default();
     Shortfall::new(

@@ -1,46 +1,46 @@
-//! Which CPUs and which policy each thread of a guest gets. Nothing here reads or changes anything.
+//! Decides the CPUs and the policy of each thread of a guest. This module reads and changes nothing on the host.
 
 use host::{CpuList, Scheduling, Thread};
 use serde::Serialize;
 
 use crate::{HostCpus, Profile, Role, Shortfall};
 
-/// What the user says of CPUs.
+/// The user's wishes for CPUs.
 #[derive(Clone, Debug)]
 pub struct CpuWishes {
-    /// What the guest is for.
+    /// The profile of the guest.
     pub profile: Profile,
-    /// How many vCPUs, one for each of `vcpu_cpus` where those are named.
+    /// The number of vCPUs; if `vcpu_cpus` is given, one vCPU for each of its CPUs.
     pub count: usize,
-    /// Their CPUs; chosen where none are named.
+    /// The CPUs of the vCPUs; `None` lets the plan choose.
     pub vcpu_cpus: Option<CpuList>,
-    /// The CPUs of all other threads; chosen where none are named.
+    /// The CPUs of all other threads; `None` lets the plan choose.
     pub housekeeping: Option<CpuList>,
-    /// The vCPUs' SCHED_FIFO priority, where it is not the profile's.
+    /// The vCPUs' SCHED_FIFO priority, if it differs from the profile's.
     pub priority: Option<i32>,
 }
 
-/// Where each thread belongs.
+/// The CPUs and the policy of every thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Placement {
-    /// The CPU of each vCPU; none where it has none of its own.
+    /// The CPU of each vCPU; `None` if the vCPU has no CPU of its own.
     pub vcpus: Vec<Option<usize>>,
-    /// The CPUs of vCPUs that have none of their own; empty where those are left alone.
+    /// The CPUs of vCPUs that have no CPU of their own; empty if those vCPUs are left unchanged.
     pub shared: CpuList,
-    /// The CPUs of all other threads; empty where those are left alone.
+    /// The CPUs of all other threads; empty if those threads are left unchanged.
     pub housekeeping: CpuList,
     /// The SCHED_FIFO priority of vCPUs.
     pub priority: Option<i32>,
-    /// The memory node of the vCPUs, where the host has several and they are all on one.
+    /// The memory node of the vCPUs, if the host has several nodes and all vCPUs are on one.
     pub node: Option<usize>,
 }
 
-/// What one thread is to have. What is none is left as it is.
+/// The settings that one thread is to have. A setting that is `None` is left unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// The CPUs that it may use.
+    /// The CPUs that the thread may use.
     pub cpus: Option<CpuList>,
-    /// Its policy and priority.
+    /// The thread's policy and priority.
     pub scheduling: Option<Scheduling>,
 }
 
@@ -48,7 +48,7 @@ const ORDINARY: Scheduling = Scheduling { policy: 0, priority: 0 };
 const SET_ASIDE: &str = "name CPUs with --vcpu-cpus and --housekeeping, or give the guest fewer vCPUs";
 
 impl Placement {
-    /// Finds the CPUs, and says what there are not enough of.
+    /// Finds the CPUs, and returns a shortfall for each wish that there are too few CPUs for.
     pub fn plan(wishes: &CpuWishes, host: &HostCpus) -> (Self, Vec<Shortfall>) {
         let mut missing = Vec::new();
         let named = |list: &Option<CpuList>, option: &str, missing: &mut Vec<Shortfall>| {
@@ -132,7 +132,7 @@ impl Placement {
         (placement, missing)
     }
 
-    /// What a thread with this role is to have.
+    /// The settings that a thread with this role is to have.
     pub fn wanted(&self, role: Role) -> Wanted {
         let list = |cpus: &CpuList| (!cpus.is_empty()).then(|| cpus.clone());
         let others = self.priority.map(|_| ORDINARY);
@@ -153,12 +153,13 @@ impl Placement {
         }
     }
 
-    /// The vCPUs' own CPUs.
+    /// The CPUs that belong to single vCPUs.
     pub fn vcpu_cpus(&self) -> CpuList {
         self.vcpus.iter().copied().flatten().collect()
     }
 
-    /// Threads of a real-time kernel that would wait for a vCPU on its CPU, and with them the whole host.
+    /// The shortfalls for threads of a real-time kernel that would wait for a vCPU on its CPU and make the whole host
+    /// wait.
     pub fn order(&self, threads: &[Thread], host: &HostCpus) -> Vec<Shortfall> {
         let Some(priority) = self.priority.filter(|_| host.real_time) else { return Vec::new() };
         let serves = |thread: &&Thread| {

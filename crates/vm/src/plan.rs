@@ -1,27 +1,27 @@
-//! What a guest gets of what its profile asks for, decided before anything is started.
+//! Decides, before anything is started, which of the profile's wishes a guest gets.
 
 use host::{HostTree, threads};
 
 use crate::arguments::Hardware;
 use crate::{Accelerator, CpuWishes, HostCpus, HugePages, Placement, Shortfall, rights};
 
-/// What it gets, and what it does not.
+/// The wishes that the guest gets, and the wishes that it does not get.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where its threads go.
+    /// The CPUs and the policy of the guest's threads.
     pub placement: Placement,
-    /// Whether its memory is locked.
+    /// Whether the guest's memory is locked.
     pub locked: bool,
-    /// Huge pages for its memory.
+    /// Huge pages for the guest's memory.
     pub huge_pages: Option<HugePages>,
-    /// What its profile, or the user, asks for and cannot be had here.
+    /// The wishes of the profile, or of the user, that this machine cannot satisfy.
     pub missing: Vec<Shortfall>,
     wishes: CpuWishes,
     memory_mib: u64,
 }
 
 impl Plan {
-    /// Finds out what can be had on this machine; of memory only where its size, MiB, is given.
+    /// Finds out which wishes this machine can satisfy. Memory is checked only if its size in MiB is given.
     pub fn make(wishes: CpuWishes, host: &HostCpus, memory_mib: Option<u64>, huge_pages: bool) -> Self {
         let tree = HostTree::live();
         let (mut placement, mut missing) = Placement::plan(&wishes, host);
@@ -45,7 +45,7 @@ impl Plan {
         Plan { placement, locked, huge_pages, missing, wishes, memory_mib }
     }
 
-    /// What QEMU is told of it.
+    /// The hardware that QEMU gets according to this plan.
     pub fn hardware(&self, accelerator: Accelerator) -> Hardware {
         Hardware {
             profile: self.wishes.profile,

@@ -1,4 +1,4 @@
-//! What depends on the version of QEMU.
+//! The differences between versions of QEMU.
 use std::path::Path;
 use std::process::Command;
 
@@ -7,10 +7,10 @@ use std::process::Command;
 pub struct QemuVersion(u32, u32);
 
 impl QemuVersion {
-    /// Stands for a QEMU whose version is not known: the newest.
+    /// Stands for a QEMU whose version is not known: it is treated as the newest.
     pub const NEWEST: Self = QemuVersion(u32::MAX, u32::MAX);
 
-    /// Asks the program.
+    /// Runs the program and reads its version.
     pub fn of(qemu: &Path) -> Self {
         let output = Command::new(qemu).arg("--version").output();
         let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
@@ -24,15 +24,15 @@ impl QemuVersion {
         Some(QemuVersion(numbers.next()?.ok()?, numbers.next()?.ok()?))
     }
 
-    /// The value of `-cpu` for a guest whose CPU this QEMU emulates (TCG): all that it emulates, without CMPXCHG16B
-    /// before QEMU 8.0, which does that instruction in another way. With it, 7.2 corrupted the memory of Linux 6.12 in 2
-    /// of 8 boots; without it, and with 10.0, all boots were clean.
+    /// The value of `-cpu` for a guest whose CPU this QEMU emulates (TCG): all features that QEMU emulates. Before
+    /// QEMU 8.0, CMPXCHG16B is left out, because those versions emulate it in another way. With CMPXCHG16B, QEMU 7.2
+    /// corrupted the memory of Linux 6.12 in 2 of 8 boots; without it, and with QEMU 10.0, all boots were clean.
     pub fn emulated_cpu(self) -> &'static str {
         if self < QemuVersion(8, 0) && cfg!(target_arch = "x86_64") { "max,-cx16" } else { "max" }
     }
 
-    /// The option of a socket `-chardev` that connects again each second. QEMU 9.2 has deprecated `reconnect`, and 11.1
-    /// refuses it.
+    /// The option with which a socket `-chardev` connects again each second. QEMU 9.2 has deprecated `reconnect`, and
+    /// 11.1 refuses it.
     pub fn reconnect(self) -> &'static str {
         if self < QemuVersion(9, 2) { "reconnect=1" } else { "reconnect-ms=1000" }
     }

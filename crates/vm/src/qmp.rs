@@ -1,4 +1,4 @@
-//! As much of the QEMU Machine Protocol as running a guest needs (QEMU's docs/interop/qmp-spec).
+//! The part of the QEMU Machine Protocol that running a guest needs (QEMU's docs/interop/qmp-spec).
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,14 +22,14 @@ pub struct Qmp {
     stream: UnixStream,
     pending: Vec<u8>,
     limit: Duration,
-    /// Commands that were sent. The number is the command's `id`, which QEMU gives back with the answer.
+    /// The number of commands that were sent. The number is the command's `id`, which QEMU returns with the answer.
     sent: u64,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum QmpError {
-    /// QEMU has ended, or hung up.
+    /// QEMU has ended or closed the connection.
     #[error("QEMU closed the connection to its monitor")]
     Closed,
     /// The deadline passed.
@@ -38,24 +38,24 @@ pub enum QmpError {
     /// The user interrupted.
     #[error("interrupted")]
     Interrupted,
-    /// What came is not QMP.
+    /// The received bytes are not QMP.
     #[error("QEMU's monitor sent {0}")]
     Malformed(&'static str),
     /// QEMU refuses the command.
     #[error("QEMU refuses {command}: {answer}")]
     Refused {
-        /// What was asked for.
+        /// The refused command.
         command: String,
         /// Its words.
         answer: String,
     },
-    /// The system refused.
+    /// The system refused the read or write.
     #[error("QEMU's monitor: {0}")]
     System(#[from] io::Error),
 }
 
 impl QmpError {
-    /// The parts of an error for the user.
+    /// The error as a failure for the user.
     pub fn failure(&self, doing: &str) -> Failure {
         Failure::new(
             doing,
@@ -69,7 +69,7 @@ impl Qmp {
     /// Connects to a socket of `-qmp unix:PATH,server=on`. `limit` is how long each answer may take.
     ///
     /// # Errors
-    /// The socket does not exist, no QEMU listens on it, or it may not be opened. Otherwise the causes of
+    /// The socket does not exist, no QEMU listens on it, or this process may not open it. Otherwise the causes of
     /// [`Qmp::over`].
     pub fn connect(path: &Path, limit: Duration) -> Result<Self, QmpError> {
         Self::over(UnixStream::connect(path)?, limit)
@@ -78,8 +78,8 @@ impl Qmp {
     /// Speaks QMP over a connected socket: waits for QEMU's greeting and leaves the negotiation mode.
     ///
     /// # Errors
-    /// QEMU hangs up, does not greet or answer within `limit`, or sends no QMP; the user interrupts; the socket takes
-    /// no timeout.
+    /// QEMU closes the connection, does not greet or answer within `limit`, or sends bytes that are not QMP; the user
+    /// interrupts; the socket accepts no timeout.
     pub fn over(stream: UnixStream, limit: Duration) -> Result<Self, QmpError> {
         stream.set_read_timeout(Some(SLICE))?;
         stream.set_write_timeout(Some(limit))?;
@@ -91,10 +91,10 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Which thread runs which vCPU, and which are I/O threads.
+    /// Asks which thread runs which vCPU, and which threads are I/O threads.
     ///
     /// # Errors
-    /// The causes of [`Qmp::execute`], or the answer names a thread or a vCPU number that cannot be.
+    /// The causes of [`Qmp::execute`], or the answer holds a thread id or a vCPU number that is out of range.
     pub fn roles(&mut self) -> Result<Roles, QmpError> {
         const NO_THREAD: QmpError = QmpError::Malformed("an answer without a thread's id");
         const NO_VCPU: QmpError = QmpError::Malformed("a vCPU's number that no guest has");
@@ -112,7 +112,7 @@ impl Qmp {
         Ok(roles)
     }
 
-    /// The guest's memory, MiB.
+    /// The guest's memory in MiB.
     ///
     /// # Errors
     /// The causes of [`Qmp::execute`], or the answer holds no `base-memory`.
@@ -122,8 +122,8 @@ impl Qmp {
         Ok(bytes >> 20)
     }
 
-    /// Exits of all vCPUs since they were created, as KVM counts them (`query-stats`: QEMU 7.1, Linux 5.14). None on
-    /// an emulated CPU, an older QEMU or an older kernel, which do not count them.
+    /// The number of exits of all vCPUs since they were created, as KVM counts them (`query-stats`: QEMU 7.1, Linux
+    /// 5.14). `None` on an emulated CPU, an older QEMU or an older kernel, which do not count exits.
     ///
     /// # Errors
     /// The causes of [`Qmp::execute`], except a refusal.
@@ -176,7 +176,7 @@ impl Qmp {
     /// Sends a command and does not wait for its answer.
     ///
     /// # Errors
-    /// QEMU has hung up, or does not read within the limit.
+    /// QEMU has closed the connection, or does not read within the limit.
     pub fn tell(&mut self, command: &str) -> Result<(), QmpError> {
         self.send(command, json!({}))
     }
@@ -187,10 +187,11 @@ impl Qmp {
         self.stream.write_all(format!("{line}\n").as_bytes()).map_err(ended)
     }
 
-    /// Discards the lines that came without a request, so that they do not pile up. Waits up to 50 ms for the first.
+    /// Discards the lines that came without a request, so that they do not accumulate. Waits up to 50 ms for the
+    /// first line.
     ///
     /// # Errors
-    /// QEMU has hung up, or a line is longer than 4 MiB.
+    /// QEMU has closed the connection, or a line is longer than 4 MiB.
     pub fn pass_over_events(&mut self) -> Result<(), QmpError> {
         self.read()?;
         while self.take_line(0)?.is_some() {}

@@ -1,4 +1,4 @@
-//! Whether this process may do what a profile asks for, found out before anything is started.
+//! Finds out, before anything is started, whether this process has the permissions that a profile requires.
 
 use host::HostTree;
 use linux::scheduler::{Policy, set};
@@ -8,7 +8,7 @@ use crate::Shortfall;
 /// capability(7).
 const CAP_IPC_LOCK: u32 = 14;
 
-/// That vCPUs cannot have this priority.
+/// The shortfall if vCPUs cannot have this priority.
 pub fn real_time(priority: i32) -> Option<Shortfall> {
     // Tried in a thread of its own, whose policy ends with it.
     let tried = std::thread::spawn(move || set(Policy::Fifo(priority))).join();

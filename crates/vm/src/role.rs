@@ -1,22 +1,22 @@
-//! What each thread of QEMU is for.
+//! The purpose of each thread of QEMU.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// What a thread is for.
+/// The purpose of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// It runs a vCPU, by its number.
+    /// The thread runs the vCPU with this number.
     Vcpu(usize),
-    /// QEMU's main loop and all that has no other role.
+    /// The thread is QEMU's main loop, or has no other role.
     Emulator,
-    /// It serves devices (`-object iothread`).
+    /// The thread serves devices (`-object iothread`).
     Io,
-    /// It moves packets for vhost-net.
+    /// The thread moves packets for vhost-net.
     Vhost,
-    /// A thread of the kernel for this guest.
+    /// The thread belongs to the kernel and works for this guest.
     Kernel,
 }
 
@@ -41,19 +41,20 @@ impl Serialize for Role {
     }
 }
 
-/// What QEMU itself, or libvirt, says of threads, by their ids.
+/// The roles that QEMU or libvirt reports for threads, by thread id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles(pub BTreeMap<i32, Role>);
 
 impl Roles {
-    /// The role of a thread: as told, else as its name tells (QEMU's `-name …,debug-threads=on`).
+    /// The role of a thread: the reported role, or else the role that its name shows (QEMU's `-name
+    /// …,debug-threads=on`).
     pub fn of(&self, id: i32, name: &str) -> Role {
         self.0.get(&id).copied().unwrap_or_else(|| Role::by_name(name))
     }
 }
 
 impl Role {
-    /// That of the vCPU with this number, unless no guest has so many.
+    /// The role of the vCPU with this number; `None` if the number is larger than any guest's.
     pub fn vcpu(number: u64) -> Option<Role> {
         (number < MOST_VCPUS).then_some(Role::Vcpu(number as usize))
     }
@@ -69,7 +70,7 @@ impl Role {
         }
     }
 
-    /// Whether a thread outside of QEMU, by its name, works for the QEMU with this process id.
+    /// Whether the name of a thread outside of QEMU shows that it works for the QEMU with this process id.
     pub fn serves(name: &str, process: i32) -> bool {
         let owner = name
             .strip_prefix("vhost-")

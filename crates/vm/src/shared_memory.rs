@@ -1,5 +1,5 @@
-//! Memory of this process that a guest has too: QEMU's `ivshmem-plain` (QEMU, docs/specs/ivshmem-spec.rst). In the
-//! guest it is the BAR 2 of a PCI device.
+//! Memory that this process and a guest share: QEMU's `ivshmem-plain` (QEMU, docs/specs/ivshmem-spec.rst). In the
+//! guest this memory is BAR 2 of a PCI device.
 
 use std::fs::File;
 use std::io;
@@ -14,10 +14,11 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// All of a memory file. Its size is a power of two and at least a page, as of every BAR.
+    /// Shares all of a memory file. The file's size must be a power of two and at least a page, like the size of
+    /// every BAR.
     ///
     /// # Errors
-    /// It is another size, which no device has.
+    /// The file has another size.
     pub fn new(memory: File) -> io::Result<Self> {
         let bytes = memory.metadata()?.len();
         if !bytes.is_power_of_two() || bytes < 4096 {
@@ -27,7 +28,7 @@ impl SharedMemory {
         Ok(SharedMemory { memory: Arc::new(memory), bytes })
     }
 
-    /// For QEMU, which has to inherit [`SharedMemory::as_fd`].
+    /// QEMU's arguments for the memory; QEMU must inherit [`SharedMemory::as_fd`].
     pub fn arguments(&self) -> [String; 4] {
         let (descriptor, bytes) = (self.memory.as_raw_fd(), self.bytes);
         [

@@ -2,21 +2,21 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Something that the profile asks for and that was not done.
+/// A wish of the profile that was not fulfilled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Shortfall {
     /// What.
     pub not_done: String,
     /// Why not.
     pub because: String,
-    /// What that costs the guest.
+    /// The disadvantage for the guest.
     pub costs: String,
-    /// What to do about it.
+    /// What the user can do about it.
     pub remedy: String,
 }
 
 impl Shortfall {
-    /// The four parts in their order.
+    /// Makes a shortfall from its four parts, in their order.
     pub fn new(
         not_done: impl Into<String>,
         because: impl ToString,

@@ -1,4 +1,4 @@
-//! Every thread of a QEMU in its place, and kept there.
+//! Puts every thread of a QEMU on its CPUs, and keeps it there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,62 +15,62 @@ const KERNEL_SCAN: Duration = Duration::from_secs(5);
 /// The journal's name for what is set here.
 const RULE: &str = "vm";
 
-/// One thread, as a user is shown it.
+/// One thread, in the form that is shown to the user.
 #[derive(Clone, Debug, Serialize)]
 pub struct ThreadStatus {
     /// Its id.
     pub id: i32,
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// The thread's role.
     pub role: Role,
-    /// What it had when it was first seen.
+    /// The thread's settings when it was first seen.
     pub found: State,
-    /// What the placement wants. None is left as it is.
+    /// The settings that the placement gives the thread. A setting that is `None` is left unchanged.
     pub wanted: WantedState,
-    /// What it has.
+    /// The thread's present settings.
     pub now: State,
-    /// How often another program changed the thread, and this one restored it.
+    /// The number of times that another program changed the thread and this one restored it.
     pub corrected: u32,
-    /// Why it has not what it is to have.
+    /// The reason why the thread does not have the settings that the placement gives it.
     pub refused: Option<String>,
 }
 
-/// CPUs, and policy with priority.
+/// A thread's CPUs, policy and priority.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct State {
     /// A list of CPUs.
     pub cpus: String,
-    /// As in `fifo 1`.
+    /// The policy and priority, such as `fifo 1`.
     pub scheduling: String,
 }
 
-/// Wanted CPUs, and policy with priority; none where any will do.
+/// Wanted CPUs, policy and priority; `None` if any value is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WantedState {
     /// A list of CPUs.
     pub cpus: Option<String>,
-    /// As in `fifo 1`.
+    /// The policy and priority, such as `fifo 1`.
     pub scheduling: Option<String>,
 }
 
-/// What [`Watch::look`] has found.
+/// The events that [`Watch::look`] has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A thread was not seen before, and has its place now.
+    /// A thread was seen for the first time, and now has its settings.
     Placed {
         /// Which.
         thread: String,
     },
-    /// Another program had changed a thread; its place was restored.
+    /// Another program had changed a thread; the thread's settings were restored.
     Corrected {
         /// Which thread.
         thread: String,
-        /// What it had.
+        /// The settings that were found.
         found: String,
-        /// What it has again.
+        /// The settings that were restored.
         wanted: String,
-        /// How often so far.
+        /// The number of corrections so far.
         times: u32,
     },
     /// The kernel refused a thread's CPUs or policy.
@@ -87,18 +87,18 @@ pub struct Watch {
     kernel: Vec<ThreadId>,
     scanned: Option<Instant>,
     journal: Option<Journal>,
-    /// Nothing is changed.
+    /// Whether nothing is changed.
     looks_only: bool,
 }
 
 struct Seen {
     status: ThreadStatus,
-    /// It has had its place since it was first seen.
+    /// Whether the thread has had its settings since it was first seen.
     placed: bool,
 }
 
 impl Watch {
-    /// Watches the threads of a process. Nothing is read before [`Watch::look`].
+    /// Watches the threads of a process. Reads nothing before [`Watch::look`] is called.
     pub fn new(process: u32, placement: Placement) -> Self {
         Watch {
             tree: HostTree::live(),
@@ -113,26 +113,26 @@ impl Watch {
         }
     }
 
-    /// Only looks, and changes nothing.
+    /// Makes the watch only look, without changes.
     pub fn looking_only(mut self) -> Self {
         self.looks_only = true;
         self
     }
 
-    /// Writes down in a journal what it finds, before it changes it.
+    /// Records the settings that it finds in a journal before it changes them.
     pub fn with_journal(mut self, journal: Journal) -> Self {
         self.journal = Some(journal);
         self
     }
 
-    /// All threads as they were at the last look, vCPUs first.
+    /// The state of all threads at the last look, vCPUs first.
     pub fn threads(&self) -> Vec<ThreadStatus> {
         let mut all: Vec<ThreadStatus> = self.seen.values().map(|seen| seen.status.clone()).collect();
         all.sort_by_key(|status| (status.role, status.id));
         all
     }
 
-    /// What could not be set.
+    /// The settings that could not be set.
     pub fn shortfalls(&self) -> Vec<Shortfall> {
         let all = self.seen.values().map(|seen| &seen.status);
         all.filter_map(|status| {
@@ -150,8 +150,8 @@ impl Watch {
         .collect()
     }
 
-    /// Reads every thread's CPUs and policy, and corrects those that are not in their place. `ask` returns the roles
-    /// of threads; it is called only if there are new threads.
+    /// Reads every thread's CPUs and policy, and corrects the threads whose settings differ from the placement. `ask`
+    /// returns the roles of threads; it is called only if there are new threads.
     ///
     /// # Errors
     /// The threads cannot be read, or the journal cannot be written.

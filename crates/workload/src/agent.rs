@@ -26,7 +26,7 @@ pub const ARGUMENT: &str = "agent";
 /// No request is longer.
 const LONGEST_LINE: u64 = 1 << 20;
 
-/// The channel to the orchestrator broke.
+/// The channel to the orchestrator failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// A request could not be read.
@@ -37,11 +37,11 @@ pub enum ServeError {
     Write(#[source] io::Error),
 }
 
-/// Greets, then answers each request with one reply, until told to quit or the input ends.
+/// Sends the greeting, then answers each request with one reply, until a request to quit arrives or the input ends.
 ///
 /// # Errors
-/// A request cannot be read from `input`, or a reply cannot be written to `output`. A line that is no request is
-/// answered with [`Reply::Failed`] and is no error.
+/// A request cannot be read from `input`, or a reply cannot be written to `output`. A line that is not a request is
+/// answered with [`Reply::Failed`]; this is not an error.
 pub fn serve(mut input: impl BufRead, mut output: impl Write) -> Result<(), ServeError> {
     let mut say = |reply: &Reply| {
         output.write_all(reply.to_line().as_bytes()).and_then(|()| output.flush()).map_err(ServeError::Write)
@@ -72,7 +72,7 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write) -> Result<(), Serv
 struct Agent {
     paces: HashMap<MetricId, Pace>,
     kept: Kept,
-    /// The first is the one that is asked about.
+    /// The open far ends; requests concern the first one.
     far_ends: Vec<FarEnd>,
     recorder: Option<GuestRecorder>,
 }

@@ -1,8 +1,8 @@
-//! A trial as a row of timed batches.
+//! Measures a trial as a series of timed batches.
 //!
-//! The clock is read twice a batch, and a batch takes a twentieth of the budget: even where a guest's clock
-//! costs microseconds a call, that is well below a per cent. How many units a batch holds is found by
-//! doubling, and kept for later trials; what a unit does never changes.
+//! The clock is read twice in each batch, and a batch takes a twentieth of the budget: even if a guest's clock takes
+//! microseconds for each call, that is well below one per cent. The number of units in a batch is found by doubling
+//! and kept for later trials; the work of a unit never changes.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ const LEAST: usize = 3;
 /// The most are well above the aim: a pace found on a cold CPU may be several times too slow.
 const MOST: usize = 100;
 
-/// What a unit of work was found to take. Kept by the agent between trials.
+/// The measured duration of a unit of work. The agent keeps this value between trials.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace {
     ns_per_unit: Option<f64>,
 }
 
-/// From units and nanoseconds to the metric's value.
+/// Converts units and nanoseconds to the metric's value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     per_unit: f64,
@@ -30,12 +30,12 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// Nanoseconds per operation, of which one unit of work holds `per_unit`.
+    /// Nanoseconds per operation; one unit of work has `per_unit` operations.
     pub(crate) fn nanos(per_unit: f64) -> Self {
         Scale { per_unit, rate: false }
     }
 
-    /// Operations or bytes a second, of which one unit of work holds `per_unit`.
+    /// Operations or bytes a second; one unit of work has `per_unit` of them.
     pub(crate) fn per_second(per_unit: f64) -> Self {
         Scale { per_unit, rate: true }
     }
@@ -46,7 +46,7 @@ impl Scale {
     }
 }
 
-/// What a workload measured, before the noise around it is added.
+/// The result of a workload, before the noise around it is added.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
     pub(crate) value: f64,
@@ -56,21 +56,22 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// With the noise around it.
+    /// Adds the noise around the measurement.
     pub(crate) fn into_outcome(self, noise: Noise) -> Outcome {
         let Measured { value, samples, elapsed_ns, remarks } = self;
         Outcome { value, samples, histogram: None, missed: 0, elapsed_ns, remarks, noise }
     }
 }
 
-/// Nanoseconds that the work took.
+/// The time that the work took, in ns.
 pub(crate) fn timed(work: impl FnOnce() -> Result<(), Failure>) -> Result<u64, Failure> {
     let start_ns = now_ns();
     work()?;
     Ok(now_ns() - start_ns)
 }
 
-/// Runs batches for about the budget. `batch` does so many units and returns the nanoseconds they took.
+/// Runs batches for about the budget. `batch` executes the given number of units and returns the time that they took,
+/// in ns.
 pub(crate) fn measure(
     budget: Duration,
     scale: Scale,
@@ -91,7 +92,7 @@ pub(crate) fn measure(
     Ok(Measured { value: scale.value(total_units, elapsed_ns), samples, elapsed_ns, ..Measured::default() })
 }
 
-/// Units that fill a batch. Runs at least one batch, so that what follows is warm.
+/// The number of units that fill a batch. Runs at least one batch, so that the following batches find warm caches.
 pub(crate) fn calibrate(
     budget: Duration,
     pace: &mut Pace,

@@ -1,4 +1,4 @@
-//! Everything that the agent can measure.
+//! All metrics that the agent can measure.
 
 use measure::{CurvePoint, Direction, Group, MetricId, MetricSpec, Unit};
 
@@ -8,38 +8,38 @@ use crate::os::{Birth, Call, Channel, Exchange, Poll, Ring};
 use crate::wakeup::{IdleStates, Load, LoadCpu, Stress};
 use crate::work::{Cores, Work};
 
-/// How much is measured.
+/// The number of metrics to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// Enough to see every group in four minutes.
+    /// Enough to cover every group in four minutes.
     Quick,
-    /// More array sizes, process counts and working sets. Holds all of [`Profile::Quick`].
+    /// More array sizes, process counts and working sets. Contains all of [`Profile::Quick`].
     Full,
 }
 
-/// Which of a run's two budgets a metric's trials take.
+/// The budget of the run from which a metric's trials are timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BudgetKind {
-    /// That of throughputs and latencies: tens of milliseconds.
+    /// The budget of throughputs and latencies: tens of milliseconds.
     Trial,
-    /// That of wake-ups, which are counted out by a timer: hundreds of milliseconds and up.
+    /// The budget of wake-ups, whose number a timer limits: hundreds of milliseconds and more.
     Wakeup,
 }
 
 /// One metric that the agent can measure.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// What it is.
+    /// The metric.
     pub spec: MetricSpec,
-    /// Which budget its trials take.
+    /// The budget of the metric's trials.
     pub budget: BudgetKind,
-    /// CPUs that a trial needs; with fewer it fails, and says so.
+    /// The number of CPUs that a trial needs; with fewer CPUs the trial fails, and the failure says so.
     pub cpus_needed: usize,
     pub(crate) work: Work,
 }
 
 impl Entry {
-    /// On how many CPUs a trial works that is given so many: the first ones.
+    /// The number of CPUs that a trial uses if it is given `given` CPUs; it uses the first ones.
     pub fn cpus_used(&self, given: usize) -> usize {
         match self.work {
             Work::Compute { cores: Cores::All, .. } => given,
@@ -58,11 +58,11 @@ pub fn catalogue(profile: Profile) -> Vec<Entry> {
     entries
 }
 
-/// A timer beside nothing, with idle states as the host has them configured: what a guest that sleeps gets. In no
-/// profile, for it is about the host's settings.
+/// A timer without other load, with the idle states that the host has configured: the wake-up latency that a sleeping
+/// guest gets. The metric is in no profile, because it measures the host's settings.
 pub const WAKEUP_AS_CONFIGURED: &str = "wakeup.as-configured";
 
-/// The metric of this name, of whatever profile.
+/// The metric with this name, from any profile.
 pub fn find(id: &MetricId) -> Option<Entry> {
     let mut entries = catalogue(Profile::Full);
     let name = WAKEUP_AS_CONFIGURED.split_once('.').map_or(WAKEUP_AS_CONFIGURED, |(_, name)| name);

@@ -1,4 +1,5 @@
-//! Work in a process of its own: what it locks, its policy and its loads end with it for sure.
+//! Runs work in a process of its own, so that its locked memory, its scheduling policy and its loads end with the
+//! process.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,10 +13,11 @@ use crate::clock::now_ns;
 use crate::protocol::Reply;
 use crate::sys::Child;
 
-/// Runs `body` in a child and hands over what it replies. `what` is for errors.
+/// Runs `body` in a child process and returns its reply. `what` is a name for error texts.
 ///
 /// # Errors
-/// No child could be had, it ended without a reply, or has not replied within `limit`; it is killed then.
+/// No child process could be started, it ended without a reply, or it has not replied within `limit`; in the last
+/// case it is killed.
 pub(crate) fn run(what: &str, limit: Duration, body: impl FnOnce() -> Reply) -> Result<Reply, Failure> {
     let failed =
         |error| Failure::new(format!("starting a process for {what}"), error, "allow the agent to fork");

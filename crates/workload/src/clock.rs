@@ -1,8 +1,8 @@
-//! CLOCK_MONOTONIC in nanoseconds.
+//! Reads CLOCK_MONOTONIC in nanoseconds.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds since boot or thereabouts.
+/// Nanoseconds since an instant near the boot.
 pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

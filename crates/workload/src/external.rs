@@ -1,4 +1,4 @@
-//! Programs that the user brought: run as they are, the figure found in what they print.
+//! Programs that the user supplied: the agent runs each without changes and finds the figure in its output.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
@@ -19,7 +19,7 @@ const SEARCHED_BYTES: u64 = 1 << 20;
 /// Lines of a program's output that an error shows.
 const SHOWN_LINES: usize = 5;
 
-/// Runs a program to its end and finds the figure.
+/// Runs a program to its end and finds the figure in its output.
 pub(crate) fn run(job: &ExternalJob) -> Result<Outcome, Failure> {
     let trial = Trial::new(job.timeout_ms, job.cpus.clone())?;
     let pattern = pattern(&job.pattern)?;

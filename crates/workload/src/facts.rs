@@ -1,4 +1,4 @@
-//! Where the agent finds itself.
+//! Facts about the agent's environment.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use rustix::system::uname;
 use crate::pin;
 use crate::protocol::AgentFacts;
 
-/// Gathers the facts. Called before anything is bound or mapped.
+/// Gathers the facts. Must be called before threads are bound and memory is mapped.
 pub(crate) fn gather() -> AgentFacts {
     let name = uname();
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -34,17 +34,17 @@ pub(crate) fn gather() -> AgentFacts {
     }
 }
 
-/// Size of a small page.
+/// The size of a small page in bytes.
 pub(crate) fn page_bytes() -> usize {
     rustix::param::page_size()
 }
 
-/// Size of a transparent huge page; none where the kernel has none.
+/// The size of a transparent huge page in bytes; `None` if the kernel has none.
 pub(crate) fn huge_page_bytes() -> Option<usize> {
     text("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").parse().ok()
 }
 
-/// A line of `/proc/meminfo`.
+/// The value of a line of `/proc/meminfo`, in bytes.
 pub(crate) fn meminfo_bytes(name: &str) -> Option<u64> {
     kib_field(&fs::read_to_string("/proc/meminfo").ok()?, name)
 }

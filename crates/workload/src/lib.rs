@@ -1,13 +1,13 @@
-//! CPU, memory, operating-system and wake-up work that runs unchanged in every environment: the agent.
+//! The agent: CPU, memory, operating-system and wake-up work that runs unchanged in every environment.
 //!
-//! [`catalogue()`] lists what can be measured; [`agent::serve`] measures it, one request at a time, wherever
-//! the binary was started; [`protocol`] is what the two ends say to each other.
+//! [`catalogue()`] lists the metrics; [`agent::serve`] measures them, one request at a time, in the environment where
+//! the binary was started; [`protocol`] defines the messages between the two ends.
 //!
 //! # Where to change what
 //!
 //! - To add a metric: `catalogue.rs` and a file in the folder of its group.
-//! - To add a flow to the group `net`: `network/works.rs`; what it cost: `crates/lab/src/compare/network/`, shown
-//!   by `crates/report/src/network/`.
+//! - To add a flow to the group `net`: `network/works.rs`; its cost: `crates/lab/src/compare/network/`, shown by
+//!   `crates/report/src/network/`.
 #![deny(unsafe_code)]
 
 pub mod agent;

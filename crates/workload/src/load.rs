@@ -1,4 +1,4 @@
-//! Load that the agent makes itself, at normal priority. It ends with its process.
+//! Load that the agent itself generates, at normal priority. The load ends with the agent's process.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -15,18 +15,18 @@ use serde::{Deserialize, Serialize};
 use crate::opaque::hide_u64;
 use crate::pin::pin_to;
 
-/// What is kept busy.
+/// The kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
     /// Arithmetic in registers.
     Cpu,
-    /// Copies between arrays beyond the caches of a CPU.
+    /// Copies between arrays that are larger than a CPU's caches.
     Memory,
-    /// Writes, syncs and reads of a file in memory: the kernel's side of I/O, the same in every environment
+    /// Writes, syncs and reads of a file in memory: the kernel's side of I/O, which is the same in every environment
     /// whatever its disks.
     Io,
-    /// Datagrams to and fro over the loopback device: the kernel's network stack with its soft interrupts.
+    /// Datagrams in both directions over the loopback device: the kernel's network stack with its soft interrupts.
     Network,
 }
 
@@ -42,11 +42,12 @@ const DATAGRAM_BYTES: usize = 1472;
 const START: Duration = Duration::from_secs(10);
 
 impl Load {
-    /// Starts a thread on a CPU that makes the load until the process ends; returns when it is at work.
+    /// Starts a thread on a CPU that generates the load until the process ends; returns when the thread has begun its
+    /// work.
     ///
     /// # Errors
-    /// The thread cannot be started or pinned to the CPU, its memory, file or sockets are refused, or it is not at
-    /// work after 10 s.
+    /// The thread cannot be started or pinned to the CPU, its memory, file or sockets are refused, or it has not
+    /// begun its work after 10 s.
     pub fn start(self, cpu: usize) -> Result<(), Failure> {
         let (started, awaited) = sync_channel(1);
         let failed = |answer: String| {

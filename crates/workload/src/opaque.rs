@@ -1,6 +1,6 @@
-//! A value that passes through here is unknown to the compiler, and no instruction is spent on it.
+//! Hides a value from the compiler without an extra instruction.
 //!
-//! `std::hint::black_box` goes through memory, which would add a store and a load to every step of a
+//! `std::hint::black_box` passes the value through memory, which would add a store and a load to every step of a
 //! dependent chain; an empty assembly statement keeps the value in its register.
 
 use std::arch::asm;

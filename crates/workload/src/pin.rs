@@ -1,4 +1,4 @@
-//! Threads on one CPU each.
+//! Binds threads to one CPU each.
 
 use linux::cpus;
 use measure::Failure;

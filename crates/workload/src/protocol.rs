@@ -1,6 +1,6 @@
-//! What the orchestrator and the agent say to each other: JSON, one message a line.
+//! The messages between the orchestrator and the agent: JSON, one message on each line.
 //!
-//! The agent speaks first ([`Reply::Ready`]); after that each request gets exactly one reply, in order.
+//! The agent sends the first message ([`Reply::Ready`]); after that each request gets exactly one reply, in order.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,7 +15,7 @@ use crate::chain::ChainJob;
 use crate::network::{Counts, Flow, NearOutcome};
 use crate::ticks::TicksJob;
 
-/// The version of this protocol. Both ends are one binary, so that only equality is asked for.
+/// The version of this protocol. Both ends are one binary, so that the versions must be equal.
 pub const VERSION: u32 = 5;
 
 /// A message to the agent.
@@ -26,12 +26,12 @@ pub enum Request {
     Run {
         /// The metric.
         metric: MetricId,
-        /// How long to measure, in ms.
+        /// The time to measure, in ms.
         budget_ms: u64,
-        /// CPUs to work on, as this environment numbers them. The first runs the measured thread.
+        /// The CPUs to use, with the numbers of this environment. The first CPU runs the measured thread.
         cpus: Vec<usize>,
     },
-    /// Run a program that the user brought.
+    /// Run a program that the user supplied.
     External(ExternalJob),
     /// Open the far end of a flow at an address of this environment.
     OpenFarEnd {
@@ -39,60 +39,60 @@ pub enum Request {
         flow: Flow,
         /// The address.
         address: IpAddr,
-        /// CPUs it may use.
+        /// The CPUs that the far end may use.
         cpus: Vec<usize>,
-        /// Whether the one that is open stays open; it is the one whose counts are asked for.
+        /// Whether the far end that is open stays open; that far end then remains the one whose counts are requested.
         #[serde(default)]
         beside: bool,
     },
-    /// Do a flow with the far end at an address, which was opened before.
+    /// Run a flow with the far end at an address, which was opened before.
     RunNearEnd {
         /// The flow.
         flow: Flow,
         /// The far end.
         peer: SocketAddr,
-        /// CPUs it may use.
+        /// The CPUs that the near end may use.
         cpus: Vec<usize>,
-        /// A flow that runs meanwhile, and its far end.
+        /// A flow that runs at the same time, and its far end.
         #[serde(default)]
         beside: Option<(Flow, SocketAddr)>,
     },
-    /// Close the far end, and say what it counted.
+    /// Close the far end, and return its counts.
     CloseFarEnd,
     /// Receive ticks until their source ends.
     ReceiveTicks(TicksJob),
-    /// Be a member of a chain until it ends.
+    /// Run as a member of a chain until the chain ends.
     JoinChain(Box<ChainJob>),
-    /// Record what this guest does, or tell of it.
+    /// Record the events of this guest, or return the recording.
     Record(Recording),
     /// End.
     Quit,
 }
 
-/// What a recorder in a guest is to do.
+/// The request to a recorder in a guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Recording {
-    /// Begin. One that runs already begins afresh.
+    /// Begin. Start recording. A recorder that runs already starts again.
     Start,
-    /// Tell what came since.
+    /// Return the events since the last request.
     News,
-    /// Tell all that was recorded in some stretches of time.
+    /// Return all recorded events of some stretches of time.
     Tell(Vec<Span>),
     /// End.
     Stop,
 }
 
-/// A program that the user brought, and where to find the figure in what it prints.
+/// A program that the user supplied, and the pattern of the figure in its output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExternalJob {
     /// The command and its arguments, not passed through a shell.
     pub command: Vec<String>,
     /// A regular expression with one capture group around the figure. The last match counts.
     pub pattern: String,
-    /// The command is killed after so many ms.
+    /// The time after which the command is killed, in ms.
     pub timeout_ms: u64,
-    /// CPUs it may use.
+    /// The CPUs that the command may use.
     pub cpus: Vec<usize>,
 }
 
@@ -104,38 +104,38 @@ pub enum Reply {
     Ready {
         /// [`VERSION`] of the agent.
         version: u32,
-        /// Where it finds itself.
+        /// The facts about the agent's environment.
         facts: AgentFacts,
     },
     /// A trial's outcome.
     Done(Outcome),
     /// The far end of a flow is open.
     FarEnd {
-        /// At this port.
+        /// The port of the far end.
         port: u16,
     },
-    /// What the near end of a flow came to.
+    /// The result of the near end of a flow.
     NearEnd(NearOutcome),
-    /// What the far end counted.
+    /// The counts of the far end.
     FarEndClosed(Counts),
-    /// What a receiver of ticks saw.
+    /// The result of a receiver of ticks.
     Ticks(Box<Received>),
-    /// What a member of a chain counted.
+    /// The counts of a member of a chain.
     Chain(scenario::chain::Outcome),
-    /// The recorder has started, or has ended.
+    /// The recorder has started or ended.
     Recorder {
-        /// Whether it runs.
+        /// Whether the recorder runs.
         runs: bool,
     },
-    /// What came since.
+    /// The events since the last request.
     News(News),
-    /// What was recorded.
+    /// The recorded events.
     Recorded(Box<Trace>),
-    /// A request could not be met.
+    /// A request could not be fulfilled.
     Failed(Failure),
 }
 
-/// What the agent sees of its environment from inside. Texts that cannot be read are empty.
+/// The facts about its environment that the agent reads from inside. Texts that cannot be read are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentFacts {
     /// Kernel release and version.
@@ -152,11 +152,11 @@ pub struct AgentFacts {
     pub clocksource: String,
     /// Memory, bytes.
     pub memory_bytes: u64,
-    /// Memory that can still be had, bytes.
+    /// The available memory in bytes.
     pub memory_available_bytes: u64,
-    /// Size of a small page, bytes.
+    /// The size of a small page in bytes.
     pub page_bytes: u64,
-    /// Size of a transparent huge page, bytes; 0 where the kernel has none.
+    /// The size of a transparent huge page in bytes; 0 if the kernel has none.
     pub huge_page_bytes: u64,
     /// Transparent huge pages mode, as the kernel prints it.
     pub transparent_huge_pages: String,
@@ -164,30 +164,30 @@ pub struct AgentFacts {
     pub uid: u32,
     /// Process id.
     pub pid: i32,
-    /// Whether SCHED_FIFO is granted. Tried, not guessed.
+    /// Whether SCHED_FIFO is granted. The agent tests this by setting the policy.
     pub can_fifo: bool,
-    /// Whether memory may be locked. Tried, not guessed.
+    /// Whether memory may be locked. The agent tests this by locking memory.
     pub can_lock_memory: bool,
 }
 
-/// A line that is no message, or one of another version.
+/// The error for a line that is not a message, or has another version.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolError {
     /// Not a message.
     #[error("reading an agent message from {line:?}: {source}; something else writes to the agent's channel")]
     Garbage {
-        /// The line's beginning.
+        /// The first part of the line.
         line: String,
-        /// Where and what.
+        /// The place and kind of the error.
         source: serde_json::Error,
     },
     /// The agent's greeting is missing.
     #[error("waiting for the agent's greeting: it said {found}; start it anew")]
     NoGreeting {
-        /// What came instead.
+        /// The line that was received instead.
         found: String,
     },
-    /// The other end is of another version.
+    /// The other end has another version.
     #[error("the agent speaks version {found}, this program {VERSION}; start the agent from the same binary")]
     Version {
         /// Its version.
@@ -211,12 +211,12 @@ impl Request {
     /// Reads a line.
     ///
     /// # Errors
-    /// The line is not JSON, or no request of this version.
+    /// The line is not JSON, or is not a request of this version.
     pub fn parse(line: &str) -> Result<Self, ProtocolError> {
         parse(line)
     }
 
-    /// The line, with its end.
+    /// The message as a line, with the line end.
     pub fn to_line(&self) -> String {
         to_line(self)
     }
@@ -226,12 +226,12 @@ impl Reply {
     /// Reads a line.
     ///
     /// # Errors
-    /// The line is not JSON, or no reply of this version.
+    /// The line is not JSON, or is not a reply of this version.
     pub fn parse(line: &str) -> Result<Self, ProtocolError> {
         parse(line)
     }
 
-    /// The line, with its end.
+    /// The message as a line, with the line end.
     pub fn to_line(&self) -> String {
         to_line(self)
     }
@@ -239,7 +239,7 @@ impl Reply {
     /// Takes the reply as the agent's greeting and checks the protocol version.
     ///
     /// # Errors
-    /// The reply is no greeting, or the agent speaks another version than [`VERSION`].
+    /// The reply is not a greeting, or the agent's version differs from [`VERSION`].
     pub fn greeting(self) -> Result<AgentFacts, ProtocolError> {
         match self {
             Reply::Ready { version: VERSION, facts } => Ok(facts),

@@ -2,12 +2,12 @@ use std::time::Duration;
 
 use measure::Failure;
 
-/// What a workload is told about the trial it is to run: checked, so that it need not doubt it.
+/// The parameters of a trial, checked, so that a workload need not check them.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
-    /// How long to measure.
+    /// The time to measure.
     pub(crate) budget: Duration,
-    /// CPUs to work on; at least one.
+    /// The CPUs to use; at least one.
     pub(crate) cpus: Vec<usize>,
 }
 
@@ -42,7 +42,7 @@ impl Trial {
         self.cpus[0]
     }
 
-    /// A second CPU, for work that needs one beside the measured.
+    /// A second CPU, for work that needs one beside the measured CPU.
     pub(crate) fn other_cpu(&self) -> Result<usize, Failure> {
         self.cpus.get(1).copied().ok_or_else(|| {
             Failure::new("work on another CPU", "the trial has only one CPU", "give the run two CPUs")

@@ -1,4 +1,4 @@
-//! From an entry of the catalogue to its code.
+//! Maps an entry of the catalogue to its code.
 
 use measure::{Failure, NoiseProbe, Outcome, Preemption};
 
@@ -9,7 +9,7 @@ use crate::os::{self, Birth, Call, Channel, Exchange, Poll, Ring, Sockets};
 use crate::trial::Trial;
 use crate::wakeup::{self, IdleStates, Stress};
 
-/// What is measured.
+/// The measured work.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     Compute { computation: Computation, cores: Cores },
@@ -24,14 +24,14 @@ pub(crate) enum Work {
     Wakeup(Stress, IdleStates),
 }
 
-/// On how many CPUs of the trial.
+/// The number of the trial's CPUs that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cores {
     One,
     All,
 }
 
-/// What the agent keeps between trials because it is costly to make.
+/// Objects that the agent keeps between trials because they are expensive to make.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     arenas: Arenas,

@@ -1,5 +1,6 @@
-//! Trials by core-to-core latency. A host that moves virtual CPUs puts them now beside each other and now on two dies:
-//! two machines in one run, over both of which no median and no ratio is of use.
+//! Divides trials into classes by core-to-core latency. A host that moves virtual CPUs places them sometimes next to
+//! each other and sometimes on two dies. The run then has two kinds of machine, and a median or a ratio over both is
+//! of no use.
 use measure::classes::limit_between;
 use measure::statistics::median;
 
@@ -9,12 +10,14 @@ fn line(trial: &Trial) -> [f64; 2] {
     trial.machine.map(|state| state.line_ns)
 }
 
-/// What a line took less than in the lower class, and more in the upper; None: all were alike.
+/// The limit between the two classes: the latency of a cache line is below it in the lower class and above it in the
+/// upper. `None` if all trials are alike.
 pub fn limit_ns(results: &Results) -> Option<f64> {
     limit_between(&results.trials.iter().flat_map(line).collect::<Vec<_>>())
 }
 
-/// The class of a trial, empty where all were alike; none if there are two and it changed.
+/// The class of a trial; empty if all trials are alike; `None` if there are two classes and the class changed during
+/// the trial.
 pub fn of_trial(trial: &Trial, limit_ns: Option<f64>) -> Option<&'static str> {
     let Some(limit_ns) = limit_ns else { return Some("") };
     match line(trial).map(|ns| ns > limit_ns) {
@@ -24,7 +27,7 @@ pub fn of_trial(trial: &Trial, limit_ns: Option<f64>) -> Option<&'static str> {
     }
 }
 
-/// Median of what a line took in a class, and in how many trials that count.
+/// The median latency of a cache line in a class in ns, and the number of counting trials in the class.
 pub fn line_ns(results: &Results, limit_ns: f64, class: &str) -> Option<(f64, usize)> {
     let of = |trial: &&Trial| trial.verdict.counts() && of_trial(trial, Some(limit_ns)) == Some(class);
     let all: Vec<f64> = results.trials.iter().filter(of).flat_map(line).collect();

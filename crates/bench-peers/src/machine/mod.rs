@@ -1,5 +1,5 @@
-//! The state of the machine while something is measured: what disturbs it, how far its two cores are from each other,
-//! what each side of the rings does with its time, and what the cores could pass to each other at most.
+//! The state of the machine during a measurement: disturbances, the latency between its two cores, the use of time at
+//! each side of the rings, and the maximum rate at which the cores can pass frames to each other.
 pub mod latency_class;
 
 use std::time::Duration;
@@ -19,29 +19,29 @@ const WAITING: f64 = 0.4;
 const LIMIT_TIME: Duration = Duration::from_millis(25);
 pub const PAUSE: Duration = Duration::from_millis(10);
 
-/// The driver's CPU and the switch's, and what is known of them. The systems rest while the CPUs are measured.
+/// The driver's CPU and the switch's, and the facts about them. The systems are stopped while the CPUs are measured.
 pub struct Machine {
     pub driver_cpu: usize,
     pub switch_cpu: usize,
     baseline: Baseline,
-    /// Time spent waiting for SMT-undisturbed cores so far.
+    /// The time spent waiting for SMT-undisturbed cores so far.
     pub waited: Duration,
 }
 
-/// One look, before or after a trial.
+/// One measurement, before or after a trial.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct State {
     /// Core-to-core latency of a cache line, in ns.
     pub line_ns: f64,
-    /// How long a piece of arithmetic took on the driver's core and on the switch's, in ns: about 1.5 times as long
-    /// while the core's SMT sibling is at work.
+    /// The duration of a fixed piece of arithmetic on the driver's core and on the switch's, in ns: it is about 1.5
+    /// times as long while the core's SMT sibling is busy.
     pub arithmetic_ns: [f64; 2],
-    /// The SMT sibling of one of the cores is at work.
+    /// Whether the SMT sibling of one of the cores is busy.
     pub shared: bool,
 }
 
 impl Machine {
-    /// Chooses the CPUs: the first that this process may use is the driver's, the last one the switch's.
+    /// Chooses the CPUs: the driver's is the first that this process may use, the switch's the last.
     ///
     /// # Errors
     /// The process's CPUs cannot be asked for, or it may use only one.
@@ -70,8 +70,8 @@ impl Machine {
         Ok(State { line_ns, arithmetic_ns: [times[0], times[1]], shared })
     }
 
-    /// Measures the cache-transfer limit of a cell, in frames per second. It has a turn of its own beside the
-    /// systems', because the cost of a cache line changes from one moment to the next.
+    /// Measures the cache-transfer limit of a cell, in frames per second. The measurement has a turn of its own
+    /// beside the systems' turns, because the cost of a cache line changes from one moment to the next.
     ///
     /// # Errors
     /// The cell has no rings (TAPs), its frame size is out of range, or a thread cannot be bound to one of the two
@@ -93,7 +93,7 @@ impl Machine {
             .context("measuring the cache-transfer limit")
     }
 
-    /// Whether waiting has taken less than its part of `elapsed`.
+    /// Whether waiting has taken less than its allowed share of `elapsed`.
     pub fn may_wait(&self, elapsed: Duration) -> bool {
         self.waited <= elapsed.mul_f64(WAITING)
     }

@@ -1,4 +1,4 @@
-//! The contestants that take turns in a cell: a system with a driver at its other end.
+//! The contestants that take turns in a cell: each is a system with a driver at its other end.
 use std::time::Duration;
 
 use linux::interrupt;
@@ -13,16 +13,16 @@ use crate::results::Measured;
 pub trait Contestant {
     fn system(&self) -> System;
 
-    /// Called before the first trial in a cell: links come up, caches become warm.
+    /// Called before the first trial in a cell, so that links come up and caches become warm.
     ///
     /// # Errors
-    /// As in [`Contestant::trial`].
+    /// The causes of [`Contestant::trial`].
     fn prepare(&mut self, cell: &Cell) -> anyhow::Result<()> {
         self.trial(cell, SETTLE).map(drop)
     }
 
-    /// Sends traffic for a moment, then measures over a window of length `time`. The contestant rests before and
-    /// after.
+    /// Sends traffic for a short time, then measures over a window of length `time`. The contestant is stopped before
+    /// and after.
     ///
     /// # Errors
     /// The run was interrupted; or the system or the driver has ended, does not answer, or its answer lacks a

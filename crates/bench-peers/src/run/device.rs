@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::cell::{System, Topology, name};
 use crate::plan::{PATIENCE, RunPlan};
 
-/// A system that is up.
+/// A system that has been started.
 pub struct Device {
     pub system: System,
     pub sockets: Vec<PathBuf>,
@@ -27,12 +27,12 @@ enum Kind {
 }
 
 impl Device {
-    /// Starts a system with the sockets of a topology, and waits until it listens on them. Open vSwitch connects by
-    /// itself.
+    /// Starts a system with the sockets of a topology, and waits until it listens on them. Open vSwitch connects to
+    /// the sockets by itself.
     ///
     /// # Errors
-    /// The program is missing or ends, a setting is refused (Open vSwitch's ports and flows), or it does not listen
-    /// on its sockets in time. The kernel bridge has no rings and is always refused.
+    /// The program is missing or ends, a setting is refused (Open vSwitch's ports and flows), or the system does not
+    /// listen on its sockets in time. The kernel bridge has no rings and is always refused.
     pub fn start(
         system: System,
         topology: Topology,
@@ -102,7 +102,7 @@ impl Device {
         Ok(())
     }
 
-    /// Starts moving frames, of `frame_bytes` bytes with frame check sequence where the system makes them.
+    /// Starts moving frames; if the system generates them, they have `frame_bytes` bytes with frame check sequence.
     ///
     /// # Errors
     /// The process has ended, does not answer a command, or cannot be sent SIGCONT.
@@ -131,8 +131,8 @@ impl Device {
         }
     }
 
-    /// Stops moving frames, so that the system uses no CPU. Open vSwitch polls for ever and is stopped by SIGSTOP
-    /// while other systems are measured.
+    /// Stops moving frames, so that the system uses no CPU. Open vSwitch polls for ever and is therefore stopped by
+    /// SIGSTOP while other systems are measured.
     ///
     /// # Errors
     /// The process has ended, does not answer a command, or cannot be sent SIGSTOP.
@@ -146,7 +146,7 @@ impl Device {
         }
     }
 
-    /// Lets Open vSwitch run again after [`Device::end`]. Other systems need nothing.
+    /// Lets Open vSwitch run again after [`Device::end`]. For other systems the function does nothing.
     ///
     /// # Errors
     /// The process of Open vSwitch has ended and cannot be sent SIGCONT.

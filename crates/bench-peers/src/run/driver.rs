@@ -49,7 +49,8 @@ impl Driver {
         Ok(Driver { testpmd, ports, begin: Instant::now() })
     }
 
-    /// Which code of DPDK's driver moves the frames, as it words it, and the features that it agreed on.
+    /// The names of the code in DPDK's driver that moves the frames, as the driver logs them, and the negotiated
+    /// features.
     pub fn code_paths(&self) -> (Vec<String>, String) {
         let mut words = self.testpmd.paths().unwrap_or_default();
         words.iter_mut().for_each(|path| path.truncate(path.find(" path on port").unwrap_or(path.len())));
@@ -93,8 +94,8 @@ impl Driver {
         Ok(self.testpmd.stop_forwarding().map(drop)?)
     }
 
-    /// Frames per second over all ports since the last call, by testpmd's own clock: frames that it received or,
-    /// where it only sends, transmitted.
+    /// Frames per second over all ports since the last call, by testpmd's own clock: frames that testpmd received or,
+    /// if it only sends, transmitted.
     ///
     /// # Errors
     /// testpmd has ended, or does not answer a command.

@@ -1,5 +1,5 @@
-//! The systems with our own generator as the driver: every frame is stamped, and verified to its last byte when it
-//! comes back. The maximum in turns, then the search for zero loss.
+//! Measures the systems with this project's generator as the driver: every frame is stamped, and verified to its last
+//! byte when it comes back. The maximum is measured in turns, then zero loss is searched.
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -26,7 +26,7 @@ struct Generated<'a> {
     device: &'a mut Device,
     path: Path,
     cpu: usize,
-    /// What a round of the generator costs in which nothing is sent and nothing comes.
+    /// The time in ns of a round of the generator in which no frame is sent or received.
     idle_poll_ns: f64,
 }
 

@@ -21,7 +21,8 @@ use device::Device;
 use driver::Driver;
 
 struct Bench<'a> {
-    /// Open vSwitch takes long to start and finds its next driver by itself: it is started once.
+    /// Open vSwitch instances, which are started only once: their start takes long, and they connect to the next
+    /// driver by themselves.
     kept: Vec<Device>,
     /// The folder of Open vSwitch's sockets.
     folder: tempfile::TempDir,
@@ -32,12 +33,12 @@ struct Bench<'a> {
     file: &'a Path,
     progress: &'a Progress,
     pace: Pace,
-    /// The one that is being measured.
+    /// The number of the start that is being measured.
     start: u32,
 }
 
-/// Measures the bridge, and all ring paths once for each start. What fails is left out of the results with its
-/// reason, and the others go on.
+/// Measures the bridge, and all ring paths once for each start. A measurement that fails is left out of the results
+/// with its reason, and the others continue.
 ///
 /// # Errors
 /// The run was interrupted, a temporary folder cannot be made, or the results file cannot be written.

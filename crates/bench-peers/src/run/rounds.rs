@@ -1,5 +1,5 @@
-//! The rounds of a cell: each contestant has a turn in each. Trials that were disturbed are repeated, and rounds in
-//! which the machine changed are discarded.
+//! Runs the rounds of a cell; each contestant has a turn in each round. Disturbed trials are repeated, and rounds
+//! during which the machine changed are discarded.
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const QUIET_ENOUGH: usize = 3;
 const ATTEMPTS: u32 = 3;
 
 impl Bench<'_> {
-    /// All rounds of one cell in this start. Gives those that failed: they may be in any state.
+    /// Runs all rounds of one cell in this start. Returns the contestants that failed, which may be in any state.
     pub(super) fn rounds(
         &mut self,
         planned: &PlannedCell,

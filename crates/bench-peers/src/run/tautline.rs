@@ -1,4 +1,4 @@
-//! How `tautline` is started, as a user would start it: its options are spelled here and nowhere else.
+//! Starts `tautline` as a user would start it; only this module knows its options.
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Trials of which one must pass before a load counts as carried: a pause of the machine loses frames at any load.
 const VERIFICATION_TRIALS: u32 = 5;
 
-/// Starts `tautline switch`. It prints its counters on SIGUSR1.
+/// Starts `tautline switch`. The switch prints its counters on SIGUSR1.
 ///
 /// # Errors
 /// The program cannot be started.
@@ -36,8 +36,8 @@ pub fn switch(
     Ok(Answering::start(program, &arguments)?)
 }
 
-/// Runs `tautline rfc2544` from and to these ports: throughput of this cell's frames, in both directions at once
-/// where there are two ports.
+/// Runs `tautline rfc2544` between these ports: it searches the throughput for this cell's frames, in both directions
+/// at once if there are two ports.
 ///
 /// # Errors
 /// The program cannot be started, does not end within 120 s, or ends with an error; or its results file cannot be

@@ -1,4 +1,4 @@
-//! Zero loss: what `tautline rfc2544` finds, as a user would run it.
+//! Searches zero loss with `tautline rfc2544`, as a user would run it.
 use peers::netns::TapQueues;
 use peers::{Bridge, Netns};
 use traffic::results::SizeResult;
@@ -14,7 +14,7 @@ const SEARCHES: u32 = 3;
 const KEPT_ENOUGH: f64 = 0.9;
 
 impl Bench<'_> {
-    /// Searches, and notes what was found; what fails is left out with its reason.
+    /// Searches zero loss and records the result; a search that fails is left out with its reason.
     pub(super) fn zero_loss(
         &mut self,
         cell: &Cell,
@@ -34,7 +34,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The first search that was decided and in which the generator kept enough; else the one in which it kept most.
+    /// The first search that came to a result and in which the generator reached enough of the maximum rate;
+    /// otherwise the search in which it reached the largest share of it.
     pub(super) fn throughput(
         &self,
         cell: &Cell,
@@ -57,7 +58,7 @@ impl Bench<'_> {
         best.map(|(_, found)| found).ok_or_else(|| anyhow::anyhow!("no search"))
     }
 
-    /// Measures the kernel's own bridge between two TAPs. The bridge has no ring paths, so it is measured once.
+    /// Measures the kernel's own bridge between two TAPs. The bridge has no ring paths, so it is measured only once.
     pub(super) fn kernel_bridge(&mut self) -> anyhow::Result<()> {
         // A write to a TAP does the bridge's work as well, within the same system call: there is no switch core.
         for frame_bytes in self.plan.bridge_sizes() {

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Sends one frame out of an AF_XDP socket and one into it, over a TAP interface in a network namespace of its own.
 ///
 /// # Errors
-/// There is no network namespace or TAP interface to try it on, or the kernel refuses the AF_XDP socket: built
+/// There is no network namespace or TAP interface for the test, or the kernel refuses the AF_XDP socket: built
 /// without CONFIG_XDP_SOCKETS, no CAP_NET_RAW, or a too low limit on locked memory. A frame that does not arrive
 /// makes a partial finding, not an error.
 pub fn run() -> Result<Finding, Failure> {

@@ -14,7 +14,7 @@ const CHEAP_NS: f64 = 120.0;
 /// Measures how long a reading of CLOCK_MONOTONIC takes, in ns, and names the clock source.
 ///
 /// # Errors
-/// It never fails: a slow clock source makes a partial finding.
+/// The probe never fails: a slow clock source makes a partial finding.
 pub fn run() -> Result<Finding, Failure> {
     let current = or_unknown(text(format!("{FOLDER}/current_clocksource")));
     let available = or_unknown(text(format!("{FOLDER}/available_clocksource")));

@@ -1,4 +1,4 @@
-//! The probes, one file each.
+//! The probes, one file for each.
 
 mod af_xdp;
 pub mod cgroup_tree;

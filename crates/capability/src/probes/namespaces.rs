@@ -32,7 +32,8 @@ pub fn user() -> Result<Finding, Failure> {
 /// Enters a network namespace and sends a datagram over its loopback interface.
 ///
 /// # Errors
-/// The namespace is refused, as in [`enter_network`]; or a datagram does not pass its loopback interface within 1 s.
+/// The namespace is refused, as described at [`enter_network`]; or a datagram does not pass its loopback interface
+/// within 1 s.
 pub fn network() -> Result<Finding, Failure> {
     let how = enter_network()?;
     let fail = |tried: &str, error: String| {
@@ -56,11 +57,11 @@ fn loop_back() -> Result<usize, (&'static str, std::io::Error)> {
         .map_err(|error| ("receiving over lo", error))
 }
 
-/// Enters a network namespace; where that is refused, a user namespace and a network namespace in it. Returns which
-/// of the two it was, in words.
+/// Enters a network namespace; if that is refused, enters a user namespace and a network namespace in it. Returns the
+/// name of the namespaces that were entered.
 ///
 /// # Errors
-/// The kernel refuses the network namespace to this process, and also one within a user namespace, as in
+/// The kernel refuses the network namespace to this process, and also one within a user namespace, for the reasons of
 /// [`enter_user`].
 pub fn enter_network() -> Result<&'static str, Failure> {
     match unshare(UnshareFlags::NEWNET) {

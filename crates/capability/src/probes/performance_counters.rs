@@ -19,7 +19,7 @@ const SOFTWARE_PAGE_FAULTS: u64 = 2;
 ///
 /// # Errors
 /// Neither hardware nor software events can be counted: `perf_event_open` refuses them, or the counts are too low for
-/// what was done meanwhile. One kind that fails makes a partial finding.
+/// the work that was done. If one of the two kinds fails, the finding is partial.
 pub fn run() -> Result<Finding, Failure> {
     let paranoid = or_unknown(text("/proc/sys/kernel/perf_event_paranoid"));
     let hardware = hardware();
@@ -96,10 +96,10 @@ fn page_faults() -> io::Result<String> {
     }
 }
 
-/// The counter's value so far.
+/// The counter's present value.
 ///
 /// # Errors
-/// The read is refused, or gives fewer than eight bytes.
+/// The read is refused, or returns fewer than eight bytes.
 pub fn count(mut counter: &File) -> io::Result<u64> {
     let mut value = [0; 8];
     counter.read_exact(&mut value)?;

@@ -1,4 +1,4 @@
-//! Where the kernel's tracing files are.
+//! Finds the kernel's tracing files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,8 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// Returns the folder of tracefs. Where it is not mounted, this process mounts it in a mount namespace of its own,
-/// which no other process sees and which ends with this one.
+/// Returns the folder of tracefs. If tracefs is not mounted, this process mounts it in a mount namespace of its own,
+/// which no other process sees and which ends with this process.
 ///
 /// # Errors
 /// tracefs is not mounted or may not be read, and the kernel refuses the mount namespace, the private mounts or the

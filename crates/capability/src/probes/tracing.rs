@@ -20,8 +20,8 @@ const NAPS: usize = 8;
 /// Counts and traces context switches of this process, and counts the kvm tracepoints.
 ///
 /// # Errors
-/// tracefs is not found, as in [`tracefs::find_or_mount`]; or context switches can neither be counted with
-/// `perf_event_open` nor traced in an instance.
+/// tracefs is not found, for the reasons of [`tracefs::find_or_mount`]; or context switches can neither be counted
+/// with `perf_event_open` nor traced in an instance.
 pub fn run() -> Result<Finding, Failure> {
     let tracefs = tracefs::find_or_mount()?;
     let kvm = kvm_events(&tracefs);

@@ -11,8 +11,8 @@ const ACCESS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 /// MAP_HUGE_SHIFT of linux/mman.h: where the size of a huge page stands in the flags.
 const MAP_HUGE_SHIFT: u32 = 26;
 
-/// A memory mapping, unmapped on drop. It is accessed only by volatile copies, because the kernel may write to it at
-/// any time.
+/// A memory mapping, unmapped on drop. The mapping is accessed only by volatile copies, because the kernel may write
+/// to it at any time.
 pub struct Mapping {
     start: NonNull<u8>,
     length_bytes: usize,
@@ -81,8 +81,9 @@ impl Mapping {
         self.advise(Advice::LinuxHugepage)
     }
 
-    /// Puts pages behind the whole range. It asks the kernel first (MADV_POPULATE_WRITE, Linux 5.14), which answers
-    /// with an error where touching a page would raise SIGBUS. On older kernels it touches the pages all the same.
+    /// Allocates pages for the whole range. The function first asks the kernel (MADV_POPULATE_WRITE, Linux 5.14),
+    /// which answers with an error if touching a page would raise SIGBUS. On older kernels the function touches the
+    /// pages without this check.
     ///
     /// # Errors
     /// The kernel cannot provide the pages: too little memory, or too few huge pages in the pool or the cgroup.
@@ -120,7 +121,7 @@ impl Mapping {
         (0..length).map(|index| unsafe { self.start.add(offset + index).read_volatile() }).collect()
     }
 
-    /// The place of a 32-bit index that the kernel reads or writes too.
+    /// The atomic value at an offset, for a 32-bit index that the kernel reads or writes too.
     pub fn index(&self, offset: usize) -> &std::sync::atomic::AtomicU32 {
         self.check(offset, 4);
         assert!(offset.is_multiple_of(4), "an index is aligned");

@@ -1,4 +1,4 @@
-//! The system calls that no library wraps, each behind a function that is safe to call with any argument.
+//! System calls that no library wraps, each in a function that is safe to call with any argument.
 
 mod mapping;
 pub mod xdp;
@@ -90,7 +90,7 @@ pub fn kvm_create_vm(kvm: &File) -> io::Result<OwnedFd> {
     owned(c_long::from(unsafe { ioctl(kvm, Numbers::<0xAE01>) }?))
 }
 
-/// KVM_CREATE_VCPU of a machine: the CPU with the number 0.
+/// KVM_CREATE_VCPU of a machine: the vCPU with the number 0.
 ///
 /// # Errors
 /// The ioctl is refused: the VM already has a vCPU 0, or there is too little memory; or the descriptor is no VM.
@@ -99,7 +99,7 @@ pub fn kvm_create_vcpu(vm: &OwnedFd) -> io::Result<OwnedFd> {
     owned(c_long::from(unsafe { ioctl(vm, Numbers::<0xAE41>) }?))
 }
 
-/// Whether this thread takes a signal, or lets it wait.
+/// Unblocks a signal for this thread, or blocks it so that it stays pending.
 pub fn hold(signal: Signal, held: bool) {
     // SAFETY: all zeroes is a valid set of signals.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
@@ -111,14 +111,15 @@ pub fn hold(signal: Signal, held: bool) {
     }
 }
 
-/// What perf_event_open(2) is to count: of this thread, on any CPU.
+/// The event that perf_event_open(2) is to count, for this thread on any CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     /// The kind of event: a PERF_TYPE constant of linux/perf_event.h.
     pub kind: u32,
     /// The event's number within that kind.
     pub config: u64,
-    /// Leave out what happens in the kernel: an ordinary user must, from perf_event_paranoid 2 on.
+    /// Whether events in the kernel are left out; with perf_event_paranoid 2 or higher an ordinary user must leave
+    /// them out.
     pub exclude_kernel: bool,
 }
 
@@ -138,7 +139,7 @@ struct EventAttributes {
     config1: u64,
 }
 
-/// perf_event_open(2): a counter of this thread that counts from now on. Reading eight bytes gives the count.
+/// perf_event_open(2): opens a counter of this thread, which counts from now on. Reading eight bytes gives the count.
 ///
 /// # Errors
 /// The kernel refuses the event: perf_event_paranoid or seccomp forbids it (EACCES, EPERM), no counter has it

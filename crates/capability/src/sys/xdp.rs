@@ -1,4 +1,4 @@
-//! AF_XDP as far as one frame each way needs it, in copy mode. The kernel's description:
+//! The part of AF_XDP that is needed to send and receive one frame, in copy mode. The kernel describes AF_XDP in
 //! Documentation/networking/af_xdp.rst.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -72,7 +72,8 @@ impl Socket {
         Ok(Socket { fd, umem, fill, to_interface, from_interface })
     }
 
-    /// Hands one frame to the interface; bytes beyond 4096, the size of a chunk, are cut off. To be called once.
+    /// Gives one frame to the interface; bytes beyond 4096, the size of a chunk, are cut off. Must be called only
+    /// once.
     ///
     /// # Errors
     /// The `sendto` that makes the kernel read the ring is refused: the interface is down (ENETDOWN), or the kernel
@@ -87,12 +88,12 @@ impl Socket {
         net::send(&self.fd, &[], SendFlags::DONTWAIT).map(drop)
     }
 
-    /// Gives the kernel the chunk for one frame to come. To be called once.
+    /// Gives the kernel the chunk for one future frame. Must be called only once.
     pub fn offer_chunk(&self) {
         self.fill.publish(&RECEIVE_CHUNK.to_ne_bytes());
     }
 
-    /// The frame that was received, if one was.
+    /// The received frame; `None` if no frame was received.
     pub fn received(&self) -> Option<Vec<u8>> {
         let entry = self.from_interface.first(size_of::<XdpDesc>())?;
         let address = u64::from_ne_bytes(entry[0..8].try_into().ok()?) as usize;

@@ -1,4 +1,4 @@
-//! A container by `lxc-execute`.
+//! Starts a container with `lxc-execute`.
 
 use std::fs;
 use std::path::Path;

@@ -28,10 +28,10 @@ pub struct Container {
 const INSTALL: &str = "install crun or runc (`make setup` does)";
 
 impl Container {
-    /// Chooses a runtime: the first that starts a container whose agent greets.
+    /// Chooses the first runtime that starts a container whose agent sends its greeting.
     ///
     /// # Errors
-    /// No candidate is installed and starts a container whose agent greets within the start's limit. The failure
+    /// No installed runtime starts a container whose agent sends its greeting within the start's limit. The failure
     /// quotes each runtime's answer.
     pub fn prove(settings: Settings, start: &Start<'_>) -> Result<Self, Failure> {
         let candidates = match settings.runtime {
@@ -65,10 +65,10 @@ impl Container {
 }
 
 impl Container {
-    /// This container, started in an existing network namespace.
+    /// Returns this container with an existing network namespace to start in.
     ///
     /// # Errors
-    /// LXC was chosen, whose containers here have no network.
+    /// LXC was chosen; its containers have no network here.
     pub fn joining(&self, network_namespace: PathBuf) -> Result<Self, Failure> {
         if self.runtime == Runtime::Lxc {
             return Err(Failure::new(

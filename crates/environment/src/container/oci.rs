@@ -1,5 +1,5 @@
-//! A container by an OCI runtime (OCI runtime specification 1.0), run in the foreground: when the agent
-//! ends, the runtime removes the container and ends as well.
+//! Starts a container with an OCI runtime (OCI runtime specification 1.0) in the foreground: when the agent ends, the
+//! runtime removes the container and ends as well.
 
 use std::fs;
 use std::io;

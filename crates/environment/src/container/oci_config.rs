@@ -1,4 +1,4 @@
-//! The `config.json` of the container.
+//! Writes the `config.json` of the container.
 
 use std::fs;
 

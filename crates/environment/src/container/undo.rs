@@ -1,11 +1,11 @@
-//! What a start has made.
+//! Removes the parts that a start has made.
 
 use std::sync::Arc;
 
 use crate::Janitor;
 use crate::janitor::Leftover;
 
-/// Removes in reverse order what was made, by whatever way the start ends.
+/// Removes the parts that were made, in reverse order, in whatever way the start ends.
 pub(super) struct Undo {
     janitor: Arc<Janitor>,
     leftovers: Vec<Leftover>,

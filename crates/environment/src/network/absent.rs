@@ -4,12 +4,12 @@ use measure::Failure;
 
 use super::PathDescription;
 
-/// A path that no run can start here: its pieces, and why.
+/// A path that no run can start here: the names of its parts, and the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AbsentPath {
-    /// From the near end on.
+    /// The names of the parts, from the near end to the far end.
     pub pieces: Vec<String>,
-    /// What was looked for, what was found, what to do.
+    /// What was searched, what was found, and what the user can do.
     pub reason: Failure,
 }
 

@@ -1,4 +1,4 @@
-//! A network card that is handed on to a guest, and the host's interface that its wire ends at.
+//! A network card that is assigned to a guest, and the host's interface at the other end of the card's cable.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use super::Namespace;
 use super::namespace::host_ip;
 use crate::janitor::{Janitor, Leftover};
 
-/// Both ends of a wire.
+/// The interfaces at both ends of a cable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
-    /// The card, and properties of QEMU's device.
+    /// The card, with properties for QEMU's device.
     pub assignment: Assignment,
-    /// The host's interface at the other end.
+    /// The host's interface at the other end of the cable.
     pub far: String,
 }
 
@@ -36,22 +36,23 @@ const USUAL_DRIVERS: [&str; 12] = [
     "virtio_net",
 ];
 
-/// A card that a guest has, and its wire's other end in a namespace. Both are given back when this is dropped: after
-/// the guest has ended, for until then the kernel would wait.
+/// A card that a guest uses, and the interface at the other end of its cable, which is in a namespace. Dropping this
+/// value gives both back. The guest must have ended before, because the kernel waits until then.
 pub struct LentCard {
     _far: LentInterface,
     assigned: Option<Assigned>,
     leftover: Leftover,
     janitor: Arc<Janitor>,
-    /// Which drivers a guest needs for it.
+    /// The drivers that a guest needs for the card.
     pub drivers: Vec<String>,
 }
 
 impl LentCard {
-    /// Takes both from the host.
+    /// Takes both interfaces from the host.
     ///
     /// # Errors
-    /// There is no IOMMU, the card shares its group with others, either is in use, or the user may not.
+    /// There is no IOMMU, the card shares its IOMMU group with other devices, either interface is in use, or the user
+    /// lacks the permission.
     pub fn take(card: &Card, far: &Arc<Namespace>, janitor: &Arc<Janitor>) -> Result<Self, Failure> {
         let wanted = std::slice::from_ref(&card.assignment);
         let far = LentInterface::take(&card.far, far)?;

@@ -2,29 +2,29 @@ use std::fmt;
 
 use super::{GuestNic, Layer};
 
-/// Where the near end of a path runs.
+/// The place where the near end of a path runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NearEnd {
-    /// In the network namespace that the path begins in.
+    /// The network namespace in which the path begins.
     Host,
-    /// In a container that joins this namespace.
+    /// A container that joins this namespace.
     Container,
-    /// In a guest, whose interface is this.
+    /// A guest with this network interface.
     Guest(GuestNic),
 }
 
-/// What a path consists of: all that is needed to start it.
+/// The description of a path: all that is needed to start it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathDescription {
-    /// Where the near end runs.
+    /// The place where the near end runs.
     pub near: NearEnd,
-    /// What lies between, from there on.
+    /// The layers between the ends, from the near end to the far end.
     pub layers: Vec<Layer>,
 }
 
 impl PathDescription {
-    /// Every path that is compared, in the order in which they are shown: each rung of the ladder after the one that
-    /// it adds to.
+    /// Every path that is compared, in the order in which they are shown: each path comes after the path to which it
+    /// adds one part.
     pub fn all() -> Vec<Self> {
         use Layer::*;
         let of = |near, paths: &[&[Layer]]| -> Vec<Self> {
@@ -56,17 +56,17 @@ impl PathDescription {
         all
     }
 
-    /// The path over a card that is handed on, where there is one.
+    /// The path over a card that is assigned to a guest, if there is a card.
     pub fn over_card() -> Self {
         PathDescription { near: NearEnd::Guest(GuestNic::Vfio), layers: vec![Layer::Wire] }
     }
 
-    /// Whether it takes what there is one of: it is built once at a time.
+    /// Whether the path uses something that exists only once, so that only one run at a time can build it.
     pub fn is_exclusive(&self) -> bool {
         self.layers.contains(&Layer::Wire)
     }
 
-    /// Its pieces in words.
+    /// The names of the path's parts.
     pub fn pieces(&self) -> Vec<String> {
         let near: &[&str] = match self.near {
             NearEnd::Host => &[],
@@ -77,12 +77,12 @@ impl PathDescription {
         near.chain(self.layers.iter().map(Layer::to_string)).collect()
     }
 
-    /// Its name within metrics.
+    /// The path's name within metrics.
     pub fn name(&self) -> String {
         self.pieces().join("_")
     }
 
-    /// The path that it is with one piece less: without its container or guest, else without its last layer.
+    /// The path with one part less: without its container or guest, or else without its last layer.
     pub fn adds_to(&self) -> Option<Self> {
         let layers = self.layers.clone();
         match (self.near, &self.layers[..]) {

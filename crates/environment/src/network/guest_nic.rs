@@ -1,4 +1,4 @@
-/// How a guest's network interface is made.
+/// The kind of a guest's network interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GuestNic {
     /// Intel's card, emulated by QEMU.
@@ -11,12 +11,12 @@ pub enum GuestNic {
     VhostUser,
     /// virtio-net with its device side in a switch in user space, packed virtqueues.
     VhostUserPacked,
-    /// A card of the host, handed on.
+    /// A card of the host, assigned to the guest.
     Vfio,
 }
 
 impl GuestNic {
-    /// What a path into such a guest begins with.
+    /// The names of the first parts of a path into such a guest.
     pub fn pieces(self) -> &'static [&'static str] {
         match self {
             GuestNic::E1000 => &["guest", "e1000"],
@@ -28,7 +28,7 @@ impl GuestNic {
         }
     }
 
-    /// Its driver in a Linux guest.
+    /// The interface's drivers in a Linux guest.
     pub(super) fn drivers(self) -> &'static [&'static str] {
         match self {
             GuestNic::E1000 => &["e1000"],

@@ -1,4 +1,4 @@
-//! Paths whose near end is a guest: what QEMU is joined to.
+//! Paths whose near end is a guest: what QEMU is connected to.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,14 +23,14 @@ const TAP: &str = "tap0";
 const MACVTAP: &str = "macvtap0";
 const VHOST_NET: &str = "/dev/vhost-net";
 
-/// A path that waits for its guest.
+/// The host's part of a path, for a guest that is not started yet.
 pub struct GuestPath {
     pub path: Path,
     /// The guest's interface.
     pub nic: Nic,
-    /// With the switch's socket.
+    /// The folder with the switch's socket.
     pub folder: Option<Folder>,
-    /// What the host has lent it.
+    /// The card that the host has assigned to the guest.
     pub card: Option<LentCard>,
 }
 

@@ -1,41 +1,43 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A piece of a path, by the kernel's name for it.
+/// One layer of a path, with the kernel's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layer {
-    /// Both ends in one namespace, over its loopback device. Goes with no other.
+    /// Both ends in one namespace, over its loopback device. No other layer can be combined with this one.
     Loopback,
     /// A pair of Ethernet devices, one in each namespace: veth(4).
     Veth,
     /// A bridge in a third namespace, with a pair to each end.
     Bridge,
-    /// [`Layer::NFTABLES_RULES`] rules that no packet matches, in the bridge's forward hook or, without a bridge, in the
-    /// far end's input hook.
+    /// [`Layer::NFTABLES_RULES`] rules that match no packet, in the bridge's forward hook or, without a bridge, in
+    /// the far end's input hook.
     Nftables,
-    /// A stateful firewall at the far end: established connections are let in, and new ones (nft(8), `ct state`).
+    /// A stateful firewall at the far end, which admits established and new connections (nft(8), `ct state`).
     ConnectionTracking,
     /// A VXLAN tunnel between the ends (RFC 7348).
     Vxlan,
-    /// `tautline switch` between two TAP devices, one in each namespace. Goes with no other but connection tracking.
+    /// `tautline switch` between two TAP devices, one in each namespace. Only connection tracking can be combined
+    /// with this layer.
     Switch,
     /// The near end is a macvlan device in bridge mode over its Ethernet device.
     Macvlan,
-    /// A TAP device: its file is a guest's interface, its other side the far end's. Goes with no other.
+    /// A TAP device: its file is a guest's interface, and its network device belongs to the far end. No other layer
+    /// can be combined with this one.
     Tap,
     /// A guest's interface is a macvtap device in bridge mode over the near Ethernet device.
     Macvtap,
-    /// Open vSwitch with DPDK between a guest and the far end. Goes with no other.
+    /// Open vSwitch with DPDK between a guest and the far end. No other layer can be combined with this one.
     OvsDpdk,
-    /// A cable from a card that a guest has to one that the host has. Goes with no other.
+    /// A cable from a card of the guest to a card of the host. No other layer can be combined with this one.
     Wire,
 }
 
 impl Layer {
-    /// Rules of [`Layer::Nftables`].
+    /// The number of rules of [`Layer::Nftables`].
     pub const NFTABLES_RULES: usize = 64;
 
-    /// All of them.
+    /// All layers.
     pub const ALL: [Layer; 12] = [
         Layer::Loopback,
         Layer::Veth,
@@ -76,7 +78,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// A text that names no layer.
+/// The error for a text that names no layer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no layer of a network path; write loopback, veth, bridge, nftables, conntrack, vxlan, switch, macvlan, tap, macvtap, ovs-dpdk or wire"

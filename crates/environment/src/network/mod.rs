@@ -1,5 +1,5 @@
-//! Ways from one end to another through the kernel's network: what a packet's path consists of, built for real in
-//! network namespaces that go with the processes that hold them.
+//! Paths between two ends through the kernel's network. They are built from real devices in network namespaces, which
+//! end with the processes that hold them.
 
 mod absent;
 mod card;

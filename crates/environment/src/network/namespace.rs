@@ -9,10 +9,10 @@ use measure::Failure;
 use crate::command::find_command;
 use crate::spawn;
 
-/// A network namespace with its loopback up. A process holds it: when that process ends, the namespace and its
-/// devices go. It leaves no name in `/run/netns`.
+/// A network namespace whose loopback device is up. A process holds the namespace: when that process ends, the kernel
+/// removes the namespace and its devices. The namespace has no name in `/run/netns`.
 ///
-/// For an ordinary user it is in a user namespace, where that user is root.
+/// For an ordinary user the namespace is in a user namespace, where that user is root.
 #[derive(Debug)]
 pub struct Namespace {
     holder: Child,
@@ -20,7 +20,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// A namespace, empty but for its loopback device.
+    /// Makes a namespace that holds only its loopback device.
     ///
     /// # Errors
     /// The system has no namespaces for this user, or `unshare`, `nsenter` (util-linux) or `ip` (iproute2) is missing.
@@ -34,7 +34,7 @@ impl Namespace {
         Self::hold(command, is_rootless)
     }
 
-    /// A second network namespace in the same user namespace, so that devices can join the two.
+    /// Makes a second network namespace in the same user namespace, so that devices can connect the two.
     ///
     /// # Errors
     /// The causes of [`Namespace::new`].
@@ -67,12 +67,12 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Where the kernel shows it.
+    /// The path of the file by which the kernel shows the namespace.
     pub fn file(&self) -> PathBuf {
         format!("/proc/{}/ns/net", self.holder.id()).into()
     }
 
-    /// The process that holds it.
+    /// The process that holds the namespace.
     pub fn holder(&self) -> u32 {
         self.holder.id()
     }
@@ -107,7 +107,7 @@ impl Namespace {
         self.ip(&format!("link set {name} up"))
     }
 
-    /// A command that runs a program inside. The caller adds the arguments.
+    /// A command that runs a program inside the namespace. The caller adds the program's arguments.
     ///
     /// # Errors
     /// `nsenter` (util-linux) is not installed.
@@ -117,7 +117,7 @@ impl Namespace {
         Ok(command)
     }
 
-    /// Runs `ip` with these words inside, and waits for its end.
+    /// Runs `ip` with these arguments inside the namespace, and waits for its end.
     ///
     /// # Errors
     /// `nsenter` or `ip` (iproute2) is not installed, or `ip` ends with an error; the failure quotes its first line.
@@ -125,7 +125,7 @@ impl Namespace {
         self.run("ip", "iproute2", words)
     }
 
-    /// Runs `nft` with these words inside, and waits for its end.
+    /// Runs `nft` with these arguments inside the namespace, and waits for its end.
     ///
     /// # Errors
     /// `nsenter` or `nft` (nftables) is not installed, or `nft` ends with an error; the failure quotes its first
@@ -139,7 +139,7 @@ impl Namespace {
     }
 }
 
-/// Runs `ip` with these words in this process's own network namespace.
+/// Runs `ip` with these arguments in this process's own network namespace.
 pub(super) fn host_ip(words: &str) -> Result<(), Failure> {
     run(Command::new(program("ip", "iproute2")?), "ip", words)
 }

@@ -7,7 +7,7 @@ use crate::container::Container;
 use crate::vm::{Accelerator, Settings, Vm};
 use crate::{Environment, Folder, Running, Start};
 
-/// A path with the agent at both ends. Dropping it ends all of it, the ends first.
+/// A path with the agent at both ends. Dropping the path ends all of it, the two agents first.
 pub struct OpenPath {
     /// The agent at the near end.
     pub near: Running,
@@ -20,22 +20,22 @@ pub struct OpenPath {
     _card: Option<LentCard>,
 }
 
-/// What starts near ends that are not the host's.
+/// The settings for near ends that do not run on the host itself.
 #[derive(Clone, Copy, Default)]
 pub struct Places<'a> {
-    /// Of a near end in a container.
+    /// The container for a near end in a container.
     pub container: Option<&'a Container>,
-    /// Of a near end in a guest.
+    /// The settings for a near end in a guest.
     pub guest: Option<&'a Settings>,
-    /// Of a near end in a guest that has a card of its own.
+    /// The card for a near end in a guest with an assigned card.
     pub card: Option<&'a Card>,
 }
 
 impl OpenPath {
-    /// Builds what the description says and starts both agents.
+    /// Builds the path that the description names and starts both agents.
     ///
     /// # Errors
-    /// What could not be built or started, and why.
+    /// A part cannot be built or an agent cannot be started; the failure says why.
     pub fn open(
         description: &PathDescription,
         start: &Start<'_>,
@@ -73,24 +73,25 @@ impl OpenPath {
         Ok(OpenPath { near, far, path, guest: false, _folder: None, _card: None })
     }
 
-    /// The switch in user space between the ends, where there is one.
+    /// The switch in user space between the ends, if the path has one.
     pub fn switch(&self) -> Option<&UserSpaceSwitch> {
         self.path.switch.as_ref()
     }
 
-    /// Stops what would take the CPU from other paths though nothing goes over this one, or lets it go on.
+    /// Stops the processes of this path that would use the CPU while other paths are measured, or lets them continue.
     pub fn set_running(&self, runs: bool) {
         if let Some(UserSpaceSwitch::OvsDpdk(switch)) = &self.path.switch {
             switch.set_running(runs);
         }
     }
 
-    /// Exits of the guest's vCPUs since its start; none where there is no guest, or nothing counts them.
+    /// The number of exits of the guest's vCPUs since its start; `None` if there is no guest, or if exits are not
+    /// counted.
     pub fn exits(&mut self) -> Option<u64> {
         self.near.exits()
     }
 
-    /// QEMU's process, where the near end is in a guest.
+    /// QEMU's process, if the near end is in a guest.
     pub fn qemu(&self) -> Option<u32> {
         self.guest.then(|| self.near.process_id())
     }

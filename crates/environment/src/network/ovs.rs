@@ -9,8 +9,8 @@ use super::Namespace;
 use crate::openvswitch::{self, Instance, Programs};
 use crate::spawn;
 
-/// Open vSwitch with DPDK between a guest and the far end, which has the bridge's own interface. It ends with this
-/// value. Its folder belongs to the caller.
+/// Open vSwitch with DPDK between a guest and the far end, which has the bridge's own interface. Dropping this value
+/// ends the switch. The folder of the switch belongs to the caller.
 #[derive(Debug)]
 pub struct OvsDpdk {
     switch: Child,
@@ -21,11 +21,11 @@ const REMEDY: &str = "see its last output; DPDK takes 384 MiB of memory here";
 const PORT: &str = "guest";
 
 impl OvsDpdk {
-    /// The interface of the far end.
+    /// The network interface of the far end.
     pub const FAR_DEVICE: &str = openvswitch::BRIDGE;
 
-    /// Starts it in the far end's namespace, with a back-end for a guest that listens at `socket`. Its database and its
-    /// sockets are in `folder`; its packet thread polls on the last of `cpus`.
+    /// Starts the switch in the far end's namespace, with a back-end for a guest that listens at `socket`. The switch
+    /// keeps its database and its sockets in `folder`; its packet thread polls on the last of `cpus`.
     pub(super) fn to_guest(
         socket: &Path,
         folder: &Path,
@@ -59,12 +59,13 @@ impl OvsDpdk {
         Ok(switch)
     }
 
-    /// The process of the switch.
+    /// The process id of the switch.
     pub fn process_id(&self) -> u32 {
         self.switch.id()
     }
 
-    /// Stops it, or lets it go on: its packet thread polls, and would take the CPU from whatever else is measured.
+    /// Stops the switch, or lets it continue: its packet thread polls, and would otherwise take CPU time from other
+    /// measurements.
     pub(super) fn set_running(&self, runs: bool) {
         // Fails only where it has ended, which its guest's flow tells.
         let _ = self.switch.signal(if runs { Signal::CONT } else { Signal::STOP });

@@ -15,30 +15,31 @@ pub const FAR_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const OUTER_NEAR: &str = "198.19.0.1";
 const OUTER_FAR: &str = "198.19.0.2";
 
-/// Two ends in namespaces of their own and what lies between them, built. All of it goes when this is dropped.
+/// Two ends in namespaces of their own and the devices between them, all built. Dropping this value removes all of
+/// it.
 #[derive(Debug)]
 pub struct Path {
-    /// What runs between them.
+    /// The switch in user space between the ends.
     pub switch: Option<UserSpaceSwitch>,
-    /// Where the near end runs.
+    /// The namespace of the near end.
     pub near: Arc<Namespace>,
-    /// Where the far end runs.
+    /// The namespace of the far end.
     pub far: Arc<Namespace>,
-    /// Where a bridge between them is.
+    /// The namespace of a bridge between the ends.
     pub middle: Option<Namespace>,
 }
 
 /// An end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// At [`NEAR_ADDRESS`].
+    /// The end at [`NEAR_ADDRESS`].
     Near,
-    /// At [`FAR_ADDRESS`].
+    /// The end at [`FAR_ADDRESS`].
     Far,
 }
 
 impl Path {
-    /// Starts the agent at an end.
+    /// Starts the agent at one end.
     ///
     /// # Errors
     /// The agent cannot be started in the namespace.
@@ -52,10 +53,10 @@ impl Path {
         host::spawn_with_pipes(command, what, "check that the file exists and may be executed")
     }
 
-    /// Builds a path of these layers, in whatever order they are named. The agent's program is the switch too.
+    /// Builds a path from these layers, given in any order. The agent's program also runs the switch.
     ///
     /// # Errors
-    /// What the kernel or its tools refused, by the words that were tried.
+    /// The kernel or one of its tools refused a command; the failure quotes the command.
     pub fn build(layers: &[Layer], agent: &Agent) -> Result<Self, Failure> {
         let has = |layer| layers.contains(&layer);
         let near = Arc::new(Namespace::new()?);

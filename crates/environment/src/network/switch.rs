@@ -27,12 +27,12 @@ impl UserSpaceSwitch {
     }
 }
 
-/// `tautline switch` between two ends: a process of its own that makes their TAP devices, or a guest's socket, and ends
-/// with them.
+/// `tautline switch` between two ends: a process of its own that makes the ends' TAP devices, or a guest's socket,
+/// and removes them when it ends.
 #[derive(Debug)]
 pub struct Switch {
     process: Child,
-    /// Of one that has a guest.
+    /// The control socket of a switch that serves a guest.
     control: Option<PathBuf>,
 }
 
@@ -40,14 +40,14 @@ pub struct Switch {
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 impl Switch {
-    /// The device of the near end.
+    /// The TAP device of the near end.
     pub const NEAR_DEVICE: &str = "tap0";
-    /// The device of the far end.
+    /// The TAP device of the far end.
     pub const FAR_DEVICE: &str = "tap1";
-    /// The guest's port, by the switch's name for it.
+    /// The name that the switch gives to the guest's port.
     pub const GUEST_PORT: &str = "near";
 
-    /// Starts it in the near end's namespace, and hands the far end its device.
+    /// Starts the switch in the near end's namespace, and moves the far end's device into the far end's namespace.
     pub(super) fn start(near: &Namespace, far: &Namespace, agent: &Agent) -> Result<Self, Failure> {
         let ports = [format!("near=tap:{}", Self::NEAR_DEVICE), format!("far=tap:{}", Self::FAR_DEVICE)];
         let is_there = |device| near.ip(&format!("link show dev {device}")).is_ok();
@@ -60,7 +60,7 @@ impl Switch {
         Ok(switch)
     }
 
-    /// Starts it in the far end's namespace, with a back-end for a guest that listens at `socket`.
+    /// Starts the switch in the far end's namespace, with a back-end for a guest that listens at `socket`.
     pub(super) fn to_guest(socket: &Path, far: &Namespace, agent: &Agent) -> Result<Self, Failure> {
         let ports = [
             format!("{}=vhost-user:{}", Self::GUEST_PORT, socket.display()),
@@ -75,7 +75,7 @@ impl Switch {
         Ok(switch)
     }
 
-    /// Where one that has a guest is asked (`tautline ctl`).
+    /// The path of the control socket (`tautline ctl`), if the switch serves a guest.
     pub fn control(&self) -> Option<&Path> {
         self.control.as_deref()
     }

@@ -1,4 +1,4 @@
-//! The far end: listens, admits peers that prove a key, and runs one agent at a time for them.
+//! The far end: listens, admits peers that prove their key, and runs one agent at a time for them.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ use super::relay::relay;
 use super::tls;
 use crate::{Agent, spawn};
 
-/// A connection that has not proved a key within this time is dropped.
+/// The time limit for a connection to prove a key; after it the connection is dropped.
 pub const LIMIT: Duration = Duration::from_secs(5);
 
 /// Most connections that have not proved a key yet. One more drops the oldest, so that silent connections block no
@@ -29,7 +29,7 @@ const UNPROVED: usize = 16;
 /// Most log lines in one second. Further lines are counted.
 const TOLD: u32 = 5;
 
-/// Listens at an address, bound already or not.
+/// Listens at an address. The socket is bound before `serve` is called.
 pub struct Listener {
     socket: TcpListener,
     shared: Arc<Shared>,
@@ -38,7 +38,7 @@ pub struct Listener {
 struct Shared {
     config: Arc<ServerConfig>,
     agent: Agent,
-    /// What is written to an authenticated peer while another run has the agent: a line of the agent's protocol.
+    /// The line of the agent's protocol that an authenticated peer receives while another run uses the agent.
     busy_line: String,
     busy: AtomicBool,
     unproved: Mutex<Vec<(u64, TcpStream)>>,
@@ -46,7 +46,7 @@ struct Shared {
 }
 
 impl Listener {
-    /// Binds; nothing is answered yet.
+    /// Binds the address; no connection is answered yet.
     ///
     /// # Errors
     /// The key file is missing or unusable, or the address is taken or not of this machine.
@@ -72,7 +72,7 @@ impl Listener {
         Ok(Listener { socket, shared: Arc::new(shared) })
     }
 
-    /// The address that it listens at, with the port that the system chose for port 0.
+    /// The address at which the listener is bound, with the port that the system chose for port 0.
     ///
     /// # Errors
     /// The kernel refuses `getsockname`.

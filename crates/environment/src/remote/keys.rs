@@ -1,4 +1,4 @@
-//! Keys: one authority that exists only while keys are made signs one certificate for each end. Each end has one file
+//! Keys: an authority that exists only while keys are made signs one certificate for each end. Each end has one file
 //! with its private key, its certificate and the authority's certificate.
 
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -17,12 +17,12 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use time::OffsetDateTime;
 
-/// The near end's file.
+/// The file name of the near end's key.
 pub const NEAR_FILE: &str = "near.pem";
-/// The far end's file.
+/// The file name of the far end's key.
 pub const FAR_FILE: &str = "far.pem";
 
-/// The name that the far end's certificate carries, wherever that machine is: the authority signs no others.
+/// The name in the far end's certificate, whatever machine the far end runs on: the authority signs no other far end.
 pub(super) const FAR_NAME: &str = "far.tautline.invalid";
 const NEAR_NAME: &str = "near.tautline.invalid";
 
@@ -48,10 +48,10 @@ pub fn default_folder() -> Result<PathBuf, Failure> {
     })
 }
 
-/// Makes both ends' files, valid for so many days from now. The authority's own key is never written.
+/// Makes both ends' files, valid for `days` days from now. The authority's own key is never written.
 ///
 /// # Errors
-/// A file is there already, or cannot be written.
+/// A file exists already, or cannot be written.
 pub fn make(folder: &Path, days: u32) -> Result<[PathBuf; 2], Failure> {
     let now = OffsetDateTime::now_utc();
     let until = now + Duration::from_secs(u64::from(days) * 24 * 3600);
@@ -119,7 +119,7 @@ fn pair(until: [OffsetDateTime; 2]) -> Result<[String; 2], rcgen::Error> {
     ])
 }
 
-/// What an end's file holds.
+/// The contents of an end's key file.
 pub(super) struct Keys {
     pub(super) key: PrivateKeyDer<'static>,
     pub(super) certificate: CertificateDer<'static>,

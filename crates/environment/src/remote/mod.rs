@@ -1,7 +1,7 @@
 //! Another machine: the agent behind a connection that both ends authenticate.
 //!
-//! At the near end a child of the run relays lines between its pipes and a TLS connection ([`near`]). At the far end
-//! `tautline agent --listen` starts one agent for each run that proved its key, and relays too ([`far`]).
+//! At the near end, a child process of the run relays lines between its pipes and a TLS connection ([`near`]). At the
+//! far end, `tautline agent --listen` starts one agent for each run that proved its key, and relays too ([`far`]).
 
 pub mod far;
 pub mod keys;
@@ -16,15 +16,15 @@ use measure::{EnvironmentKind, Failure};
 
 use crate::{Environment, Running, Start, host};
 
-/// Where an agent listens unless a port is named.
+/// The port at which an agent listens if no port is named.
 pub const PORT: u16 = 17411;
 
 /// Another machine, on which `tautline agent --listen` runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// `HOST` or `HOST:PORT`; an IPv6 address in brackets.
+    /// `HOST` or `HOST:PORT`; an IPv6 address is in brackets.
     pub address: String,
-    /// The near end's key file [default: that of [`keys::default_folder`]].
+    /// The near end's key file [default: the file in [`keys::default_folder`]].
     pub key: Option<PathBuf>,
 }
 

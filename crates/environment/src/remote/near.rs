@@ -12,7 +12,7 @@ use measure::Failure;
 use super::relay::{Ended, relay};
 use super::tls;
 
-/// The argument after `agent` that makes the binary this end.
+/// The argument after `agent` that starts this end.
 pub const ARGUMENT: &str = "--relay-to";
 
 /// How long a connection may take to come up, and again to be proved.
@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Relays until either side ends.
 ///
 /// # Errors
-/// The far end could not be reached, did not prove its key, refused ours, or ended by itself.
+/// The far end cannot be reached, does not prove its key, refuses this end's key, or ends by itself.
 pub fn serve(address: &str, key: &Path) -> Result<(), Failure> {
     let config = tls::near(key)?;
     let mut socket = connect(address)?;

@@ -1,4 +1,4 @@
-//! Bytes between two pipes and a TLS connection, on one thread, until either side ends.
+//! Relays bytes between two pipes and a TLS connection, on one thread, until either side ends.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -22,10 +22,10 @@ const FLUSH: Duration = Duration::from_secs(2);
 const KEEPALIVE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 2;
 
-/// Which side ended.
+/// The side that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The pipes: the process that reads or writes them is gone.
+    /// The pipes: the process that reads or writes them has ended.
     Local,
     /// The connection.
     Peer,
@@ -61,11 +61,12 @@ fn wait(
     Ok(wanted.map(|(_, flags)| flags.and_then(|_| found.next()).unwrap_or(PollFlags::empty())))
 }
 
-/// Relays from `input` to the connection and from there to `output`, until either side ends; returns which.
+/// Relays from `input` to the connection and from the connection to `output`, until either side ends. Returns the
+/// side that ended.
 ///
 /// # Errors
-/// The kernel refuses an option of the socket or a read, `poll` fails, or the peer's bytes are no TLS. A write that
-/// fails is no error: its side has ended.
+/// The kernel refuses an option of the socket or a read, `poll` fails, or the peer's bytes are not TLS. A failed
+/// write is not an error: it means that the side has ended.
 pub fn relay(
     tls: &mut Connection,
     socket: &mut TcpStream,

@@ -1,4 +1,4 @@
-//! TLS 1.3 and nothing older, by `rustls`; each end proves its key to the other.
+//! TLS 1.3 only, by `rustls`; each end proves its key to the other.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -66,7 +66,7 @@ fn unusable(file: &Path, answer: &str) -> Failure {
 /// The far end's side of a new connection.
 ///
 /// # Errors
-/// `rustls` refuses the settings, as for an invalid fragment size. It takes those of [`far`].
+/// `rustls` refuses the settings, as for an invalid fragment size. It accepts the settings of [`far`].
 pub fn accept(config: &Arc<ServerConfig>) -> Result<Connection, rustls::Error> {
     Ok(ServerConnection::new(config.clone())?.into())
 }
@@ -74,7 +74,7 @@ pub fn accept(config: &Arc<ServerConfig>) -> Result<Connection, rustls::Error> {
 /// The near end's side of a new connection.
 ///
 /// # Errors
-/// `rustls` refuses the settings, as for an invalid fragment size. It takes those of [`near`].
+/// `rustls` refuses the settings, as for an invalid fragment size. It accepts the settings of [`near`].
 pub fn connect(config: &Arc<ClientConfig>) -> Result<Connection, rustls::Error> {
     let name = ServerName::try_from(FAR_NAME).expect("a host name");
     Ok(ClientConnection::new(config.clone(), name)?.into())
@@ -83,8 +83,8 @@ pub fn connect(config: &Arc<ClientConfig>) -> Result<Connection, rustls::Error> 
 /// Proves each end's key to the other, within `limit` and [`HANDSHAKE_BYTES`].
 ///
 /// # Errors
-/// The peer closes the connection, does not prove its key within `limit` or within [`HANDSHAKE_BYTES`], or proves one
-/// that the authority did not sign or whose time is over. Or the socket fails.
+/// The peer closes the connection, does not prove its key within `limit` or within [`HANDSHAKE_BYTES`], or proves a
+/// key that the authority did not sign or that has expired. Or the socket fails.
 pub fn handshake(tls: &mut Connection, socket: &mut TcpStream, limit: Duration) -> io::Result<()> {
     let deadline = Instant::now() + limit;
     let mut received = 0;

@@ -4,7 +4,7 @@ use std::path::Path;
 use ::vm::Accelerator;
 use measure::Failure;
 
-/// The name of this machine's KVM, by the loaded kernel modules.
+/// The name of this machine's KVM, found from the loaded kernel modules.
 pub fn kvm_name() -> String {
     let module = |name: &str| Path::new("/sys/module").join(name).exists();
     let name = match () {
@@ -19,12 +19,13 @@ pub fn kvm_name() -> String {
     if nested { format!("{name} (nested)") } else { name.to_owned() }
 }
 
-/// Whether a guest with this accelerator runs on an emulated CPU: QEMU's, or KVM's on one.
+/// Whether a guest with this accelerator runs on an emulated CPU: a CPU that QEMU emulates, or KVM on an emulated
+/// CPU.
 pub fn is_emulated(accelerator: Accelerator) -> bool {
     accelerator == Accelerator::Tcg || kvm::is_emulated()
 }
 
-/// Checks that `/dev/kvm` exists and may be used. A guest may fail to run all the same.
+/// Checks that `/dev/kvm` exists and may be used. A guest may still fail to run.
 ///
 /// # Errors
 /// `/dev/kvm` is missing, or this user may not open it for reading and writing.

@@ -1,4 +1,4 @@
-//! The guest's end of a doorbell: QEMU's `ivshmem-doorbell`, and what hands it to user space in the guest.
+//! The guest's end of a doorbell: QEMU's `ivshmem-doorbell`, and the modules that give it to user space in the guest.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,12 @@ use measure::Failure;
 use super::modules::{Module, Modules};
 use super::settings::Machine;
 
-/// What the guest's kernel needs so that VFIO has an IOMMU to work with.
+/// The words on the guest's kernel command line that give VFIO an IOMMU.
 pub const KERNEL_WORDS: &str = "intel_iommu=on ";
 
 const DRIVERS: &[&str] = &["vfio_iommu_type1", "vfio_pci"];
 
-/// A doorbell, and the drivers for it.
+/// A doorbell, and the guest's drivers for it.
 #[derive(Clone, Debug)]
 pub struct Doorbell {
     socket: PathBuf,
@@ -39,13 +39,14 @@ impl Doorbell {
         Ok(Doorbell { socket: socket.to_owned(), modules })
     }
 
-    /// The guest loads them in this order.
+    /// The modules, in the order in which the guest loads them.
     pub fn modules(&self) -> &[Module] {
         &self.modules
     }
 
-    /// For QEMU. The IOMMU does not map interrupts: with KVM it could do so only beside an interrupt controller that
-    /// is half in user space, where the doorbell's do not arrive (QEMU 7.2).
+    /// For QEMU. QEMU's arguments. The IOMMU does not map interrupts: with KVM, interrupt mapping requires an
+    /// interrupt controller that is partly in user space, and the doorbell's interrupts do not arrive there (QEMU
+    /// 7.2).
     pub fn arguments(&self) -> [String; 6] {
         [
             "-device".into(),

@@ -1,4 +1,4 @@
-//! The guest's whole file system: the agent as `/init`, and the files a workload brought.
+//! The guest's whole file system: the agent as `/init`, and the files that a workload needs.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

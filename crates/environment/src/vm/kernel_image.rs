@@ -5,9 +5,8 @@ use measure::Failure;
 
 use super::modules::Modules;
 
-/// The kernel image to boot: the stock kernel that set-up keeps in the cache folder, else an image in `/boot`. Of
-/// several readable `vmlinuz*` in a folder, the one of the highest
-/// version.
+/// The kernel image to boot: the stock kernel that set-up keeps in the cache folder, or else an image in `/boot`. If
+/// a folder has several readable `vmlinuz*`, the image with the highest version is used.
 ///
 /// # Errors
 /// Neither folder holds a `vmlinuz*` that this user may read.
@@ -23,8 +22,8 @@ pub fn find() -> Result<PathBuf, Failure> {
     })
 }
 
-/// [`find`] for a guest with a card of these drivers. Cloud kernels lack the drivers of emulated cards, so set-up
-/// keeps a generic kernel in `kernel-cards`: it is booted where it has a module that the other kernel lacks.
+/// Like [`find`], for a guest with a card that needs these drivers. Cloud kernels lack the drivers of emulated cards,
+/// so set-up keeps a generic kernel in `kernel-cards`; it is used if it has a module that the other kernel lacks.
 ///
 /// # Errors
 /// The causes of [`find`].

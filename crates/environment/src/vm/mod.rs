@@ -30,18 +30,18 @@ use crate::{Environment, Running, Start};
 /// How long a guest of a few instructions may take, with the making of its machine: milliseconds where KVM works.
 const KVM_TRIAL_LIMIT: Duration = Duration::from_secs(4);
 
-/// A virtual machine that was booted once already.
+/// A virtual machine that was booted once as a proof.
 #[derive(Clone, Debug)]
 pub struct Vm {
     boot: qemu::Boot,
     version: String,
-    /// The accelerator that was asked for.
+    /// The accelerator that the user asked for.
     wanted: Option<Accelerator>,
-    /// Its name in results: `kvm-vmx`, `tcg`, and the like.
+    /// The accelerator's name in results: `kvm-vmx`, `tcg`, and the like.
     accelerator_name: String,
-    /// Why KVM is not used although `/dev/kvm` is there.
+    /// The reason why KVM is not used although `/dev/kvm` exists.
     kvm_refused: Option<String>,
-    /// What its profile asks for and this machine, or this run's CPUs, do not give.
+    /// The wishes of the profile that this machine, or this run's CPUs, cannot satisfy.
     lacking: Vec<String>,
 }
 
@@ -106,8 +106,8 @@ impl Vm {
     }
 
     /// A machine with an ivshmem-doorbell device of the server that listens at `socket`, and with the modules that
-    /// hand the device to user space in the guest. A named accelerator is not proven here: the first start shows
-    /// whether it works.
+    /// give the device to user space in the guest. If an accelerator is named, it is not proven here: the first start
+    /// shows whether it works.
     ///
     /// # Errors
     /// The causes of [`Vm::prove`], a board other than q35, or a kernel without readable modules for the device.
@@ -117,8 +117,8 @@ impl Vm {
         Ok(vm)
     }
 
-    /// A machine with a network interface, on the board with PCI Express. Without a named kernel it boots one that has
-    /// the card's driver. A named accelerator is not proven here.
+    /// A machine with a network interface, on the board with PCI Express. If no kernel is named, the machine boots
+    /// one that has the card's driver. If an accelerator is named, it is not proven here.
     ///
     /// # Errors
     /// The causes of [`Vm::prove`], or a kernel without readable modules for the card.
@@ -131,7 +131,7 @@ impl Vm {
         Ok(vm)
     }
 
-    /// This machine, with memory of this process that the guest shares.
+    /// Returns this machine with memory of this process that the guest shares.
     pub fn sharing(mut self, memory: SharedMemory) -> Self {
         self.boot.shared = Some(memory);
         self
@@ -145,11 +145,11 @@ impl Vm {
         }
     }
 
-    /// Finds QEMU and a kernel, and the accelerator that really boots it.
+    /// Finds QEMU, a kernel, and the accelerator that really boots the kernel.
     ///
     /// # Errors
     /// QEMU or a kernel image is not installed, the agent is not linked statically, or the profile's plan cannot be
-    /// made. Or the agent does not greet from a guest: under KVM if KVM was asked for, else under TCG.
+    /// made. Or the agent does not greet from a guest: under KVM if KVM was asked for, otherwise under TCG.
     pub fn prove(settings: Settings, start: &Start<'_>) -> Result<Self, Failure> {
         let mut vm = Self::find(settings, start)?;
         let boots = |vm: &Vm| -> Result<(), Failure> {
@@ -177,7 +177,7 @@ impl Vm {
         Ok(vm)
     }
 
-    /// Why KVM is not used, where it is not.
+    /// The reason why KVM is not used, if it is not used.
     pub fn kvm_refused(&self) -> Option<&str> {
         self.kvm_refused.as_deref()
     }

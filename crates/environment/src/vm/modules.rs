@@ -1,4 +1,4 @@
-//! Modules of a guest's kernel, found beside its image and brought along in the guest's file system.
+//! The modules of a guest's kernel, found beside its image and copied into the guest's file system.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,20 +14,21 @@ pub struct Modules {
     files: HashMap<String, PathBuf>,
 }
 
-/// One module, as the kernel loads it.
+/// One module, in the form that the kernel loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
-    /// Its name, with underscores.
+    /// The module's name, with underscores.
     pub name: String,
-    /// Its file, decompressed.
+    /// The contents of the module's file, decompressed.
     pub content: Vec<u8>,
 }
 
 impl Modules {
-    /// The modules of a kernel image: in `modules/VERSION` beside it, as set-up keeps them, else in `/lib/modules`.
+    /// The modules of a kernel image: in `modules/VERSION` beside the image, where set-up keeps them, or else in
+    /// `/lib/modules`.
     ///
     /// # Errors
-    /// The image cannot be read, its version cannot be told, or neither folder has modules of that version.
+    /// The image cannot be read, its version cannot be determined, or neither folder has modules of that version.
     pub fn of_image(image: &Path) -> Result<Self, Failure> {
         let failed = |answer: String| {
             let remedy = "`make setup` fetches a kernel with its modules; or put them into modules/VERSION beside the image";
@@ -45,7 +46,7 @@ impl Modules {
         Modules::below(folder).map_err(|error| failed(error.to_string()))
     }
 
-    /// The modules below a folder.
+    /// The modules in a folder and the folders below it.
     ///
     /// # Errors
     /// The folder, or one below it, cannot be read.
@@ -65,13 +66,14 @@ impl Modules {
         Ok(Self { files })
     }
 
-    /// Whether the module is a file: one that is built into the kernel is none.
+    /// Whether the module is a file. A module that is built into the kernel is not a file.
     pub fn has(&self, name: &str) -> bool {
         self.files.contains_key(&name.replace('-', "_"))
     }
 
-    /// The named modules and all they depend on, in the order to load them in. Names that are no file are built into
-    /// the kernel: a guest that lacks one says so when it is used.
+    /// The named modules and all modules that they depend on, in the order in which to load them. A name without a
+    /// file is taken as built into the kernel; a guest that lacks the module reports an error when it uses the
+    /// module.
     ///
     /// # Errors
     /// A module's file cannot be read or decompressed.

@@ -1,4 +1,4 @@
-//! A guest's network interface: what QEMU is told, and what the guest needs for it.
+//! A guest's network interface: QEMU's arguments for it, and the modules that the guest needs for it.
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
@@ -10,29 +10,30 @@ use measure::Failure;
 
 use super::modules::{Module, Modules};
 
-/// One interface, not yet in a guest.
+/// One interface that no guest uses yet.
 #[derive(Clone, Debug)]
 pub struct Nic {
-    /// What starts QEMU where the interface's other end is: `nsenter` and its options.
+    /// The command that starts QEMU in the namespace of the interface's other end: `nsenter` and its options.
     pub enter: Vec<OsString>,
-    /// `-netdev`, `-device` and what they need.
+    /// The arguments `-netdev`, `-device` and what these two require.
     pub arguments: Vec<String>,
-    /// What the arguments name by its number.
+    /// The descriptor that the arguments name by its number.
     pub inherited: Option<Arc<OwnedFd>>,
     /// Whether a back-end maps the guest's memory.
     pub shares_memory: bool,
-    /// The driver's modules in the guest, without what they depend on.
+    /// The driver's modules in the guest, without the modules on which they depend.
     pub drivers: Vec<String>,
-    /// The interface's address in the guest, and the bits of its network.
+    /// The interface's address in the guest, and the prefix length of its network in bits.
     pub address: (Ipv4Addr, u8),
 }
 
 impl Nic {
-    /// QEMU 7.2 without KVM ends by SIGSEGV when the guest unmasks a vector of a card whose other end is a vhost-user
-    /// back-end: such a card has none.
+    /// QEMU 7.2 without KVM ends by SIGSEGV when the guest unmasks an interrupt vector of a card whose other end is a
+    /// vhost-user back-end, so such a card gets no vectors.
     pub(crate) const WITHOUT_VECTORS: &str = ",vectors=0";
 
-    /// A port of `tautline switch` that listens at `socket`, with this address of the card's and of its interface's.
+    /// A port of `tautline switch` that listens at `socket`; `card` is the card's address and `address` is the
+    /// interface's address.
     pub fn at_switch(socket: &Path, card: [u8; 6], address: (Ipv4Addr, u8), is_emulated: bool) -> Self {
         let card = card.map(|byte| format!("{byte:02x}")).join(":");
         let vectors = if is_emulated { Self::WITHOUT_VECTORS } else { "" };
@@ -52,7 +53,7 @@ impl Nic {
     }
 }
 
-/// A network interface, with the modules of a guest's kernel for it.
+/// A network interface, with the modules that a guest's kernel needs for it.
 #[derive(Clone, Debug)]
 pub struct FittedNic {
     pub nic: Nic,
@@ -60,10 +61,10 @@ pub struct FittedNic {
 }
 
 impl FittedNic {
-    /// Reads the interface's modules, and those that they depend on, for this kernel image.
+    /// Reads the interface's modules, and the modules on which they depend, for this kernel image.
     ///
     /// # Errors
-    /// The kernel has no modules here, or they cannot be read.
+    /// This machine has no modules of the kernel, or they cannot be read.
     pub fn new(nic: Nic, kernel: &Path) -> Result<Self, Failure> {
         let modules = Modules::of_image(kernel)?.with_dependencies(&nic.drivers).map_err(|error| {
             let remedy = "check that its modules can be read";

@@ -1,9 +1,9 @@
-//! What a profile makes of a guest that works on given CPUs.
+//! Applies a profile to a guest that uses given CPUs.
 
 use ::vm::{CpuWishes, HostCpus, Plan, Profile};
 use measure::Failure;
 
-/// The plan of a guest with a vCPU for each of these CPUs and `memory_mib` MiB of memory.
+/// The plan for a guest with one vCPU for each of these CPUs and `memory_mib` MiB of memory.
 ///
 /// # Errors
 /// The host's CPUs cannot be read ([`HostCpus::here`]).

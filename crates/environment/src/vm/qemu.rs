@@ -1,4 +1,4 @@
-//! QEMU's command line, and the start.
+//! Builds QEMU's command line and starts QEMU.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -19,7 +19,7 @@ use super::{doorbell, initramfs, profile, qmp};
 use crate::channel::Channel;
 use crate::{Running, Start, guest, spawn};
 
-/// What QEMU is to boot, and how.
+/// The machine and the files that QEMU boots.
 #[derive(Clone, Debug)]
 pub struct Boot {
     /// The system emulator.
@@ -31,7 +31,7 @@ pub struct Boot {
     pub profile: Option<Profile>,
     pub doorbell: Option<Doorbell>,
     pub nic: Option<FittedNic>,
-    /// Memory of this process's.
+    /// Memory of this process that the guest shares.
     pub shared: Option<SharedMemory>,
 }
 
@@ -45,7 +45,7 @@ impl Boot {
         }
     }
 
-    /// Starts QEMU, and pins its vCPUs or places its threads as the profile wants.
+    /// Starts QEMU, and pins its vCPUs or places its threads as the profile requires.
     ///
     /// # Errors
     /// A file of the initramfs cannot be read, memory, descriptors or the process are refused, or QEMU ends, refuses

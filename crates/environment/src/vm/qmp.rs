@@ -1,4 +1,4 @@
-//! Where QEMU's threads run.
+//! Sets the CPUs on which QEMU's threads run.
 
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -23,11 +23,12 @@ pub fn pin_vcpus(control: UnixStream, cpus: &[usize], limit: Duration) -> Result
     Ok(qmp)
 }
 
-/// Puts every thread where a profile wants it, lets the guest run, and returns the monitor for further commands.
+/// Puts every thread on the CPUs that a profile gives it, lets the guest run, and returns the monitor for further
+/// commands.
 ///
 /// # Errors
-/// QEMU does not greet or answer within `limit`, or hangs up. Its threads cannot be read, or one of them cannot have
-/// the CPUs or the policy that the placement wants.
+/// QEMU does not greet or answer within `limit`, or hangs up. The threads of QEMU cannot be read, or a thread cannot
+/// have the CPUs or the policy that the placement gives it.
 pub fn place(
     control: UnixStream,
     process: u32,

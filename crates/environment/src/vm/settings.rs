@@ -1,4 +1,4 @@
-//! What a user may set of a virtual machine.
+//! The settings of a virtual machine that a user may choose.
 
 use std::path::PathBuf;
 
@@ -14,18 +14,18 @@ pub enum Machine {
     Microvm,
 }
 
-/// What a user may set.
+/// The settings that a user may choose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// `kvm` or `tcg`; otherwise KVM where a stock kernel boots with it, else TCG.
+    /// `kvm` or `tcg`; `None` uses KVM if a stock kernel boots with it, and TCG otherwise.
     pub accelerator: Option<Accelerator>,
     /// The board.
     pub machine: Machine,
-    /// Guest memory, MiB.
+    /// Guest memory in MiB.
     pub memory_mib: u64,
-    /// The kernel image; otherwise the one that set-up keeps, else the running one.
+    /// The kernel image; `None` uses the image that set-up keeps, or else the running kernel's image.
     pub kernel: Option<PathBuf>,
-    /// What the guest is for; otherwise its vCPUs have a CPU each, and nothing else is set.
+    /// The profile of the guest; with `None` each vCPU has its own CPU, and no other setting is made.
     pub profile: Option<Profile>,
 }
 

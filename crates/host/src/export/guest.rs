@@ -1,16 +1,16 @@
-//! The guest that all forms describe.
+//! The guest that all export forms describe.
 
 use measure::Failure;
 
 use crate::cpu_list::CpuList;
 
-/// The guest that all forms describe.
+/// The guest that all export forms describe.
 #[derive(Clone, Debug)]
 pub struct Guest {
     pub(super) name: String,
-    /// One for each vCPU.
+    /// The CPUs of the guest, one for each vCPU.
     pub(super) cpus: CpuList,
-    /// For QEMU's own threads and the host.
+    /// The CPUs for QEMU's own threads and the host.
     pub(super) housekeeping: CpuList,
     pub(super) memory_mib: u64,
 }
@@ -19,8 +19,8 @@ impl Guest {
     /// A guest with one vCPU for each CPU.
     ///
     /// # Errors
-    /// The name is no RFC 1123 label (1 to 63 of a-z, 0-9 and `-`, neither first nor last a `-`); `cpus` is empty; or
-    /// `housekeeping` is empty or shares a CPU with `cpus`.
+    /// The name is not an RFC 1123 label (1 to 63 of a-z, 0-9 and `-`, neither first nor last a `-`); `cpus` is
+    /// empty; or `housekeeping` is empty or shares a CPU with `cpus`.
     pub fn new(name: &str, cpus: CpuList, housekeeping: CpuList, memory_mib: u64) -> Result<Self, Failure> {
         let failed = |answer: &str, remedy: &str| Err(Failure::new("describing a guest", answer, remedy));
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

@@ -11,7 +11,8 @@ const CANNOT: &str = "\
 # The node needs the label kubevirt.io/realtime, the static CPU manager and huge pages.
 ";
 
-/// The manifest. What is put in needs no escapes in YAML: numbers, and a name of letters, digits and `-`.
+/// The manifest. The inserted values need no escapes in YAML: they are numbers, and a name of letters, digits and
+/// `-`.
 pub fn kubevirt(guest: &Guest) -> String {
     let (name, memory, count) = (&guest.name, guest.memory_mib, guest.cpus.len());
     let page = if memory.is_multiple_of(1024) { "1Gi" } else { "2Mi" };

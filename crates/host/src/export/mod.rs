@@ -1,4 +1,5 @@
-//! One guest of the profile `realtime-host` in the forms of other tools. Each says what its tool cannot express.
+//! Exports one guest of the profile `realtime-host` to the formats of other tools. Each export names the settings
+//! that its tool cannot express.
 
 mod guest;
 mod kubevirt;

@@ -2,7 +2,7 @@
 
 use super::guest::Guest;
 
-/// Arguments, one a line, as a shell reads them; comments say what QEMU cannot do.
+/// The arguments, one on each line, as a shell reads them; comments name the settings that QEMU cannot make.
 pub fn qemu(guest: &Guest) -> String {
     let Guest { name, cpus, housekeeping, memory_mib } = guest;
     let first = cpus.iter().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What only Arm has.
+//! Rules for hosts with Arm processors.
 
 use super::rule::*;
 use crate::survey::Processor;

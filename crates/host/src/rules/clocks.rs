@@ -1,4 +1,4 @@
-//! Clocks, and interrupts that only the firmware sees.
+//! Clocks, and interrupts that only the firmware handles.
 
 use super::rule::*;
 use crate::survey::Processor;

@@ -1,4 +1,4 @@
-//! Interrupts and deferred work of the kernel, away from isolated CPUs.
+//! Interrupts and deferred work of the kernel, which are kept away from isolated CPUs.
 
 use super::rule::*;
 use crate::cpu_list::CpuList;

@@ -1,4 +1,4 @@
-//! Memory that stays where it is.
+//! Memory that is not moved or paged out.
 
 use super::rule::*;
 use crate::knob::Knob;

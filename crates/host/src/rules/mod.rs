@@ -1,4 +1,5 @@
-//! The rules: what a host should be like, each with its reason, its source and what changing it may break.
+//! The rules: settings that a host should have, each with its reason, its source and the things that changing it may
+//! break.
 //!
 //! Sources are the profiles of tuned (realtime, realtime-virtual-host, network-latency, latency-performance),
 //! OpenShift's node tuning operator, the kernel's admin-guide, libvirt's kvm-realtime guide, and SEAPATH.
@@ -17,7 +18,7 @@ mod threads;
 
 pub use rule::{Change, Rule, State, Takes, Verdict};
 
-/// All rules, in the order in which they are changed.
+/// All rules, in the order in which their changes are made.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
     [
         isolation::RULES,
@@ -35,7 +36,7 @@ pub fn all() -> impl Iterator<Item = &'static Rule> {
     .flatten()
 }
 
-/// The rule of a name.
+/// The rule with this name.
 pub fn find(id: &str) -> Option<&'static Rule> {
     all().find(|rule| rule.id == id)
 }

@@ -1,4 +1,4 @@
-//! Placement on memory nodes, and the shares of the cache.
+//! Placement on memory nodes, and allocation of the cache.
 
 use std::collections::BTreeSet;
 

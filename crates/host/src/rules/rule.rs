@@ -1,4 +1,4 @@
-//! What a rule is, and what it says of a host.
+//! A rule, and its result for a host.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,42 +10,42 @@ use crate::tree::Unread;
 pub struct Rule {
     /// Its name.
     pub id: &'static str,
-    /// What it is about.
+    /// The subject of the rule.
     pub title: &'static str,
-    /// Why, in one line.
+    /// The reason for the rule, in one line.
     pub why: &'static str,
     /// The source of the rule.
     pub source: &'static str,
-    /// What a change may break.
+    /// The things that a change may break.
     pub risk: &'static str,
-    /// What a change takes.
+    /// The action that a change requires.
     pub takes: Takes,
-    /// The profiles that want it.
+    /// The profiles that contain the rule.
     pub profiles: &'static [Profile],
-    /// How it is found out.
+    /// The function that checks the rule.
     pub(super) look: fn(&Survey) -> Verdict,
 }
 
 impl Rule {
-    /// What this rule says of a host.
+    /// The result of this rule for a host.
     pub fn look(&self, survey: &Survey) -> Verdict {
         (self.look)(survey)
     }
 }
 
-/// What it takes to change what a rule is about.
+/// The action that a change of the rule's setting requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Takes {
     /// A write while the host runs.
     RunTime,
-    /// A module that is loaded again; virtual machines are down meanwhile.
+    /// Loading a module again; virtual machines must be stopped meanwhile.
     ModuleReload,
     /// A reboot.
     Reboot,
-    /// The firmware's set-up.
+    /// A change in the firmware's set-up.
     Firmware,
-    /// Nothing can be changed: it is for information.
+    /// Nothing can be changed: the rule only informs.
     Nothing,
 }
 
@@ -62,38 +62,39 @@ impl Takes {
     }
 }
 
-/// How a host stands to a rule.
+/// Whether a host meets a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// As wanted.
     Pass,
-    /// Not as wanted.
+    /// The host does not have the wanted value.
     Fail,
-    /// It could not be read. Never counts as passed.
+    /// The value could not be read. This state never counts as passed.
     Unknown,
-    /// The host has nothing that the rule is about.
+    /// The host does not have the thing that the rule checks.
     NotApplicable,
-    /// Nothing is wanted; told for what it is worth.
+    /// The rule wants no value; the value is only shown.
     Information,
 }
 
-/// What a rule says of a host.
+/// The result of a rule for a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// How the host stands.
+    /// Whether the host meets the rule.
     pub state: State,
-    /// What was found, or why it could not be.
+    /// The value that was found, or the reason why it could not be read.
     pub found: String,
-    /// What is wanted.
+    /// The wanted value.
     pub wanted: String,
-    /// What would make it so.
+    /// The changes with which the host would meet the rule.
     pub changes: Vec<Change>,
-    /// Why its run-time changes need the user's word: what they can cut or stall.
+    /// The reason why the rule's run-time changes require the user's consent: the connections or programs that they
+    /// can cut or stall.
     pub hazard: Option<String>,
 }
 
-/// One thing to do.
+/// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "how")]
 pub enum Change {
@@ -117,9 +118,9 @@ pub enum Change {
         /// `key=value`.
         option: String,
     },
-    /// What only a person can do.
+    /// An action that only a person can take.
     ByHand {
-        /// In words, or as a command.
+        /// The action in words, or as a command.
         action: String,
     },
 }
@@ -171,7 +172,7 @@ impl Verdict {
         Self::new(State::Information, found, "")
     }
 
-    /// With what to do; nothing where all is well.
+    /// Adds the changes; if the host meets the rule, adds nothing.
     pub(super) fn with(mut self, changes: impl IntoIterator<Item = Change>) -> Self {
         if self.state == State::Fail {
             self.changes.extend(changes);
@@ -187,7 +188,8 @@ impl Verdict {
     }
 }
 
-/// A file that should hold one value. Where it is absent and `kernel_has` is there, `absent` says why that is fine.
+/// Checks a file that should contain one value. If the file is absent and `kernel_has` exists, `absent` says why that
+/// is acceptable.
 pub(super) fn one_value(
     survey: &Survey,
     path: &str,
@@ -201,7 +203,7 @@ pub(super) fn one_value(
     }
 }
 
-/// Tells what a kernel does not have from what could not be read.
+/// Distinguishes a feature that the kernel lacks from a file that could not be read.
 pub(super) fn absence(
     survey: &Survey,
     unread: &Unread,
@@ -216,12 +218,12 @@ pub(super) fn absence(
     }
 }
 
-/// What a rule about isolated CPUs says where there are none.
+/// The result of a rule about isolated CPUs on a host without isolated CPUs.
 pub(super) fn nothing_isolated() -> Verdict {
     Verdict::unknown("no CPU is set aside", "name them with --isolate")
 }
 
-/// Some of many, for one line.
+/// The first few of many items, on one line.
 pub(super) fn some_of(all: &[String]) -> String {
     const MOST: usize = 4;
     match all.len() {
@@ -232,11 +234,11 @@ pub(super) fn some_of(all: &[String]) -> String {
 
 /// Profiles that set CPUs aside.
 pub(super) const REAL_TIME: &[Profile] = &[Profile::RealtimeHost, Profile::RealtimeGuest];
-/// The host of real-time guests.
+/// The profile for a host of real-time guests.
 pub(super) const HOST: &[Profile] = &[Profile::RealtimeHost];
-/// Hosts that answer quickly.
+/// The profiles for hosts with short response times.
 pub(super) const QUICK: &[Profile] = &[Profile::Latency, Profile::RealtimeHost];
-/// Everything that must answer quickly.
+/// All profiles that require short response times.
 pub(super) const QUICK_ALL: &[Profile] = &[Profile::Latency, Profile::RealtimeHost, Profile::RealtimeGuest];
 /// Every host.
 pub(super) const HOSTS: &[Profile] = &[Profile::Latency, Profile::RealtimeHost, Profile::Throughput];

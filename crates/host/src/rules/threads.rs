@@ -1,4 +1,4 @@
-//! The order of threads on isolated CPUs, and helper threads of KVM.
+//! The priority order of threads on isolated CPUs, and helper threads of KVM.
 
 use super::rule::*;
 use crate::knob::Knob;

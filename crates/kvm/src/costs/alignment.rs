@@ -1,12 +1,13 @@
-//! Whether the guest's clock is the host's, and how well that is known.
+//! Whether the guest's clock equals the host's, and the bound of the error.
 //!
-//! In an exchange the host stamps, the guest stamps on seeing that, and the host stamps on seeing that. The guest's
-//! stamp was taken between the host's two, so their offset lies between its distances to both. What all exchanges
-//! allow is the error bound. The same holds for every sample of a row: no effect may precede its cause.
+//! In an exchange the host takes a stamp, the guest takes one when it sees the host's, and the host takes a second
+//! one when it sees the guest's. The guest's stamp lies between the host's two, which bounds the offset of the
+//! clocks. All exchanges together give the bound of the error. The same rule is applied to every sample of a row: no
+//! effect may precede its cause.
 
 use serde::{Deserialize, Serialize};
 
-/// What is known of the guest's TSC minus the host's, ticks.
+/// The bounds of the guest's TSC minus the host's, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alignment {
     /// The lower bound of the offset, ticks.
@@ -21,8 +22,8 @@ pub struct Alignment {
 pub type Exchange = [u64; 3];
 
 impl Alignment {
-    /// What all exchanges allow. None where there are none, or where they contradict each other: then the clocks
-    /// drift, and no offset aligns them.
+    /// The alignment that satisfies all exchanges. `None` if there are no exchanges, or if they contradict each
+    /// other: the clocks then drift, and no offset aligns them.
     pub fn of(exchanges: &[Exchange]) -> Option<Self> {
         let difference = |a: u64, b: u64| a.wrapping_sub(b) as i64;
         let low = exchanges.iter().map(|[_, guest, after]| difference(*guest, *after)).max()?;
@@ -30,13 +31,12 @@ impl Alignment {
         (low <= high).then_some(Self { low, high, exchanges: exchanges.len() })
     }
 
-    /// What is taken off the guest's stamps: nothing where the clocks may be the same, else the middle of what is
-    /// allowed.
+    /// The value to subtract from the guest's stamps: 0 if the clocks may be equal, else the middle of the bounds.
     pub fn correction(&self) -> i64 {
         if self.low <= 0 && 0 <= self.high { 0 } else { self.low + (self.high - self.low) / 2 }
     }
 
-    /// How far off corrected stamps can be at most, ticks.
+    /// The largest error of corrected stamps, ticks.
     pub fn error_bound(&self) -> u64 {
         let correction = self.correction();
         (correction - self.low).unsigned_abs().max((self.high - correction).unsigned_abs())
@@ -46,7 +46,7 @@ impl Alignment {
 /// The duration from each cause to its effect, in ticks of the TSC. Stamps beyond the shorter list are ignored.
 ///
 /// # Errors
-/// Some effects have a lower stamp than their causes. The error is how many.
+/// Some effects have a lower stamp than their causes. The error is their number.
 pub fn durations(causes: &[u64], effects: &[u64]) -> Result<Vec<u64>, usize> {
     let pairs = || causes.iter().zip(effects);
     match pairs().filter(|(cause, effect)| effect < cause).count() {

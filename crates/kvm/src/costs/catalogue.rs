@@ -1,16 +1,16 @@
-//! The rows of the table, with the names that others use for them, so that tables can be laid side by side.
+//! The rows of the table, with their names in other tables for comparison.
 
 /// One unit cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its name in files.
+    /// The row's name in files.
     pub id: &'static str,
-    /// From when to when.
+    /// The begin and end of the measured interval.
     pub title: &'static str,
-    /// The test of kvm-unit-tests' `x86/vmexit.c` that times the same.
+    /// The corresponding test of kvm-unit-tests' `x86/vmexit.c`.
     pub vmexit: Option<&'static str>,
-    /// The row of tables II and III in Dall et al., "ARM Virtualization: Performance and Architectural
-    /// Implications" (ISCA 2016), that comes closest.
+    /// The closest row of tables II and III in Dall et al., "ARM Virtualization: Performance and Architectural
+    /// Implications" (ISCA 2016).
     pub arm: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! Exits that the guest times by itself: from before the instruction to after it.
+//! Exits that the guest times by itself: from before to after the instruction.
 
 use measure::Failure;
 
@@ -6,7 +6,7 @@ use super::bench::{Bench, pin};
 use crate::micro_vm::layout::{IO_APIC, MMIO_EVENT, MMIO_USER, SAMPLES};
 use crate::micro_vm::{Arguments, Program};
 
-/// The program of a row and its first parameter; none where it is no row of exits.
+/// The program of a row and its first parameter; `None` if it is not a row of exits.
 pub fn program(row: &str) -> Option<(Program, u64)> {
     Some(match row {
         "stamps" => (Program::Stamps, 0),
@@ -22,10 +22,10 @@ pub fn program(row: &str) -> Option<(Program, u64)> {
     })
 }
 
-/// Measures a row of exits: the duration of each, in ticks of the TSC. Panics where the row is no row of exits.
+/// Measures a row of exits: the duration of each, in ticks of the TSC. Panics if the row is not a row of exits.
 ///
 /// # Errors
-/// The thread cannot be bound to the guest's CPU, or the guest's program does not come to its end.
+/// The thread cannot be bound to the guest's CPU, or the guest's program does not end.
 pub fn exit(bench: &mut Bench, row: &str, samples: usize) -> Result<Vec<u64>, Failure> {
     let (program, first) = program(row).unwrap_or_else(|| unreachable!("{row} is no row of exits"));
     pin(bench.settings.cpus[0])?;

@@ -1,4 +1,4 @@
-//! Faults on memory that the guest has not touched, or not since the dirty log was read.
+//! Faults on memory that the guest has not accessed, or not since the dirty log was read.
 
 use kvm_bindings::KVM_MEM_LOG_DIRTY_PAGES;
 use measure::Failure;
@@ -7,7 +7,8 @@ use super::bench::{Bench, pin};
 use crate::micro_vm::layout::{FRESH, SAMPLES};
 use crate::micro_vm::{Arguments, HUGE, Memory, Pages, Program};
 
-/// The pages of a row: their size in bytes, their kind, and the most that are used, so that a small machine has them.
+/// The pages of a row: their size in bytes, their kind, and the highest number that is used, which also suits a small
+/// machine.
 #[derive(Clone, Copy)]
 pub struct Size {
     bytes: usize,
@@ -18,11 +19,11 @@ pub struct Size {
 pub const SMALL: Size = Size { bytes: 4096, pages: Pages::Small, most: 16384 };
 pub const LARGE: Size = Size { bytes: HUGE, pages: Pages::Huge, most: 64 };
 
-/// Measures the first store to each page of memory that the guest has not touched, in ticks of the TSC.
+/// Measures the first store to each page of memory that the guest has not accessed, in ticks of the TSC.
 ///
 /// # Errors
-/// The memory cannot be mapped or given to KVM, the guest's program does not come to its end, or the kernel backs
-/// fewer pages of 2 MiB than were touched.
+/// The memory cannot be mapped or given to KVM, the guest's program does not end, or the kernel backs fewer pages of
+/// 2 MiB than were accessed.
 pub fn fresh(bench: &mut Bench, size: Size) -> Result<Vec<u64>, Failure> {
     pin(bench.settings.cpus[0])?;
     let samples = bench.settings.samples.min(size.most);
@@ -43,8 +44,8 @@ pub fn fresh(bench: &mut Bench, size: Size) -> Result<Vec<u64>, Failure> {
 /// Measures the first store to each page after the dirty log was read, in ticks of the TSC. All pages are present.
 ///
 /// # Errors
-/// The memory cannot be mapped or given to KVM, the guest's program does not come to its end, the log cannot be read,
-/// or it lacks some of the pages that were written.
+/// The memory cannot be mapped or given to KVM, the guest's program does not end, the log cannot be read, or it lacks
+/// some of the written pages.
 pub fn dirty_log(bench: &mut Bench) -> Result<Vec<u64>, Failure> {
     pin(bench.settings.cpus[0])?;
     let samples = bench.settings.samples.min(SMALL.most);

@@ -1,4 +1,5 @@
-//! Interrupts and wake-ups: one side causes them, the other stamps its handler's first instruction.
+//! Interrupts and wake-ups: one side causes them, and the handler on the other side takes a stamp in its first
+//! instruction.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::ScopedJoinHandle;
@@ -18,13 +19,13 @@ pub enum Signal {
     Irqfd,
 }
 
-/// What the guest does meanwhile.
+/// The state of the guest when the interrupt comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Guest {
     Spinning,
-    /// Whatever the kernel then does.
+    /// Halted. The kernel may poll or sleep.
     Halted,
-    /// Halted, and the kernel's thread seen to sleep.
+    /// Halted, and the kernel's thread was observed to sleep.
     Asleep,
 }
 
@@ -57,11 +58,10 @@ impl Guest {
     }
 }
 
-/// Exchanges stamps with the guest and bounds the offset of its clock. None where the clocks drift.
+/// Exchanges stamps with the guest and bounds the offset of its clock. `None` if the clocks drift.
 ///
 /// # Errors
-/// A thread cannot be bound to its CPU, or the guest's program does not come to its end or misses an exchange for 10
-/// s.
+/// A thread cannot be bound to its CPU, or the guest's program does not end or misses an exchange for 10 s.
 pub fn align(bench: &mut Bench) -> Result<Option<Alignment>, Failure> {
     let start = Instant::now();
     let mut exchanges = Vec::with_capacity(EXCHANGES);
@@ -100,9 +100,9 @@ fn exchange(bench: &mut Bench) -> Result<Vec<Exchange>, Failure> {
 /// Measures from the signal on the host to the interrupt handler in the guest, in ticks of the TSC.
 ///
 /// # Errors
-/// A thread cannot be bound to its CPU, or the guest's program does not come to its end or does not wait for the next
-/// interrupt within 10 s; KVM refuses the interrupt; a halted CPU's thread does not sleep within 10 s; or stamps
-/// contradict the alignment of the clocks.
+/// A thread cannot be bound to its CPU; the guest's program does not end, or does not wait for the next interrupt
+/// within 10 s; KVM refuses the interrupt; a halted CPU's thread does not sleep within 10 s; or stamps contradict the
+/// alignment of the clocks.
 pub fn inject(bench: &mut Bench, signal: Signal, guest: Guest) -> Result<Vec<u64>, Failure> {
     let samples = bench.samples();
     let delay = ticks(bench, guest.delay())?;
@@ -143,11 +143,11 @@ pub fn inject(bench: &mut Bench, signal: Signal, guest: Guest) -> Result<Vec<u64
     between(*alignment, &signalled, &vm.memory.words(SAMPLES[0], samples), Side::Host, Side::Guest)
 }
 
-/// Measures from the guest's write to a port to the host's thread that waits for its ioeventfd, in ticks of the TSC.
+/// Measures from the guest's write to a port to the host's thread that waits for the ioeventfd, in ticks of the TSC.
 ///
 /// # Errors
-/// A thread cannot be bound to its CPU, or the guest's program does not come to its end; the eventfd cannot be read;
-/// or stamps contradict the alignment of the clocks.
+/// A thread cannot be bound to its CPU; the guest's program does not end; the eventfd cannot be read; or stamps
+/// contradict the alignment of the clocks.
 pub fn signal_out(bench: &mut Bench) -> Result<Vec<u64>, Failure> {
     let samples = bench.samples();
     let delay = ticks(bench, SETTLE)?;
@@ -184,11 +184,11 @@ pub fn signal_out(bench: &mut Bench) -> Result<Vec<u64>, Failure> {
     between(*alignment, &vm.memory.words(SAMPLES[0], samples), &heard, Side::Guest, Side::Host)
 }
 
-/// Measures an interrupt that the guest sends to itself: from the register's write to the handler, and the end of
-/// interrupt, in ticks of the TSC.
+/// Measures an interrupt that the guest sends to itself: from the write of the register to the handler, and the end
+/// of interrupt, in ticks of the TSC.
 ///
 /// # Errors
-/// A thread cannot be bound to its CPU, or the guest's program does not come to its end.
+/// A thread cannot be bound to its CPU, or the guest's program does not end.
 pub fn self_ipi(bench: &mut Bench) -> Result<(Vec<u64>, Vec<u64>), Failure> {
     pin(bench.settings.cpus[0])?;
     let samples = bench.samples();
@@ -197,11 +197,11 @@ pub fn self_ipi(bench: &mut Bench) -> Result<(Vec<u64>, Vec<u64>), Failure> {
     Ok((words(SAMPLES[0]), words(SAMPLES[0] + SECOND)))
 }
 
-/// Measures from the register's write on the second CPU to the handler on the first, in ticks of the TSC.
+/// Measures from the write of the register on the second CPU to the handler on the first, in ticks of the TSC.
 ///
 /// # Errors
-/// A thread cannot be bound to its CPU, or the guest's program does not come to its end, KVM refuses an interrupt
-/// that wakes a stuck guest, or some handlers ran before their interrupts were sent.
+/// A thread cannot be bound to its CPU, the guest's program does not end, KVM refuses an interrupt that wakes a stuck
+/// guest, or some handlers ran before their interrupts were sent.
 pub fn ipi(bench: &mut Bench, guest: Guest) -> Result<Vec<u64>, Failure> {
     let samples = bench.samples();
     let delay = ticks(bench, guest.delay())?;
@@ -230,8 +230,8 @@ pub fn ipi(bench: &mut Bench, guest: Guest) -> Result<Vec<u64>, Failure> {
 /// Measures from a TSC deadline to the timer's handler, in ticks of the TSC.
 ///
 /// # Errors
-/// KVM has no TSC deadline timer. A thread cannot be bound to its CPU, or the guest's program does not come to its
-/// end, KVM refuses an interrupt that wakes a stuck guest, or some handlers ran before their deadlines.
+/// KVM has no TSC deadline timer. A thread cannot be bound to its CPU, the guest's program does not end, KVM refuses
+/// an interrupt that wakes a stuck guest, or some handlers ran before their deadlines.
 pub fn timer(bench: &mut Bench, guest: Guest) -> Result<Vec<u64>, Failure> {
     let tried = "setting the guest's timer by TSC deadline";
     if !bench.vm.has_tsc_deadline {

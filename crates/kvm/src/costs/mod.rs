@@ -21,10 +21,10 @@ pub use results::{Cost, Costs, SCHEMA};
 pub use run::measure;
 pub use settings::{MOST_SAMPLES, Prepared, Settings};
 
-/// Measures all rows and calls `began` with each before it begins. x86-64 only.
+/// Measures all rows, and calls `began` before each. For x86-64 only.
 ///
 /// # Errors
-/// Always: the guest's programs are for x86-64.
+/// Always, because the guest's programs are for x86-64.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn measure(
     _settings: &Settings,
@@ -37,7 +37,7 @@ pub fn measure(
     ))
 }
 
-/// Settings of the kernel's KVM that matter for the rows; those that there are.
+/// Settings of the kernel's KVM that affect the rows, as far as they exist.
 pub fn kvm_settings() -> Vec<(String, String)> {
     const NAMES: &[&str] = &[
         "kvm/halt_poll_ns",

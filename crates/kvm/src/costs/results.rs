@@ -1,4 +1,4 @@
-//! What is kept of a run.
+//! The results file of a run.
 
 use measure::host_facts::HostFacts;
 use measure::{Failure, Histogram};
@@ -21,15 +21,15 @@ pub struct Costs {
     pub started: String,
     /// The machine.
     pub host: HostFacts,
-    /// Which KVM, and whether it is nested in another.
+    /// The kind of KVM, and whether it is nested.
     pub accelerator: String,
-    /// Whether the CPU is emulated: its figures show that a path works, never how fast it is.
+    /// Whether the CPU is emulated. Its figures show that a path works, never how fast it is.
     pub emulated: bool,
-    /// Settings of KVM that matter: name and value.
+    /// Settings of KVM that affect the rows: name and value.
     pub settings: Vec<(String, String)>,
     /// Frequency of the time-stamp counter.
     pub tsc_khz: u32,
-    /// How well the clocks of host and guest are aligned.
+    /// The alignment of the clocks of host and guest.
     pub alignment: Option<Alignment>,
     /// The rows, in the catalogue's order.
     pub rows: Vec<Cost>,
@@ -40,25 +40,25 @@ pub struct Costs {
 pub struct Cost {
     /// Its name.
     pub id: String,
-    /// From when to when.
+    /// The begin and end of the measured interval.
     pub title: String,
-    /// Its name in kvm-unit-tests' `vmexit`.
+    /// The row's name in kvm-unit-tests' `vmexit`.
     pub vmexit: Option<String>,
-    /// Its name in "ARM Virtualization: Performance and Architectural Implications".
+    /// The row's name in "ARM Virtualization: Performance and Architectural Implications".
     pub arm: Option<String>,
-    /// The distribution; stamps of TSC are turned into ns.
+    /// The distribution. TSC stamps are converted to ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Histogram>,
     /// The median in ticks of the TSC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_ticks: Option<u64>,
-    /// Why it could not be measured.
+    /// Why the row could not be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
 
 impl Cost {
-    /// The row of these samples, or of the reason that there are none.
+    /// A row with these samples, or with the reason why there are none.
     pub fn new(row: &Row, samples: Result<Vec<u64>, Failure>, tsc_khz: u32) -> Self {
         let mut cost = Self {
             id: row.id.into(),
@@ -85,7 +85,7 @@ impl Cost {
     }
 }
 
-/// A duration of so many ticks.
+/// The duration of `ticks` ticks, ns.
 pub fn nanoseconds(ticks: u64, tsc_khz: u32) -> u64 {
     (u128::from(ticks) * 1_000_000 / u128::from(tsc_khz.max(1))) as u64
 }

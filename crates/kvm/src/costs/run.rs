@@ -1,4 +1,4 @@
-//! The order of things: on a thread of its own, since a guest may hang in KVM_RUN.
+//! The sequence of a run. It is on a separate thread, because a guest may hang in KVM_RUN.
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ const HUNG: usize = 3;
 enum Event {
     Trying(&'static str),
     Prepared(Prepared),
-    /// And what ends it.
+    /// The row, and the value that can end it.
     Began(&'static Row, Arc<Stop>),
     Measured(Box<Cost>),
 }
@@ -37,16 +37,15 @@ enum Event {
 /// How long a signal may wait to be noticed.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Measures all rows, telling of each before it begins. Rows that cannot be measured hold the reason; one in which the
-/// guest hangs is ended, and the next begins with a new guest. After a signal ([`interrupt::is_set`]) only the rows so
-/// far come back.
+/// Measures all rows, and calls `began` before each. Rows that cannot be measured contain the reason. A row in which
+/// the guest hangs is ended, and the next begins with a new guest. After a signal ([`interrupt::is_set`]) only the
+/// rows so far are returned.
 ///
-/// After a signal, and where a guest cannot be ended, this returns and leaves its thread behind: the process should end
-/// soon.
+/// After a signal, or if a guest cannot be ended, the thread is left running, and the process should end soon.
 ///
 /// # Errors
-/// This KVM cannot run the guest within the time limit, or a signal (SIGINT, SIGTERM, SIGHUP) came before that was
-/// known. A row that fails later is among the results, with its reason.
+/// This KVM cannot run the guest within the time limit, or a signal (SIGINT, SIGTERM, SIGHUP) came before the first
+/// row. A later row that fails is part of the results, with its reason.
 pub fn measure(
     settings: &Settings,
     mut began: impl FnMut(&'static Row),

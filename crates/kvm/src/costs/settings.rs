@@ -1,8 +1,8 @@
-//! The settings of a run, and what is known before its rows are measured.
+//! The settings of a run, and what is reported before its rows.
 
 use super::alignment::Alignment;
 
-/// How to measure.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Samples for each row, at most [`MOST_SAMPLES`].
@@ -14,12 +14,12 @@ pub struct Settings {
 /// The most samples of a row.
 pub const MOST_SAMPLES: usize = 50_000;
 
-/// What a run reports before its rows.
+/// The settings that a run reports before its rows.
 pub struct Prepared {
     /// Whether the CPU is emulated.
     pub emulated: bool,
     /// Frequency of the guest's time-stamp counter, in kHz.
     pub tsc_khz: u32,
-    /// How well the clocks are aligned.
+    /// The alignment of the clocks.
     pub alignment: Option<Alignment>,
 }

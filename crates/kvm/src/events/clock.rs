@@ -1,10 +1,10 @@
-//! The clock of a trace and the kernel's monotonic one, read together.
+//! The clock of a trace and CLOCK_MONOTONIC, read together.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Both at one time.
+/// The values of both clocks at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     tick: u64,
@@ -12,7 +12,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The one of some whose reading took the least time.
+    /// The reading that took the least time, of several.
     pub fn now() -> Self {
         let read = || {
             let (before, tick, after) = (monotonic_ns(), tick(), monotonic_ns());
@@ -21,39 +21,40 @@ impl Reading {
         (0..20).map(|_| read()).min_by_key(|(took_ns, _)| *took_ns).expect("there are some").1
     }
 
-    /// The counter's rate from here to a later reading.
+    /// The counter's rate between this and a later reading.
     pub fn ticks_per_us(&self, later: &Self) -> f64 {
         let ns = later.monotonic_ns.saturating_sub(self.monotonic_ns).max(1);
         later.tick.saturating_sub(self.tick) as f64 * 1e3 / ns as f64
     }
 
-    /// What to add to a tick's time at that rate, ns.
+    /// The difference in ns between CLOCK_MONOTONIC and a tick's time at that rate.
     pub fn monotonic_minus_tick(&self, ticks_per_us: f64) -> i64 {
         self.monotonic_ns as i64 - (self.tick as f64 * 1e3 / ticks_per_us.max(1e-3)) as i64
     }
 }
 
-/// One rate for all times of a long watch, so that those of two recorders can be set against each other. Times are ns
-/// since the counter began.
+/// One rate for all times of a long watch, so that times of two recorders can be compared. Times are ns since the
+/// counter's zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     ticks_per_us: f64,
 }
 
 impl Rate {
-    /// Of the time-stamp counter; takes a fifth of a second.
+    /// Measures the rate of the time-stamp counter, which takes 0.2 s.
     pub fn measure() -> Self {
         let first = Reading::now();
         std::thread::sleep(Duration::from_millis(200));
         Self { ticks_per_us: first.ticks_per_us(&Reading::now()) }
     }
 
-    /// Of times that stay ticks: one counts as a nanosecond.
+    /// The rate for times that stay ticks: one counts as a nanosecond.
     pub fn of_ns() -> Self {
         Self { ticks_per_us: 1e3 }
     }
 
-    /// Ticks in a microsecond. Where the trace's clock is no counter its times have a point, and this is of no effect.
+    /// Ticks in a microsecond. If the trace's clock is no counter, its times have a decimal point, and the rate has
+    /// no effect.
     pub fn ticks_per_us(self) -> f64 {
         self.ticks_per_us
     }

@@ -1,8 +1,8 @@
-//! From an event's name and text to its type. None for what is not understood: it is counted, never guessed.
+//! Converts an event's name and text to its type. `None` for an unknown event, which is counted and never guessed.
 
 use super::Kind;
 
-/// `name` and what follows its colon.
+/// `text` is what follows the colon after `name`.
 pub fn kind(name: &str, text: &str) -> Option<Kind> {
     Some(match name {
         "kvm_entry" => Kind::Entry { vcpu: number(after(text, "vcpu ")?)? },

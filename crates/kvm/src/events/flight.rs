@@ -1,4 +1,4 @@
-//! A flight recorder: buffers that keep the latest events, and are read where something has happened.
+//! A flight recorder: buffers that keep the latest events, and are read after something has happened.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,18 +14,19 @@ use super::{Event, Pid, Rate, Selection, Trace};
 const ALL_KIB: u32 = 32 << 10;
 const LEAST_KIB: u32 = 64;
 
-/// Two instances of tracefs by turns: while one is frozen and read the other records, so that what happens meanwhile
-/// is not missed. The kernel overwrites the oldest events, so that their memory is bounded however long it goes on.
+/// Two instances of tracefs in turns. While one is frozen and read, the other records, so that no event is missed.
+/// The kernel overwrites the oldest events, so memory is limited however long it records.
 pub struct FlightRecorder {
     recording: PathBuf,
     resting: PathBuf,
     rate: Rate,
-    /// What was frozen last. A follower of events reads them late: the event that it reads now may be in here.
+    /// The trace of the last freeze. A follower reads events late, so the event that it reads now may be in this
+    /// trace.
     before: Trace,
 }
 
 impl FlightRecorder {
-    /// Starts in two instances, which the caller has made and removes.
+    /// Starts recording in two instances, which the caller has made and removes.
     ///
     /// # Errors
     /// A file of an instance cannot be written, or the kernel lacks an event that the selection requires.
@@ -46,8 +47,8 @@ impl FlightRecorder {
         Ok(Self { recording: recording.into(), resting: resting.into(), rate, before: Trace::default() })
     }
 
-    /// Returns what was recorded last: since the freeze before the last one, if nothing is overwritten. The other
-    /// instance records meanwhile.
+    /// Returns what was recorded since the freeze before the last one, unless it was overwritten. The other instance
+    /// records meanwhile.
     ///
     /// # Errors
     /// An instance cannot be switched on or off, or its trace cannot be read or emptied.

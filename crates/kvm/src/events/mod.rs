@@ -1,5 +1,6 @@
-//! One merged trace of all that a packet or an interrupt passes: KVM, scheduler, interrupts, system calls, network,
-//! block, page faults. [`Recorder`] has the kernel write it, [`Trace::parse`] reads the kernel's text.
+//! One merged trace of everything on the path of a packet or an interrupt: KVM, scheduler, interrupts, system calls,
+//! network, block devices, page faults. The kernel writes it for [`Recorder`], and [`Trace::parse`] reads the
+//! kernel's text.
 
 mod clock;
 mod fields;
@@ -22,33 +23,33 @@ pub use selection::Selection;
 /// A thread's id, as the kernel traces it; 0 for the idle thread of each CPU.
 pub type Pid = u32;
 
-/// Whose time it is in a thread's context.
+/// What a thread's CPU executes while the thread is current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Context {
-    /// The thread's own.
+    /// The thread itself.
     Task,
-    /// A softirq's, in the thread that was there.
+    /// A softirq that interrupts the thread.
     Softirq,
-    /// An interrupt's, in the thread that was there.
+    /// An interrupt that interrupts the thread.
     Interrupt,
 }
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// ns; of CLOCK_MONOTONIC where a [`Recorder`] wrote it.
+    /// The time in ns; on CLOCK_MONOTONIC if a [`Recorder`] wrote the trace.
     pub time: u64,
     /// Where.
     pub cpu: u32,
-    /// In which thread.
+    /// The current thread.
     pub pid: Pid,
-    /// On whose behalf.
+    /// The context that was executing.
     pub context: Context,
     /// What.
     pub kind: Kind,
 }
 
-/// What happened. Fields are those of the kernel's tracepoints.
+/// What happened. The fields are those of the kernel's tracepoints.
 #[allow(missing_docs, reason = "fields carry the tracepoints' own names")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Kind {
@@ -58,13 +59,13 @@ pub enum Kind {
     Exit { vcpu: u32, reason: String },
     /// `kvm_userspace_exit`: KVM_RUN returns.
     UserspaceExit { reason: String },
-    /// `kvm_inj_virq`: the next entry delivers it.
+    /// `kvm_inj_virq`: the next entry delivers an interrupt with this vector.
     Inject { vector: u32 },
     /// `kvm_apic_accept_irq`: an interrupt is pending for a virtual CPU.
     Accept { apic: u32, vector: u32 },
     /// `kvm_eoi`, `kvm_pv_eoi`
     EndOfInterrupt,
-    /// `kvm_msi_set_irq`, `kvm_set_irq`, `kvm_pio`, `kvm_mmio`, `kvm_fast_mmio`, by name: where on a path they are.
+    /// `kvm_msi_set_irq`, `kvm_set_irq`, `kvm_pio`, `kvm_mmio`, `kvm_fast_mmio`, by name. They mark places on a path.
     Kvm { name: String },
     /// `sched_switch`
     Switch { previous: Pid, runnable: bool, next: Pid, priority: i32 },
@@ -88,7 +89,7 @@ pub enum Kind {
     SyscallExit { number: u64 },
     /// `net_dev_queue`, `net_dev_start_xmit`, `net_dev_xmit`, `netif_rx`, `netif_receive_skb`
     Net { name: String, device: String },
-    /// `block_rq_issue`: device and sector, by which its end is found
+    /// `block_rq_issue`, with device and sector, by which its completion is found
     BlockIssue { device: String, sector: u64 },
     /// `block_rq_complete`
     BlockComplete { device: String, sector: u64 },
@@ -97,8 +98,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether the guest left because it takes interrupts again. KVM asks for that exit where it has one for a guest that
-    /// has them switched off: AMD's VINTR intercept, Intel's interrupt-window exiting.
+    /// Whether the guest exited because it accepts interrupts again. KVM requests that exit when it has an interrupt
+    /// for a guest that has interrupts off: AMD's VINTR intercept, Intel's interrupt-window exiting.
     pub fn is_interrupt_window(&self) -> bool {
         let Kind::Exit { reason, .. } = self else { return false };
         matches!(reason.as_str(), "vintr" | "interrupt_window" | "pending_interrupt")
@@ -108,14 +109,14 @@ impl Kind {
 /// Events in the order of their time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
-    /// The events that are known.
+    /// The known events.
     pub events: Vec<Event>,
-    /// The threads' names, as they were last seen.
+    /// The names of threads, as last seen.
     #[serde(with = "as_pairs")]
     pub names: BTreeMap<Pid, String>,
     /// Events that the kernel's buffers had no room for.
     pub lost: u64,
-    /// Lines that are no event of these: other events, other kernels' fields.
+    /// Lines that are no known event: other events, or fields of another kernel version.
     pub unknown: u64,
 }
 

@@ -7,12 +7,12 @@ use super::{Context, Event, Kind, Pid, Trace, fields};
 
 impl Trace {
     /// Reads text of `trace` or `trace_pipe`. `ticks_per_us` is the rate of a clock that counts ticks, such as
-    /// `x86-tsc`; times with a point are seconds.
+    /// `x86-tsc`. Times with a decimal point are in seconds.
     pub fn parse(text: &str, ticks_per_us: f64) -> Self {
         Self::of_lines(text.lines().map(Cow::Borrowed), ticks_per_us)
     }
 
-    /// The same of a text that is read line by line.
+    /// Reads the same format line by line from a reader.
     pub(super) fn read(mut text: impl BufRead, ticks_per_us: f64) -> io::Result<Self> {
         let mut failure = None;
         let lines = std::iter::from_fn(|| {
@@ -71,7 +71,7 @@ impl Trace {
     }
 }
 
-/// How many events were lost where a line tells of a gap: `CPU:1 [LOST 23 EVENTS]`.
+/// The number of lost events, if a line reports a gap: `CPU:1 [LOST 23 EVENTS]`.
 pub(super) fn gap(line: &str) -> Option<u64> {
     between(line.strip_prefix("CPU:")?, "[LOST ", " EVENTS]")?.trim().parse().ok()
 }
@@ -87,7 +87,7 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
     text.split_once(from)?.1.split_once(to).map(|(found, _)| found)
 }
 
-/// One line's event, and its thread's name.
+/// The event of a line, and the name of its thread.
 pub(super) fn event(line: &str, ticks_per_us: f64) -> Option<(Event, String)> {
     // A name may hold spaces, dashes and brackets, so the CPU is what stands in the last "-pid [" before the colon.
     let mut at = None;

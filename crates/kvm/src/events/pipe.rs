@@ -1,4 +1,4 @@
-//! Events that are read while the kernel writes them.
+//! Reading of events while the kernel writes them.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -16,9 +16,9 @@ const MOST_BYTES: usize = 1 << 20;
 /// What came.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrived {
-    /// An event, and its thread's name.
+    /// An event, and the name of its thread.
     Event(Event, String),
-    /// So many events were lost here: no conclusion spans the gap.
+    /// The number of events that were lost here. No conclusion may span the gap.
     Gap(u64),
 }
 
@@ -26,13 +26,13 @@ pub enum Arrived {
 pub struct Pipe {
     path: PathBuf,
     file: File,
-    /// A line whose end is still to come.
+    /// The beginning of a line that is not complete yet.
     rest: Vec<u8>,
     rate: Rate,
 }
 
 impl Pipe {
-    /// Starts in an instance, which the caller has made and removes.
+    /// Starts reading in an instance, which the caller has made and removes.
     ///
     /// # Errors
     /// A file of the instance cannot be written or opened, or the kernel lacks an event that the selection requires.

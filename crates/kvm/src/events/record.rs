@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use super::clock::Reading;
 use super::{Pid, Selection, Trace};
 
-/// The process that runs a guest.
+/// The process that runs a guest, with its threads.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Its id.
     pub pid: u32,
-    /// Its threads, and the kernel's that work for it (`vhost-PID`).
+    /// The process's threads, and the kernel threads that work for it (`vhost-PID`).
     pub threads: Vec<u32>,
-    /// Whether a device is handed on to it.
+    /// Whether a device is assigned to the guest (VFIO).
     pub has_vfio: bool,
 }
 
@@ -53,7 +53,7 @@ fn has_vfio(descriptors: &Path) -> std::io::Result<bool> {
     Ok(links.any(is_vfio))
 }
 
-/// A trace that is being written.
+/// A trace during recording.
 pub struct Recorder {
     instance: PathBuf,
     first: Reading,
@@ -62,7 +62,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Starts a trace in an instance, a folder of tracefs that the caller has made and removes. Events of all threads
-    /// are recorded, because a packet passes many.
+    /// are recorded, because a packet passes through many.
     ///
     /// # Errors
     /// A file of the instance cannot be written (no root, or the instance is gone), or the kernel lacks an event that
@@ -73,7 +73,7 @@ impl Recorder {
         Ok(Self { instance: instance.to_owned(), first: Reading::now(), is_tsc })
     }
 
-    /// Stops recording and returns the trace. Its times are on CLOCK_MONOTONIC, in ns.
+    /// Stops recording and returns the trace. Times in the trace are on CLOCK_MONOTONIC, in ns.
     ///
     /// # Errors
     /// The instance's `trace` cannot be read.
@@ -95,7 +95,7 @@ impl Recorder {
     }
 }
 
-/// Enables a selection's events in an instance. Its filtered events are recorded for these threads alone. Returns
+/// Enables the events of a selection in an instance. Its filtered events are recorded only for these threads. Returns
 /// whether the instance's clock is the time-stamp counter.
 pub(super) fn prepare(instance: &Path, selection: &Selection, threads: &[Pid]) -> Result<bool, Failure> {
     write(instance, "buffer_size_kb", &selection.buffer_kib.to_string())?;

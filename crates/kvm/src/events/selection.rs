@@ -1,4 +1,4 @@
-//! Which events a trace is to hold.
+//! The events that a trace records.
 
 /// Events by group; those that several selections want are one group.
 type Groups = &'static [&'static [&'static str]];
@@ -85,27 +85,27 @@ const FILTERED: &[(&str, &str)] =
 const FILTERED_LATENCIES: &[(&str, &str)] =
     &[("kvm/kvm_entry", "common_pid"), ("kvm/kvm_inj_virq", "common_pid"), ("sched/sched_waking", "pid")];
 
-/// Which events, and how much room for them.
+/// Events, and the size of the buffer for them.
 #[derive(Clone, Copy, Debug)]
 pub struct Selection {
     groups: Groups,
-    /// Events without which a trace is useless: a kernel that lacks one is refused.
+    /// Events that the trace needs: a kernel without one of them is refused.
     pub(super) required: &'static [&'static str],
-    /// Events that are wanted of some threads only, with the field that names the thread.
+    /// Events that are recorded for some threads only, with the field that names the thread.
     pub(super) filtered: &'static [(&'static str, &'static str)],
     /// Size of the buffer for each CPU, in KiB.
     pub(super) buffer_kib: u32,
 }
 
 impl Selection {
-    /// All that a packet or an interrupt passes.
+    /// Everything on the path of a packet or an interrupt.
     pub const PATHS: Self = Self {
         groups: PATHS,
         required: &["kvm/kvm_entry", "kvm/kvm_exit", "sched/sched_switch", "sched/sched_waking"],
         filtered: &[],
         buffer_kib: 16 << 10,
     };
-    /// Where a guest's latencies begin and end: little enough to be read while it is written.
+    /// Where a guest's latencies begin and end. These events are few enough to be read while they are written.
     pub const LATENCIES: Self = Self {
         groups: LATENCIES,
         required: &["kvm/kvm_entry", "sched/sched_waking"],
@@ -113,7 +113,7 @@ impl Selection {
         buffer_kib: 512,
     };
 
-    /// What took the time of a latency.
+    /// The events that show what used the time of a latency.
     pub const BLAME: Self = Self {
         groups: BLAME,
         required: &["kvm/kvm_entry", "kvm/kvm_exit", "sched/sched_switch", "sched/sched_waking"],
@@ -121,11 +121,11 @@ impl Selection {
         buffer_kib: 512,
     };
 
-    /// [`Selection::BLAME`] with larger buffers, for when the guest is asked meanwhile: its answers take long and
+    /// [`Selection::BLAME`] with larger buffers, for times in which the guest is queried: its answers take long and
     /// cause many exits.
     pub const BLAME_BESIDE_GUEST: Self = Self { buffer_kib: 2048, ..Self::BLAME };
 
-    /// In a guest: where interrupts end in user space, and what took the time on the way there.
+    /// For a guest: where interrupts end in user space, and what uses the time before that.
     pub const INSIDE: Self = Self {
         groups: INSIDE,
         required: &["sched/sched_switch", "sched/sched_waking", "raw_syscalls/sys_exit"],
@@ -133,7 +133,7 @@ impl Selection {
         buffer_kib: 512,
     };
 
-    /// The events, each after the folder that tracefs has it in.
+    /// The events, each prefixed by its folder in tracefs.
     pub fn events(&self) -> impl Iterator<Item = &'static str> {
         self.groups.iter().copied().flatten().copied()
     }
@@ -143,13 +143,13 @@ impl Selection {
         Self { buffer_kib: self.buffer_kib.min(buffer_kib), ..self }
     }
 
-    /// On the host: the steps of an interrupt on its way into a guest, and the other threads on the CPUs.
+    /// For the host: the steps of an interrupt into a guest, and the other threads on the CPUs.
     pub fn interrupts(buffer_kib: u32) -> Self {
         let required = &["kvm/kvm_entry", "kvm/kvm_msi_set_irq", "sched/sched_switch"];
         Self { groups: DELIVERIES, required, filtered: &[], buffer_kib }
     }
 
-    /// In a guest: its handlers of devices' interrupts.
+    /// For a guest: its handlers of device interrupts.
     pub fn handlers(buffer_kib: u32) -> Self {
         Self { groups: &[HANDLERS], required: HANDLERS, filtered: &[], buffer_kib }
     }

@@ -1,16 +1,16 @@
-//! A guest's own counts: its `/proc/interrupts`.
+//! A guest's own counts, from its `/proc/interrupts`.
 
 use std::collections::BTreeMap;
 
 /// Interrupts by line, summed over the guest's CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuestInterrupts {
-    /// By the line's name (`24`, `LOC`): how many, and what it says of itself.
+    /// For each line (`24`, `LOC`): the count and the description.
     pub lines: BTreeMap<String, (u64, String)>,
 }
 
 impl GuestInterrupts {
-    /// None where it is not such a file.
+    /// `None` if the text is not such a file.
     pub fn parse(text: &str) -> Option<Self> {
         let mut all = text.lines();
         let cpus = all.next()?.split_whitespace().filter(|word| word.starts_with("CPU")).count();
@@ -32,7 +32,7 @@ impl GuestInterrupts {
         Some(GuestInterrupts { lines })
     }
 
-    /// What was taken since an earlier reading; lines without any are left out.
+    /// Interrupts since an earlier reading. Lines without any are left out.
     pub fn since(&self, before: &Self) -> Self {
         let taken = |(name, (count, about)): (&String, &(u64, String))| {
             let earlier = before.lines.get(name).map_or(0, |(count, _)| *count);

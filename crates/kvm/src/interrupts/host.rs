@@ -13,18 +13,18 @@ const INJECTED: &str = "events/kvm/kvm_inj_virq";
 /// One vector of one virtual CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// The virtual CPU's APIC.
+    /// The APIC id of the virtual CPU.
     pub apic: u64,
     /// The vector.
     pub vector: u64,
-    /// How often the host put it there.
+    /// How often the host delivered the interrupt.
     pub delivered: u64,
 }
 
-/// What the host's software delivered.
+/// The interrupts that the host's software delivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deliveries {
-    /// By virtual CPU and vector.
+    /// Deliveries by virtual CPU and vector.
     pub accepted: Vec<Delivery>,
     /// Injections by an entry into the guest, by vector.
     pub injected: BTreeMap<u64, u64>,
@@ -45,7 +45,7 @@ impl HostCounter {
     ///
     /// # Errors
     /// The format of the event `kvm_inj_virq` cannot be read: no root, no KVM, or a host that is no x86. A trigger is
-    /// refused: the kernel is built without CONFIG_HIST_TRIGGERS.
+    /// refused, because the kernel is built without CONFIG_HIST_TRIGGERS.
     pub fn start(instance: &Path) -> Result<Self, Failure> {
         let format = instance.join(INJECTED).join("format");
         let text = fs::read_to_string(&format).map_err(|error| {
@@ -60,7 +60,7 @@ impl HostCounter {
         Ok(HostCounter { accepted: hist(ACCEPTED), injected: hist(INJECTED), injected_key })
     }
 
-    /// Returns what was counted so far.
+    /// Returns the counts so far.
     ///
     /// # Errors
     /// A histogram of the instance cannot be read.

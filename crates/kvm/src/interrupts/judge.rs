@@ -1,4 +1,4 @@
-//! Direct, forwarded or unknown: by counts alone, never by a flag.
+//! The path of interrupts: direct, forwarded or unknown. It is judged by counts alone, never by a feature flag.
 
 use std::collections::BTreeMap;
 
@@ -7,32 +7,34 @@ use serde::{Deserialize, Serialize};
 use super::guest::GuestInterrupts;
 use super::host::{Deliveries, Delivery};
 
-/// How a line's interrupts reached the guest.
+/// How the interrupts of a line reached the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "path", content = "why")]
 pub enum Path {
-    /// Not by the host's software: nothing that it delivered accounts for them.
+    /// Directly: none of the deliveries of the host's software can account for them.
     Direct,
-    /// By the host's software, which delivered as many.
+    /// Through the host's software, which delivered the same number.
     Forwarded,
-    /// The counts show neither.
+    /// The counts fit neither case, for this reason.
     Unknown(String),
 }
 
-/// One line of the guest with what the host did for it.
+/// One line of the guest, and what the host delivered for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judged {
     /// The line's name in the guest (`26`, `LOC`).
     pub line: String,
-    /// What it says of itself.
+    /// The line's description in the guest.
     pub about: String,
     /// Interrupts that the guest took.
     pub taken: u64,
-    /// Those that the host's software delivered by its vectors; none where no vector is known to be its own.
+    /// Interrupts that the host's software delivered with the line's vectors; `None` if no vector can be attributed
+    /// to the line.
     pub delivered: Option<u64>,
-    /// Of these, injected by an entry into the guest, which takes an exit. Both are of a device's nearest vector.
+    /// Of these, interrupts that were injected by an entry into the guest, which needs an exit. For a device, both
+    /// counts are of the vector that fits best.
     pub injected: Option<u64>,
-    /// Its vectors; of a device, those whose counts match, the nearest first.
+    /// The line's vectors. For a device, those whose counts match, the closest first.
     pub vectors: Vec<u64>,
     /// What follows.
     #[serde(flatten)]
@@ -54,8 +56,8 @@ const NAMED: usize = 4;
 /// Less than this part of what a guest took accounts for nothing of it.
 const TRACE: f64 = 0.05;
 
-/// Judges every line that took interrupts. `others` says whether other guests run, whose deliveries are in the
-/// host's counts too.
+/// Judges every line that took interrupts. `others` says whether other guests run, whose deliveries are part of the
+/// host's counts.
 pub fn judge(taken: &GuestInterrupts, host: &Deliveries, others: bool) -> Vec<Judged> {
     let devices = Devices::of(host);
     let is_device = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());

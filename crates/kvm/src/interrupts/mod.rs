@@ -1,9 +1,9 @@
-//! How interrupts reach a running guest: those that it took, against those that the host's software delivered. What is
-//! in neither the host's deliveries nor its injections went past it: posted by hardware.
+//! How interrupts reach a running guest: compares those that it took with those that the host's software delivered.
+//! Interrupts that are in neither the host's deliveries nor its injections were posted by the hardware.
 //!
-//! The host's side is counted in the kernel by histogram triggers: `kvm:kvm_apic_accept_irq` has every interrupt that
-//! KVM puts into a virtual APIC, by whatever path (irqfd, vhost, an emulated device, timer, IPI), and
-//! `kvm:kvm_inj_virq` those that take an exit and an entry to be seen.
+//! Histogram triggers in the kernel count the host's side. `kvm:kvm_apic_accept_irq` has every interrupt that KVM
+//! puts into a virtual APIC, by any path (irqfd, vhost, an emulated device, timer, IPI). `kvm:kvm_inj_virq` has those
+//! that need an exit and an entry to reach the guest.
 
 mod guest;
 mod host;

@@ -1,4 +1,4 @@
-//! An ioeventfd that a thread of the host waits for, also when the guest writes to it no more.
+//! An ioeventfd that a host thread waits for, even after the guest has stopped writing to it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +14,7 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// Of an eventfd that is not read elsewhere.
+    /// A doorbell of an eventfd that nothing else reads.
     pub fn new(event: EventFd) -> Self {
         Doorbell { event, has_ended: AtomicBool::new(false) }
     }
@@ -24,14 +24,14 @@ impl Doorbell {
         &self.event
     }
 
-    /// Begins anew: writes that no thread waited for do not count, and the guest has not ended.
+    /// Starts a new run: discards earlier writes, and notes that the guest has not ended.
     pub fn begin(&self) {
         self.has_ended.store(false, Ordering::Relaxed);
         // A write of its own, so that the read does not wait.
         let _ = self.event.write(1).and_then(|()| self.event.read());
     }
 
-    /// Blocks until the guest has written. Returns whether it has: not if it ended before.
+    /// Blocks until the guest has written. Returns false if the guest ended before it wrote.
     ///
     /// # Errors
     /// The eventfd cannot be read.
@@ -43,7 +43,7 @@ impl Doorbell {
         Ok(count > 1 || !self.has_ended.load(Ordering::Acquire))
     }
 
-    /// The guest has ended and writes no more: [`Doorbell::wait`] returns.
+    /// Notes that the guest has ended and writes no more, so that [`Doorbell::wait`] returns.
     pub fn end(&self) {
         // Release: pairs with the load in `wait`.
         self.has_ended.store(true, Ordering::Release);

@@ -1,40 +1,40 @@
-//! Where things lie in the guest's physical memory, and the tables that put a CPU into 64-bit mode. The guest's
-//! linear addresses are its physical ones.
+//! The layout of the guest's physical memory, and the tables that put a CPU into 64-bit mode. The guest's linear
+//! addresses equal its physical ones.
 
-/// Size of the memory that holds all but the pages of the fault rows.
+/// Size of the memory for everything except the pages of the fault rows.
 pub const MEMORY: usize = 4 << 20;
-/// One page for what guest and host tell each other.
+/// A page through which guest and host communicate.
 pub const CONTROL: u64 = 0xA000;
-/// Where the guest counts how often it was ready for the next event.
+/// The word in which the guest counts how often it was ready for the next event.
 pub const READY: u64 = CONTROL;
-/// The guest's TSC just before it said so.
+/// The guest's TSC just before it incremented that count.
 pub const READY_STAMP: u64 = CONTROL + 0x40;
-/// Where the cause of events, host or other CPU, counts those that it has answered or caused.
+/// The word in which the cause of events, host or other CPU, counts the events that it has answered or caused.
 pub const ANSWER: u64 = CONTROL + 0x80;
 /// The guest's programs.
 pub const CODE: u64 = 0x1_0000;
-/// Samples of each virtual CPU: two arrays, [`SECOND`] apart.
+/// The samples of each virtual CPU: two arrays, [`SECOND`] bytes apart.
 pub const SAMPLES: [u64; 2] = [0x10_0000, 0x20_0000];
-/// From a program's first array of samples to its second.
+/// The distance from a program's first array of samples to its second.
 pub const SECOND: u64 = 0x8_0000;
 /// The most samples that an array holds.
 pub const MOST_SAMPLES: usize = SECOND as usize / 8;
-/// Memory that is mapped, and touched, on demand.
+/// Memory that is mapped and accessed on demand.
 pub const FRESH: u64 = 0x4000_0000;
 
-/// A write ends the program.
+/// A port; a write ends the program.
 pub const PORT_DONE: u16 = 0x500;
-/// A write tells of an exception.
+/// A port; a write reports an exception.
 pub const PORT_FAULT: u16 = 0x510;
-/// Handled by this process.
+/// A port that this process handles.
 pub const PORT_USER: u16 = 0x520;
 /// An ioeventfd.
 pub const PORT_EVENT: u16 = 0x530;
-/// Handled by this process.
+/// An MMIO address that this process handles.
 pub const MMIO_USER: u64 = 0x8000_0000;
 /// An ioeventfd.
 pub const MMIO_EVENT: u64 = 0x8000_1000;
-/// The I/O APIC of the kernel.
+/// The kernel's I/O APIC.
 pub const IO_APIC: u64 = 0xFEC0_0000;
 
 /// The one vector of all interrupts.
@@ -55,7 +55,7 @@ pub const CODE_SELECTOR: u16 = 8;
 /// The selector of the data segments.
 pub const DATA_SELECTOR: u16 = 16;
 
-/// Where the page table begins.
+/// The address of the page table.
 pub const fn page_table() -> u64 {
     PML4
 }
@@ -70,13 +70,13 @@ pub const fn idt() -> (u64, u16) {
     (IDT, 256 * 16 - 1)
 }
 
-/// Where a CPU's stack begins, growing down.
+/// The address at which a CPU's stack begins; it grows downwards.
 pub const fn stack(cpu: usize) -> u64 {
     STACKS[cpu]
 }
 
 /// The tables, as pairs of address and bytes: 4 GiB mapped one to one in pages of 2 MiB, flat segments, and an
-/// interrupt table with one handler for exceptions and one for the rest.
+/// interrupt table with one handler for exceptions and one for interrupts.
 pub fn tables(fault_handler: u64, interrupt_handler: u64) -> Vec<(u64, Vec<u8>)> {
     const PRESENT_WRITABLE: u64 = 0b11;
     const LARGE: u64 = 1 << 7;

@@ -18,11 +18,11 @@ pub const HUGE: usize = 2 << 20;
 pub enum Pages {
     /// 4 KiB.
     Small,
-    /// Transparent huge pages, where the kernel has them.
+    /// Transparent huge pages, if the kernel has them.
     Huge,
 }
 
-/// Anonymous memory at a guest-physical address, untouched. Unmapped when dropped.
+/// Anonymous memory for a guest-physical address, not yet accessed. It is unmapped when dropped.
 pub struct Memory {
     mapping: NonNull<u8>,
     mapped: usize,
@@ -73,7 +73,7 @@ impl Memory {
         let _ = unsafe { madvise(self.start.as_ptr().cast(), self.size, advice) };
     }
 
-    /// Gives it to a virtual machine, under this slot's number.
+    /// Gives the memory to a virtual machine, in the slot with this number.
     ///
     /// # Errors
     /// KVM refuses the memory slot: its range overlaps another one, or a flag is unknown.
@@ -102,7 +102,7 @@ impl Memory {
         self.size
     }
 
-    /// How many of its bytes are in huge pages, as the kernel tells.
+    /// How many of its bytes are in huge pages, as the kernel reports.
     pub fn huge_bytes(&self) -> usize {
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
         let start = self.start.as_ptr() as usize;
@@ -118,17 +118,17 @@ impl Memory {
         unsafe { AtomicU64::from_ptr(self.start.add(offset).cast().as_ptr()) }
     }
 
-    /// Reads a word; what the guest wrote before it is seen too.
+    /// Reads a word. Words that the guest wrote before it are visible afterwards.
     pub fn load(&self, address: u64) -> u64 {
         self.word(address).load(Ordering::Acquire)
     }
 
-    /// Writes a word after all that was written before.
+    /// Writes a word, after all earlier writes are visible.
     pub fn store(&self, address: u64, value: u64) {
         self.word(address).store(value, Ordering::Release);
     }
 
-    /// Words from an address on.
+    /// Reads `count` words from an address on.
     pub fn words(&self, address: u64, count: usize) -> Vec<u64> {
         (0..count as u64).map(|index| self.load(address + index * 8)).collect()
     }
@@ -151,8 +151,8 @@ impl Drop for Memory {
     }
 }
 
-/// Memory that a virtual machine has under a slot's number. Dropped, it is taken away from the machine first, and
-/// unmapped then: no guest reaches a mapping that is gone.
+/// Memory of a virtual machine, in a slot. Dropping it removes it from the machine first and unmaps it then, so that
+/// no guest accesses unmapped memory.
 pub struct Attached {
     memory: Arc<Memory>,
     vm: Arc<VmFd>,

@@ -35,23 +35,23 @@ const GSI: u32 = 24;
 /// The machine without its CPUs.
 pub struct MicroVm {
     vm: Arc<VmFd>,
-    /// The memory that holds tables, programs and samples; each CPU keeps it too.
+    /// The memory of tables, programs and samples, which each CPU keeps mapped too.
     pub memory: Arc<Attached>,
-    /// Signals the interrupt [`layout::VECTOR`] to the first CPU.
+    /// The eventfd that sends the interrupt [`layout::VECTOR`] to the first CPU.
     irqfd: EventFd,
-    /// Signalled by writes to [`layout::PORT_EVENT`] and [`layout::MMIO_EVENT`].
+    /// The ioeventfd for writes to [`layout::PORT_EVENT`] and [`layout::MMIO_EVENT`].
     pub ioeventfd: Doorbell,
-    /// Whether the guest's timer can be set to a TSC value.
+    /// Whether the guest's timer supports TSC deadlines.
     pub has_tsc_deadline: bool,
 }
 
 impl MicroVm {
-    /// Makes the machine with its two CPUs. KVM polls a halted CPU for at most `halt_poll_ns`; None leaves the
-    /// system's setting. `stop` ends the guest's programs.
+    /// Makes the machine with its two CPUs. KVM polls a halted CPU for at most `halt_poll_ns`; `None` leaves the
+    /// system's setting. `stop` can end the guest's programs.
     ///
     /// # Errors
-    /// `/dev/kvm` cannot be opened, KVM refuses an ioctl or lacks what the machine needs, memory or an eventfd cannot
-    /// be had, or a CPU does not come to the end of its first program.
+    /// `/dev/kvm` cannot be opened, KVM refuses an ioctl or lacks a required capability, there is no memory or
+    /// eventfd, or a CPU does not end its first program.
     pub fn new(halt_poll_ns: Option<u64>, stop: Arc<Stop>) -> Result<(Self, [Vcpu; 2]), Failure> {
         let kvm = Kvm::new().map_err(|error| {
             let remedy = "enable virtualization in the firmware or the outer hypervisor, load kvm_intel or kvm_amd, \
@@ -123,8 +123,8 @@ impl MicroVm {
         memory.attach(&self.vm, 1, flags)
     }
 
-    /// The pages of that memory that were written since the last call, one bit each. KVM protects them from writes
-    /// again.
+    /// The pages of that memory that were written since the last call, one bit for each. KVM write-protects these
+    /// pages again.
     ///
     /// # Errors
     /// KVM refuses KVM_GET_DIRTY_LOG: the memory was attached without KVM_MEM_LOG_DIRTY_PAGES.

@@ -1,4 +1,4 @@
-//! The guest's programs: assembled with this crate, copied into the guest.
+//! The guest's programs, which are assembled with this crate and copied into the guest.
 
 use super::layout::{
     ANSWER, CODE, PORT_DONE, PORT_EVENT, PORT_FAULT, PORT_USER, READY, READY_STAMP, SECOND, VECTOR,
@@ -26,7 +26,7 @@ unsafe extern "C" {
     static tautline_kvm_guest_end: u8;
 }
 
-/// A program of the guest; the comments of `guest.s` say what each does. The order is that of its table.
+/// A program of the guest; the comments of `guest.s` describe each. The order is that of the program table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     Initialize,
@@ -53,13 +53,13 @@ pub enum Program {
 }
 
 impl Program {
-    /// The hypercall that this CPU has.
+    /// The hypercall program for this CPU.
     pub fn hypercall() -> Self {
         if tsc::is_amd() { Self::Vmmcall } else { Self::Vmcall }
     }
 }
 
-/// All programs, with the table of their places first.
+/// All programs, after the table of their addresses.
 pub fn code() -> &'static [u8] {
     // SAFETY: `guest.s` puts both symbols into one read-only section, the end after the beginning.
     unsafe {
@@ -69,7 +69,7 @@ pub fn code() -> &'static [u8] {
     }
 }
 
-/// Where a program begins in the guest.
+/// The address of a program in the guest.
 pub fn entry(program: Program) -> u64 {
     let place = code()[program as usize * 4..][..4].try_into().expect("four bytes");
     CODE + u64::from(u32::from_le_bytes(place))

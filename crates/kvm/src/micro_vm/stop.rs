@@ -1,4 +1,4 @@
-//! Ends programs of the guest that come to no end by themselves: a signal ends KVM_RUN.
+//! Ends programs of the guest that do not end by themselves: a signal ends KVM_RUN.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,15 +6,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use measure::Failure;
 use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 
-/// Ends what runs in one machine.
+/// Ends the programs that run in one machine.
 #[derive(Default)]
 pub struct Stop {
     is_wanted: AtomicBool,
-    /// Threads that are in the guest.
+    /// Threads that run the guest.
     threads: Mutex<Vec<libc::pid_t>>,
 }
 
-/// A thread that can be stopped, for as long as this lives.
+/// A thread that can be stopped while this value exists.
 pub struct Stoppable<'a> {
     stop: &'a Stop,
     thread: libc::pid_t,
@@ -24,13 +24,13 @@ pub struct Stoppable<'a> {
 extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
 impl Stop {
-    /// Whether programs are to end.
+    /// Whether programs must end.
     pub fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Relaxed)
     }
 
-    /// Ends the programs that run. A thread that was just about to enter the guest enters it all the same, so this is
-    /// called again until they have ended.
+    /// Ends the running programs. A thread that is just about to enter the guest may still enter it, so this is
+    /// called repeatedly until all have ended.
     ///
     /// # Errors
     /// The system refuses the signal's handler.
@@ -51,7 +51,7 @@ impl Stop {
         Ok(())
     }
 
-    /// The calling thread is in the guest until the result is dropped.
+    /// Registers the calling thread as running the guest, until the result is dropped.
     pub(super) fn stoppable(&self) -> Stoppable<'_> {
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         self.lock().push(thread);

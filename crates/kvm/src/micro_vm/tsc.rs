@@ -14,14 +14,14 @@ pub fn stamp() -> u64 {
     }
 }
 
-/// Spins until the TSC has this value.
+/// Spins until the TSC has reached `deadline`.
 pub fn spin_until(deadline: u64) {
     while stamp() < deadline {
         std::hint::spin_loop();
     }
 }
 
-/// Whether the CPU is QEMU's emulation, by the name of its hypervisor.
+/// Whether the CPU is emulated by QEMU, by the name of its hypervisor.
 #[allow(unused_unsafe, reason = "a safe function in newer versions of Rust")]
 pub fn is_emulated() -> bool {
     const HYPERVISOR: u32 = 1 << 31;
@@ -31,7 +31,7 @@ pub fn is_emulated() -> bool {
     features.ecx & HYPERVISOR != 0 && letters == b"TCGTCGTCGTCG"
 }
 
-/// Whether hypercalls are AMD's `vmmcall`.
+/// Whether the hypercall instruction is AMD's `vmmcall`.
 #[allow(unused_unsafe, reason = "a safe function in newer versions of Rust")]
 pub fn is_amd() -> bool {
     // SAFETY: as above.

@@ -23,13 +23,13 @@ pub struct Arguments {
     pub second: u64,
 }
 
-/// A virtual CPU that is ready for a program.
+/// A virtual CPU that can run a program.
 pub struct Vcpu {
     number: usize,
     vcpu: VcpuFd,
-    /// Ends a program that does not end by itself.
+    /// Can end a program that does not end by itself.
     stop: Arc<Stop>,
-    /// What the guest runs in is there for as long as it can run.
+    /// The guest's memory, which must exist as long as the guest can run.
     _memory: Arc<Attached>,
 }
 
@@ -64,10 +64,10 @@ impl Vcpu {
         self.vcpu.get_tsc_khz().map_err(failed("KVM_GET_TSC_KHZ"))
     }
 
-    /// Runs a program of the guest to its end. No time limit: another thread calls [`Stop::end`].
+    /// Runs a program of the guest until it ends. There is no time limit; another thread can call [`Stop::end`].
     ///
     /// # Errors
-    /// KVM refuses the registers; the guest takes an exception or an exit that its program does not make; KVM_RUN
+    /// KVM refuses the registers; the guest causes an exception or an exit that its program does not make; KVM_RUN
     /// fails; or [`Stop::end`] ended the program.
     pub fn run(&mut self, program: Program, arguments: Arguments) -> Result<(), Failure> {
         let registers = kvm_regs {

@@ -1,4 +1,4 @@
-//! What a packet costs by its steps: transitions times unit cost, copies, scheduling; and the rest, openly.
+//! The cost of a packet by its steps: transitions times unit cost, copies, scheduling, and the unexplained rest.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::step::Arrow;
 use super::summary::Summary;
 use crate::costs::Costs;
 
-/// The rest counts as large above this share.
+/// Above this share the rest counts as large.
 pub const LARGE_REST: f64 = 0.2;
 /// A copy of a packet, ns for each byte: one cache line in 8 ns. An assumption, shown as one.
 const COPY_NS: f64 = 0.125;
@@ -20,30 +20,31 @@ pub struct Part {
     pub count: usize,
     /// Each, ns.
     pub unit_ns: f64,
-    /// Where the unit comes from.
+    /// Where the unit cost comes from.
     pub source: String,
 }
 
 impl Part {
-    /// All of it, ns.
+    /// The total of this part, ns.
     pub fn ns(&self) -> f64 {
         self.count as f64 * self.unit_ns
     }
 }
 
-/// The median packet's time, taken apart.
+/// The median packet's time, divided into parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The parts.
     pub parts: Vec<Part>,
     /// The packet's time, ns.
     pub total_ns: f64,
-    /// What no part explains, ns; less than nothing where the parts are more than the whole.
+    /// The time that no part explains, in ns; negative if the parts exceed the total.
     pub rest_ns: f64,
 }
 
 impl Explanation {
-    /// Takes a path apart with this machine's unit costs. `bytes` are copied once where a device copies.
+    /// Divides the time of a path by this machine's unit costs. The cost of copying `bytes` bytes is included once if
+    /// the device copies.
     pub fn new(summary: &Summary, costs: &Costs, bytes: usize) -> Self {
         let unit = |id: &str| {
             let row = costs.rows.iter().find(|row| row.id == id)?;
@@ -81,7 +82,7 @@ impl Explanation {
         Self { parts, total_ns, rest_ns }
     }
 
-    /// Whether the rest is too large to call the cost explained.
+    /// Whether the rest is so large that the cost is not explained.
     pub fn is_rest_large(&self) -> bool {
         self.rest_ns.abs() > LARGE_REST * self.total_ns
     }

@@ -1,4 +1,4 @@
-//! Where paths end in a trace, and the path to each end.
+//! Finds where paths end in a trace, and the path to each end.
 
 use super::Traffic;
 use super::step::{Arrow, Mode, Step};
@@ -8,7 +8,7 @@ use crate::events::{Context, Kind, Pid, Target, Trace};
 /// After the guest has the interrupt, its own exits count for so many steps at most.
 const HANDLER_STEPS: usize = 128;
 
-/// Every packet, request or interrupt whose path is whole in the trace.
+/// Every packet, request or interrupt whose path is complete in the trace.
 pub fn all(trace: &Trace, target: &Target, traffic: Traffic) -> Vec<Chain> {
     let walker = Walker::new(trace, target);
     match traffic {

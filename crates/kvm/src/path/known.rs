@@ -1,4 +1,4 @@
-//! The number of steps that published work counts for the same kind of path, and why ours differ.
+//! The number of steps that published work counts for the same kind of path, and why ours differs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,15 @@ use super::Traffic;
 use super::step::{Arrow, Mode};
 use super::summary::Summary;
 
-/// How the guest's device is made, as a path shows it.
+/// The kind of the guest's device, as its path shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Device {
-    /// QEMU emulates it.
+    /// QEMU emulates the device.
     Qemu,
-    /// The kernel or another process is the device, with irqfd and ioeventfd.
+    /// The kernel or another process implements the device, with irqfd and ioeventfd.
     InKernel,
-    /// A device of the host, handed on.
+    /// A device of the host, assigned to the guest.
     Direct,
 }
 
@@ -51,7 +51,7 @@ impl Device {
     }
 }
 
-/// "Native against KVM", QorIQ T4240, 2014: software context switches of one packet.
+/// The software context switches of one packet, from "Native against KVM", QorIQ T4240, 2014.
 pub fn published(traffic: Traffic, device: Device) -> Option<usize> {
     match (traffic, device) {
         (Traffic::NetRx, Device::Qemu) => Some(14),
@@ -63,7 +63,7 @@ pub fn published(traffic: Traffic, device: Device) -> Option<usize> {
     }
 }
 
-/// Which steps the published path cannot have, and why we have them.
+/// Steps that the published path does not have, and why ours has them.
 pub fn differences(summary: &Summary) -> Vec<String> {
     let mut found = Vec::new();
     let mut say = |count: usize, steps: &str, why: &str| {

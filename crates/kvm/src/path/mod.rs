@@ -1,8 +1,8 @@
-//! The path of a packet or an interrupt, step by step, out of a trace.
+//! The path of a packet or an interrupt, step by step, found in a trace.
 //!
-//! The trace is walked backwards ([`walk`]) from where the path ends ([`follow`]): which thread ran, which one had
-//! woken it, and which interrupt came between. Packets of the same steps are counted together ([`summary`]). All of
-//! it is a pure function of [`crate::events::Trace`].
+//! The trace is walked backwards ([`walk`]) from the end of the path ([`follow`]): which thread ran, which thread had
+//! woken it, and which interrupt came between. Packets with the same steps are counted together ([`summary`]). All of
+//! these are pure functions of [`crate::events::Trace`].
 
 pub mod explain;
 pub mod follow;
@@ -18,7 +18,7 @@ mod walk;
 pub use step::{Arrow, Mode, Place, Step};
 pub use summary::{Arrows, Summary, Variant};
 
-/// The threads of a process that are virtual CPUs, with their numbers.
+/// The threads of a process that are virtual CPUs, with the CPUs' numbers.
 pub fn vcpus(
     trace: &crate::events::Trace,
     target: &crate::events::Target,
@@ -26,7 +26,7 @@ pub fn vcpus(
     walk::Walker::new(trace, target).vcpus().clone()
 }
 
-/// What is followed.
+/// The kind of traffic to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Traffic {
@@ -36,12 +36,12 @@ pub enum Traffic {
     NetTx,
     /// An interrupt, from its cause to the guest.
     Interrupt,
-    /// A request of a block device, from the guest's driver to the interrupt that says it is done.
+    /// A request to a block device, from the guest's driver to the interrupt of its completion.
     Block,
 }
 
 impl Traffic {
-    /// As in the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::NetRx => "net-rx",

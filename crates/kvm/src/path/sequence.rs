@@ -1,4 +1,4 @@
-//! A sequence diagram as text: a line for each place, an arrow for each step.
+//! A sequence diagram as text, with a line for each place and an arrow for each step.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::summary::Summary;
 /// A lane is so wide.
 const LANE: usize = 18;
 
-/// The lanes of a diagram, in the order of their first step: the name and the mode of each.
+/// The lanes of a diagram, in the order of their first step: name and mode of each.
 pub fn lanes(summary: &Summary) -> Vec<(String, &'static str)> {
     let mut lanes = Vec::new();
     for place in summary.steps.iter().flat_map(|step| [&step.from, &step.to]) {

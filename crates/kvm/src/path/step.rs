@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What a CPU does in a step.
+/// What a CPU executes in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -26,18 +26,18 @@ impl Mode {
     }
 }
 
-/// What runs, in which mode, on which CPU.
+/// The thread or interrupt, its mode, and its CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Place {
-    /// `vCPU 0`, `vhost`, `QEMU`, another process's name, an interrupt's.
+    /// `vCPU 0`, `vhost`, `QEMU`, or the name of another process or of an interrupt.
     pub who: String,
-    /// What the CPU does.
+    /// What the CPU executes.
     pub mode: Mode,
     /// The number of the CPU.
     pub cpu: u32,
 }
 
-/// How control gets from one place to the next.
+/// How control passes from one place to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrow {
@@ -49,11 +49,11 @@ pub enum Arrow {
     SystemCall,
     /// From the kernel to a process.
     Return,
-    /// One thread makes another runnable, which then runs.
+    /// One thread wakes another, which then runs.
     WakeUp,
-    /// A thread that was pushed aside runs again.
+    /// A preempted thread runs again.
     Preemption,
-    /// A device works on a request and signals its completion by an interrupt.
+    /// A device processes a request and signals the completion by an interrupt.
     Device,
 }
 
@@ -71,7 +71,7 @@ impl Arrow {
         }
     }
 
-    /// Whether another thread runs afterwards.
+    /// Whether another thread runs after the step.
     pub fn is_context_switch(self) -> bool {
         matches!(self, Self::WakeUp | Self::Preemption)
     }
@@ -84,10 +84,10 @@ pub struct Step {
     pub from: Place,
     /// Where the step ends.
     pub to: Place,
-    /// How control gets from one to the other.
+    /// How control passes from one place to the other.
     pub arrow: Arrow,
-    /// An exit's reason, a system call's name.
+    /// The reason of an exit, or the name of a system call.
     pub what: String,
-    /// When the step was done, ns.
+    /// When the step was completed, ns.
     pub at: u64,
 }

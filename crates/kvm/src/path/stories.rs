@@ -1,4 +1,4 @@
-//! Made-up traces, each of one path; order and fields follow what Linux 6.1 writes.
+//! Constructed traces, each of one path. Order and fields are those of Linux 6.1.
 
 use super::step::Arrow::{self, Device, Entry, Exit, Return, SystemCall, WakeUp};
 use super::*;

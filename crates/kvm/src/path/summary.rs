@@ -5,50 +5,50 @@ use serde::{Deserialize, Serialize};
 use super::step::{Arrow, Mode, Place, Step};
 use super::walk::Chain;
 
-/// The steps that most packets take, with their times.
+/// The most frequent sequence of steps, with times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// How many packets were followed from end to end.
+    /// How many packets were followed completely.
     pub packets: usize,
-    /// How many of them took exactly these steps.
+    /// The number of paths that had exactly these steps.
     pub alike: usize,
     /// Where the path begins.
     pub began: Option<Place>,
-    /// The steps, of the packet whose time is the median.
+    /// The steps of the packet with the median time.
     pub steps: Vec<Arrows>,
-    /// From the beginning to the last step, ns.
+    /// The median time from the beginning to the last step, ns.
     pub median_ns: u64,
-    /// The longest of them, ns.
+    /// The longest time, ns.
     pub max_ns: u64,
     /// Steps after which another thread runs.
     pub context_switches: usize,
-    /// What other packets did, the most frequent first.
+    /// Other sequences of steps, the most frequent first.
     pub variants: Vec<Variant>,
 }
 
-/// One step of all packets alike.
+/// One step, over all packets with the same steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Arrows {
     /// Where the step begins.
     pub from: Place,
     /// Where the step ends.
     pub to: Place,
-    /// How control gets from one to the other.
+    /// How control passes from one place to the other.
     pub arrow: Arrow,
-    /// An exit's reason, a system call's name.
+    /// The reason of an exit, or the name of a system call.
     pub what: String,
-    /// Since the step before, ns.
+    /// The median time since the previous step, ns.
     pub median_ns: u64,
-    /// The longest of them, ns.
+    /// The longest time since the previous step, ns.
     pub max_ns: u64,
 }
 
-/// Other steps than most packets'.
+/// A sequence of steps other than the most frequent one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Variant {
-    /// How many steps.
+    /// The number of steps.
     pub steps: usize,
-    /// How many packets.
+    /// The number of packets.
     pub packets: usize,
 }
 
@@ -62,7 +62,7 @@ fn signature(steps: &[Step]) -> Signature<'_> {
 }
 
 impl Summary {
-    /// None without packets.
+    /// The summary; `None` without packets.
     pub fn of(chains: &[Chain]) -> Option<Self> {
         let mut groups: HashMap<Signature, Vec<&Chain>> = HashMap::new();
         for chain in chains {

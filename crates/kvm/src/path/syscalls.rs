@@ -1,4 +1,4 @@
-/// The name of a system call that lies on paths, on x86-64; the number otherwise.
+/// The name of a system call on paths, on x86-64; other calls are given by number.
 pub fn name(number: u64) -> String {
     const NAMES: &[(u64, &str)] = &[
         (0, "read"),

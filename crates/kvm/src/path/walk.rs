@@ -1,4 +1,4 @@
-//! Backwards through a trace: what made this happen?
+//! Walks backwards through a trace to find what caused an event.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,25 +16,25 @@ const ARRIVAL: u64 = 1_000_000;
 /// Where a walk ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Where a packet came to the host: its first network event, or the interrupt before it.
+    /// At the arrival of a packet at the host: its first network event, or the interrupt before it.
     Arrival,
-    /// At the guest's exit that asked for something.
+    /// At an exit of the guest that requested something.
     GuestExit,
-    /// At whatever is outside of the guest's threads: an interrupt, a timer, another process; or at the guest's exit
-    /// where the interrupt met it running, or where the guest itself asked for it.
+    /// At the first cause outside of the guest's threads: an interrupt, a timer, or another process. If the interrupt
+    /// came while the guest ran, or the guest requested it, the walk ends at the guest's exit.
     Outside,
 }
 
-/// How something came about.
+/// The sequence of causes of an event.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chain {
-    /// When it began, ns.
+    /// When the first cause occurred, ns.
     pub began: u64,
     /// In order.
     pub steps: Vec<Step>,
-    /// Whether a block device worked on the way.
+    /// Whether a block device took part.
     pub has_block: bool,
-    /// The index of the event where it began.
+    /// The index of the event at which the walk ended.
     pub origin: usize,
 }
 
@@ -42,14 +42,14 @@ pub struct Chain {
 pub struct Walker<'a> {
     trace: &'a Trace,
     target: &'a Target,
-    /// Of each thread, the events in its own context and its switches.
+    /// For each thread, the events in its own context and its context switches.
     by_thread: HashMap<Pid, Vec<usize>>,
     by_cpu: HashMap<u32, Vec<usize>>,
     vcpus: BTreeMap<Pid, u32>,
 }
 
 impl<'a> Walker<'a> {
-    /// Reads through the trace once.
+    /// Indexes a trace, in one pass.
     pub fn new(trace: &'a Trace, target: &'a Target) -> Self {
         let mut by_thread: HashMap<Pid, Vec<usize>> = HashMap::new();
         let mut by_cpu: HashMap<u32, Vec<usize>> = HashMap::new();
@@ -75,7 +75,7 @@ impl<'a> Walker<'a> {
         Self { trace, target, by_thread, by_cpu, vcpus }
     }
 
-    /// The threads that are virtual CPUs, with their numbers.
+    /// The threads that are virtual CPUs, with the CPUs' numbers.
     pub fn vcpus(&self) -> &BTreeMap<Pid, u32> {
         &self.vcpus
     }
@@ -84,7 +84,7 @@ impl<'a> Walker<'a> {
         &self.trace.events[index]
     }
 
-    /// A thread's own events and switches, before an event: the latest first.
+    /// A thread's own events and switches before event `index`, the latest first.
     pub fn before(&self, pid: Pid, index: usize) -> impl Iterator<Item = usize> + '_ {
         Self::earlier(self.by_thread.get(&pid), index)
     }
@@ -117,7 +117,7 @@ impl<'a> Walker<'a> {
         Place { who: self.who(pid), mode, cpu }
     }
 
-    /// The step of an event in its thread's own context, if it is one.
+    /// The step of an event in its thread's own context, if the event is a step.
     pub fn step(&self, index: usize) -> Option<Step> {
         let event = self.event(index);
         if event.context != Context::Task {
@@ -157,7 +157,7 @@ impl<'a> Walker<'a> {
         reason.to_owned()
     }
 
-    /// What led to an event of a thread. None where no such origin is found.
+    /// Finds what led to an event of a thread. `None` if no such origin is found.
     pub fn back(&self, from: usize, origin: Origin) -> Option<Chain> {
         let mut chain = Chain::default();
         let end = self.event(from).time;
@@ -257,7 +257,7 @@ impl<'a> Walker<'a> {
         Some((Step { from, to, arrow: Arrow::WakeUp, what: String::new(), at: event.time }, waking))
     }
 
-    /// Where an event happened: its thread, or the interrupt above it.
+    /// The place of an event: its thread, or the interrupt that interrupted the thread.
     pub fn context_place(&self, index: usize) -> Place {
         let event = self.event(index);
         if event.context == Context::Task {
@@ -343,7 +343,7 @@ impl<'a> Walker<'a> {
 enum Left {
     Origin(usize),
     Task(usize),
-    /// A request of a block device that is done, and where it was handed to the device.
+    /// A completed request of a block device, and where it was passed to the device.
     Device {
         done: usize,
         issued: usize,
@@ -351,7 +351,7 @@ enum Left {
     Nothing,
 }
 
-/// Whether the guest left by itself, to ask for something.
+/// Whether the guest exited by itself, to request something.
 pub fn is_request(reason: &str) -> bool {
     !matches!(
         reason,

@@ -1,11 +1,11 @@
-//! The process of a guest that is named as libvirt or QEMU know it.
+//! Finds the process of a guest by its name in libvirt or QEMU.
 
 use std::fs;
 use std::path::Path;
 
 use measure::Failure;
 
-/// The process of a libvirt domain, or of any QEMU that was started with `-name`.
+/// The process of a libvirt domain, or of any QEMU started with `-name`.
 ///
 /// # Errors
 /// No running QEMU has this name.

@@ -1,21 +1,21 @@
-//! The names of exit reasons, from the kernel's own description of the tracepoint: they are those of its version.
+//! The names of exit reasons, read from the kernel's own description of the tracepoint, which fits its version.
 
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Whose reasons they are.
+/// The virtualization extension that defines the reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {
     /// Intel's.
     Vmx,
     /// AMD's.
     Svm,
-    /// Arm's: classes of exceptions (ESR_EL2.EC).
+    /// That of Arm: classes of exceptions (ESR_EL2.EC).
     Arm,
 }
 
 impl Extension {
-    /// That of this machine: only one of the modules works.
+    /// The extension of this machine, of which only one exists.
     pub fn of_host() -> Self {
         match () {
             () if cfg!(target_arch = "aarch64") => Self::Arm,
@@ -25,7 +25,7 @@ impl Extension {
     }
 }
 
-/// Names by number.
+/// Names of exit reasons by number.
 #[derive(Debug)]
 pub struct Reasons {
     extension: Extension,
@@ -33,7 +33,7 @@ pub struct Reasons {
 }
 
 impl Reasons {
-    /// The names in a `format` file. None where the event has other fields than on x86.
+    /// The names in a `format` file. `None` if the event has other fields than on x86.
     pub fn parse(text: &str, extension: Extension) -> Option<Self> {
         let has = |field: &str| {
             text.lines().any(|line| line.contains("field:") && line.contains(&format!(" {field};")))
@@ -58,14 +58,14 @@ impl Reasons {
         Some(Self { extension, names: pairs(list).collect() })
     }
 
-    /// A name, or the number.
+    /// The name of a reason, or its number if it has no name.
     pub fn name(&self, reason: u64) -> String {
         // VMX has flags above (Intel SDM volume 3, 25.9.1).
         let basic = if self.extension == Extension::Vmx { reason & 0xFFFF } else { reason };
         self.names.get(&basic).cloned().unwrap_or_else(|| format!("{basic:#x}"))
     }
 
-    /// Whether the guest had nothing to do: the CPU is halted until something comes.
+    /// Whether the reason is a halt: the guest waits for the next event.
     pub fn is_halt(name: &str) -> bool {
         name.eq_ignore_ascii_case("hlt") || name == "WFx"
     }

@@ -1,4 +1,4 @@
-//! What the kernel writes into an event's `hist` file (Documentation/trace/histogram.rst).
+//! The format of an event's `hist` file (Documentation/trace/histogram.rst).
 
 use std::collections::HashMap;
 
@@ -6,11 +6,11 @@ use std::collections::HashMap;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Histograms {
     pub rows: Vec<Row>,
-    /// Events that there was no room for. One that several histograms of the event have no room for counts once.
+    /// Events for which there was no room. An event that found no room in several histograms counts once.
     pub dropped: u64,
 }
 
-/// One combination of keys: keys and values by name.
+/// One row of a histogram: keys and values by name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row(HashMap<String, u64>);
 
@@ -25,7 +25,7 @@ impl Row {
 }
 
 impl Histograms {
-    /// Lines that are no rows are passed over: comments, totals, what later kernels may add.
+    /// Lines that are no rows are skipped: comments, totals, and what later kernels may add.
     pub fn parse(text: &str) -> Self {
         let dropped = text.lines().filter_map(|line| line.trim().strip_prefix("Dropped:"));
         Self {

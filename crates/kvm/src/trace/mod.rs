@@ -1,6 +1,6 @@
-//! Exits of a running guest, counted and timed by the kernel: histogram triggers (Documentation/trace/histogram.rst)
-//! in a tracing instance of its own. No event leaves the kernel, so none is lost in a buffer; what a histogram has no
-//! room for, it counts.
+//! Counts and times the exits of a running guest in the kernel: histogram triggers
+//! (Documentation/trace/histogram.rst) in a separate tracing instance. No event leaves the kernel, so none is lost in
+//! a buffer. Events that find no room in a histogram are counted.
 
 mod domain;
 mod format;
@@ -45,7 +45,7 @@ pub fn tracefs() -> Result<PathBuf, Failure> {
     }
 }
 
-/// Reads what the kernel adds up for one process's guests.
+/// Reads the kernel's sums for one process's guests.
 pub struct Tracer {
     tracefs: PathBuf,
     instance: PathBuf,
@@ -56,7 +56,7 @@ pub struct Tracer {
 
 impl Tracer {
     /// Prepares a tracer in a tracing instance, a folder of tracefs that the caller has made and removes. The kernel
-    /// counts once the caller has taken [`Tracer::steps`].
+    /// counts once the caller has carried out [`Tracer::steps`].
     ///
     /// # Errors
     /// There is no process of this id, the format of kvm:kvm_exit cannot be read, or it lacks the fields of an x86
@@ -76,20 +76,20 @@ impl Tracer {
         Ok(Self { tracefs: tracefs.into(), instance: instance.into(), events, reasons, threads })
     }
 
-    /// What is to be written, in this order.
+    /// The lines to write, in this order.
     pub fn steps(&self) -> Vec<Step> {
         self.events.steps(&self.tracefs, &self.instance)
     }
 
-    /// Updates the process's threads; to be called from time to time. Returns whether the process still runs.
+    /// Updates the process's threads. Must be called from time to time. Returns whether the process still runs.
     pub fn see_threads(&mut self) -> bool {
         self.threads.look()
     }
 
-    /// Returns what was counted so far.
+    /// Returns the counts so far.
     ///
     /// # Errors
-    /// A histogram that must be there cannot be read: a step was not taken, or the instance is gone.
+    /// A required histogram cannot be read: a step was not carried out, or the instance was removed.
     pub fn read(&self) -> Result<Times, Failure> {
         let read = |path: PathBuf| match fs::read_to_string(&path) {
             Ok(text) => Ok(Histograms::parse(&text)),

@@ -1,5 +1,5 @@
-//! What tracing itself costs an exit: a guest of our own makes port writes while the tracer's triggers stand, and
-//! before and after, when they do not.
+//! The cost of the tracing itself for an exit: a guest of this program makes port writes while the tracer's triggers
+//! are active, and before and after that.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// How long a guest may take; a `/dev/kvm` that cannot run it may hang.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Times of one exit with its way to user space and back, ns.
+/// Times of one exit to user space and back, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
     /// Before tracing.
@@ -22,30 +22,31 @@ pub struct Overhead {
 }
 
 impl Overhead {
-    /// What tracing adds to an exit, ns.
+    /// The time that tracing adds to an exit, in ns.
     pub fn exit_ns(&self) -> f64 {
         (self.traced_ns - (self.before_ns + self.after_ns) / 2.0).max(0.0)
     }
 
-    /// How far the two measurements without tracing are apart, ns: less than this is not told from nothing.
+    /// The difference of the two measurements without tracing, ns. A smaller cost of tracing cannot be distinguished
+    /// from zero.
     pub fn spread_ns(&self) -> f64 {
         (self.before_ns - self.after_ns).abs()
     }
 
-    /// The share of so many virtual CPUs' time that tracing took.
+    /// The share of the time of `vcpus` virtual CPUs that tracing took.
     pub fn share(&self, exits: u64, vcpus: usize, seconds: f64) -> f64 {
         self.exit_ns() * exits as f64 / 1e9 / (seconds * vcpus.max(1) as f64).max(1e-9)
     }
 }
 
-/// A guest whose exits are timed, on a thread of its own.
+/// A guest whose exits are timed, on a separate thread.
 pub struct Probe {
     ask: mpsc::Sender<()>,
     answers: mpsc::Receiver<Result<f64, Failure>>,
 }
 
 impl Probe {
-    /// Starts the thread; its first answer tells whether a guest runs here.
+    /// Starts the thread. Its first answer says whether a guest can run on this machine.
     pub fn start() -> Self {
         let (ask, asked) = mpsc::channel();
         let (answer, answers) = mpsc::channel();
@@ -54,7 +55,7 @@ impl Probe {
         Self { ask, answers }
     }
 
-    /// How long one exit takes now, in ns: the fastest of nine batches of 500.
+    /// How long one exit takes at present, in ns: the fastest of nine batches of 500.
     ///
     /// # Errors
     /// The guest cannot be made or run, its thread has ended (always, on other processors than x86-64), or it does

@@ -1,4 +1,4 @@
-//! KVM's own counts for a guest, from debugfs: how often, never how long, summed over all virtual CPUs.
+//! KVM's own counts for a guest, from debugfs. They have numbers but no times, summed over all virtual CPUs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ const FOLDER: &str = "/sys/kernel/debug/kvm";
 /// One count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    /// As the kernel names it.
+    /// The kernel's name of the count.
     pub name: String,
     /// The count.
     pub count: u64,
@@ -64,7 +64,8 @@ impl Statistics {
         Ok(Self { guests, last: first.clone(), first })
     }
 
-    /// Looks again, to be called now and then: a guest's files go with it, one after the other.
+    /// Updates the counts. Must be called from time to time, because a guest's files disappear with it, one after the
+    /// other.
     pub fn look(&mut self) {
         for (name, count) in read(&self.guests) {
             let last = self.last.entry(name).or_default();
@@ -72,7 +73,8 @@ impl Statistics {
         }
     }
 
-    /// What was counted until the last look, the most frequent first. What never rose is left out, and so are levels.
+    /// The counts at the last update, the most frequent first. Counts that never rose are left out, and so are values
+    /// that are not counters.
     pub fn counts(&self) -> Vec<Count> {
         let now = self.last.iter().map(|(name, count)| {
             let before = self.first.get(name).copied().unwrap_or(0);

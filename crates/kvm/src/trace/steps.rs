@@ -1,33 +1,34 @@
-//! What is written into tracefs, in this order, so that the kernel adds up by itself; undone in the reverse order.
+//! The lines that are written into tracefs, in this order, so that the kernel sums by itself. They are undone in
+//! reverse order.
 //!
-//! Each vCPU's thread is in the guest from `kvm_entry` to `kvm_exit`, outside it from `kvm_exit` to `kvm_entry`, and
-//! in user space from `kvm_userspace_exit` to the next entry or to the halt that comes before it. A variable that
-//! another event has read is unset, so that each interval is counted once.
+//! A vCPU's thread is in the guest from `kvm_entry` to `kvm_exit`, outside of it from `kvm_exit` to `kvm_entry`, and
+//! in user space from `kvm_userspace_exit` to the next entry, or to a halt before that. A variable that another event
+//! has read is unset, so that each interval counts once.
 
 use std::path::{Path, PathBuf};
 
 /// One line for one file of tracefs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The file. What is in it stays: the line is appended.
+    /// The file. The line is appended; the file's content stays.
     pub file: PathBuf,
     /// The line.
     pub line: String,
-    /// The line that takes it back.
+    /// The line that undoes it.
     pub undo: String,
-    /// Whether the times are whole without it.
+    /// Whether the times are complete without this step.
     pub optional: bool,
 }
 
-/// The names of the events that exist only for one trace.
+/// The names of the events that are defined for one trace.
 #[derive(Clone, Debug)]
 pub struct Events {
-    /// What the names begin with, and their group: unique for the process.
+    /// The prefix of the names, and their group: unique for the process.
     prefix: String,
 }
 
 impl Events {
-    /// Those of the process that traces.
+    /// The names for the tracing process `tracer`.
     pub fn of(tracer: u32) -> Self {
         Self { prefix: format!("tautline_{tracer}") }
     }
@@ -42,7 +43,7 @@ impl Events {
         instance.join(format!("events/{}/{name}/hist", self.prefix))
     }
 
-    /// All steps, for a tracing instance in `tracefs`. An exit reason is an event's field of four bytes.
+    /// All steps, for a tracing instance in `tracefs`. `exit_reason` is a field of four bytes.
     pub fn steps(&self, tracefs: &Path, instance: &Path) -> Vec<Step> {
         let Self { prefix } = self;
         let dynamic = |line: String, event: String| Step {

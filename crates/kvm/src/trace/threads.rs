@@ -1,22 +1,22 @@
-//! What /proc tells of a process's threads.
+//! The data in /proc about a process's threads.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use measure::Failure;
 
-/// Threads of one process, those that have ended too.
+/// Threads of one process, including ended ones.
 pub struct Threads {
     folder: PathBuf,
     seen: BTreeMap<u64, Seen>,
 }
 
-/// What the scheduler has counted for a thread.
+/// The scheduler's counts for a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scheduled {
-    /// Time that it was ready to run and another ran, ns.
+    /// Time that the thread was runnable while another ran, ns.
     pub waited_ns: u64,
-    /// How often it was made to leave its CPU.
+    /// How often the thread was preempted.
     pub involuntary: u64,
 }
 
@@ -40,7 +40,7 @@ impl Threads {
         Err(Failure::new(format!("tracing process {pid}"), "there is none", "name a running one"))
     }
 
-    /// Updates the threads; to be called from time to time. Returns whether the process still runs.
+    /// Updates the threads. Must be called from time to time. Returns whether the process still runs.
     pub fn look(&mut self) -> bool {
         let Ok(entries) = std::fs::read_dir(&self.folder) else { return false };
         for entry in entries.flatten() {
@@ -56,7 +56,7 @@ impl Threads {
         self.seen.contains_key(&id)
     }
 
-    /// What was counted since the thread was first seen.
+    /// The counts since the thread was first seen.
     pub fn scheduled(&self, id: u64) -> Scheduled {
         let Some(Seen { first, last }) = self.seen.get(&id).copied() else { return Scheduled::default() };
         Scheduled {

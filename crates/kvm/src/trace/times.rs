@@ -1,4 +1,4 @@
-//! What was found, by reason and by virtual CPU.
+//! The results by reason and by virtual CPU.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,23 +25,24 @@ pub struct Sums {
 pub struct Reason {
     /// The virtual CPU's number.
     pub vcpu: u64,
-    /// The reason's name, or its number where the kernel has no name for it.
+    /// The reason's name, or its number if the kernel has no name for it.
     pub reason: String,
     /// How often.
     pub count: u64,
-    /// From exit to the next entry, without what it was halted, ns.
+    /// The time from exit to the next entry, without halts, ns.
     pub time_ns: u64,
-    /// What of it was in user space, ns.
+    /// The part of this time in user space, in ns.
     pub user_ns: u64,
-    /// What the virtual CPU was halted besides, ns.
+    /// The additional time in which the virtual CPU was halted, ns.
     pub halted_ns: u64,
-    /// How many took at most so many ns, halts included, and more than half of it; the shortest first.
+    /// Pairs of a length in ns and a count: exits that took at most this long, including halts, and more than half of
+    /// it. The shortest first.
     #[serde(default)]
     pub lengths: Vec<(u64, u64)>,
 }
 
 impl Reason {
-    /// What this share of the exits took at most, ns, to the next power of two.
+    /// The longest time of this share of the exits, ns, rounded up to a power of two.
     pub fn at_most_ns(&self, share: f64) -> Option<u64> {
         let whole: u64 = self.lengths.iter().map(|(_, count)| count).sum();
         let wanted = (whole as f64 * share).ceil() as u64;
@@ -54,48 +55,48 @@ impl Reason {
     }
 }
 
-/// Where the time of a virtual CPU went, and what happened to it.
+/// The time of a virtual CPU by use, and its counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vcpu {
     /// Its number.
     pub vcpu: u64,
     /// Its thread.
     pub thread: u64,
-    /// In the guest, ns.
+    /// Time in the guest, ns.
     pub guest_ns: u64,
-    /// In the kernel between exit and entry, neither in user space nor halted, ns.
+    /// Time in the kernel between exit and entry, neither in user space nor halted, ns.
     pub kernel_ns: u64,
-    /// In user space, ns.
+    /// Time in user space, ns.
     pub user_ns: u64,
-    /// Halted, ns; halts that have ended.
+    /// Time of halts that have ended, ns.
     pub halted_ns: u64,
-    /// Ready to run while another ran, ns; part of the times above.
+    /// Time that it was runnable while another thread ran, ns; contained in the times above.
     pub waited_ns: u64,
-    /// Times that it was made to leave its CPU.
+    /// How often the virtual CPU was preempted.
     pub involuntary_switches: u64,
-    /// Ends of halts.
+    /// The number of ended halts.
     pub wake_ups: u64,
-    /// Interrupts injected; missing where the kernel does not tell.
+    /// Injected interrupts; `None` if the kernel does not report them.
     pub injections: Option<u64>,
-    /// Its writes that signalled an ioeventfd; missing where the kernel does not tell.
+    /// Writes of the virtual CPU that signalled an ioeventfd; `None` if the kernel does not report them.
     pub ioeventfd_signals: Option<u64>,
 }
 
-/// All that was found.
+/// All results of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
-    /// By the time that they took, the longest first.
+    /// The reasons by the time that they took, the longest first.
     pub reasons: Vec<Reason>,
     /// By number.
     pub vcpus: Vec<Vcpu>,
-    /// Signals of irqfds by the process's own threads; missing where the kernel does not tell.
+    /// Signals of irqfds by the process's own threads; `None` if the kernel does not report them.
     pub irqfd_signals: Option<u64>,
-    /// Events, of any guest of this machine, that a histogram had no room for.
+    /// Events of any guest of this machine for which a histogram had no room.
     pub lost: u64,
 }
 
 impl Times {
-    /// What came after an earlier look at the same trace.
+    /// The difference from an earlier reading of the same trace.
     pub fn since(&self, before: &Self) -> Self {
         let mut found = self.clone();
         for reason in &mut found.reasons {
@@ -138,7 +139,7 @@ fn sum<'a>(rows: impl Iterator<Item = &'a Row>, name: &str) -> u64 {
 }
 
 impl Sums {
-    /// What is of these threads.
+    /// The results for these threads.
     pub fn times(&self, reasons: &Reasons, threads: &Threads) -> Times {
         let mut times = Times { lost: self.lost(), ..Times::default() };
         for row in &self.exits.rows {

@@ -1,4 +1,5 @@
-//! A guest's clock beside the host's: KVM's offset of the guest's time-stamp counter, and how far off it may be.
+//! A guest's clock compared with the host's: KVM's offset of the guest's time-stamp counter, and the bound of its
+//! error.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,12 +13,12 @@ use crate::events::{Event, Kind, Pid, Rate, Trace};
 /// Where KVM tells it (Documentation/virt/kvm: debugfs, `vcpuN/tsc-offset`).
 const DEBUGFS: &str = "/sys/kernel/debug/kvm";
 
-/// What a guest's virtual CPUs add to the host's time-stamp counter.
+/// The offsets that a guest's virtual CPUs add to the host's time-stamp counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offsets(BTreeMap<u32, i64>);
 
 impl Offsets {
-    /// Of the guest that a process runs.
+    /// The offsets of the guest that a process runs.
     ///
     /// # Errors
     /// KVM's files of debugfs cannot be read, the guest's counter runs at another rate than the host's, or the process
@@ -64,19 +65,19 @@ impl Offsets {
         }
     }
 
-    /// A tick of the guest's counter on a virtual CPU as a time of the host; none where that CPU is not known.
+    /// Converts a tick of the guest's counter on a virtual CPU to a time of the host; `None` if that CPU is unknown.
     pub fn of_host(&self, vcpu: u32, tick: u64, rate: Rate) -> Option<u64> {
         let host = (tick as i64).wrapping_sub(*self.0.get(&vcpu)?) as u64;
         Some((host as f64 * 1e3 / rate.ticks_per_us().max(1e-3)) as u64)
     }
 
-    /// A time of the host as a tick of the guest's counter on a virtual CPU; none where that CPU is not known.
+    /// Converts a time of the host to a tick of the guest's counter on a virtual CPU; `None` if that CPU is unknown.
     pub fn of_guest(&self, vcpu: u32, time: u64, rate: Rate) -> Option<u64> {
         let host = (time as f64 * rate.ticks_per_us() / 1e3) as u64;
         Some(host.wrapping_add_signed(*self.0.get(&vcpu)?))
     }
 
-    /// A guest's events on the host's clock.
+    /// Converts the times of a guest's events to the host's clock.
     pub fn move_to_host(&self, events: &mut Vec<Event>, rate: Rate) {
         events.retain_mut(|event| match self.of_host(event.cpu, event.time, rate) {
             Some(time) => {
@@ -89,21 +90,22 @@ impl Offsets {
     }
 }
 
-/// How well the clocks of two traces fit: a guest does something only between an entry and the exit after it.
+/// How well the clocks of two traces fit. A guest can do something only between an entry and the following exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fit {
-    /// The guest's events that were looked at.
+    /// The number of the guest's events that were checked.
     pub events: u64,
-    /// The guest's clock may be ahead by no more than that, ns: else an event would come after its exit. Below zero:
-    /// one does.
+    /// The most by which the guest's clock may be ahead, ns. If it were more ahead, an event would come after its
+    /// exit. Negative if an event does come after its exit.
     pub ahead_ns: i64,
-    /// It may be behind by no more than that, ns: else an event would come before its entry.
+    /// The most by which the guest's clock may be behind, ns. If it were more behind, an event would come before its
+    /// entry.
     pub behind_ns: i64,
 }
 
 impl Fit {
-    /// Of a host's trace and its guest's, which is on the host's clock already. `vcpus` are the threads with their
-    /// numbers. None where no event can be judged.
+    /// The fit of a host's trace and its guest's, whose times are converted to the host's clock already. `vcpus` are
+    /// the threads with the CPUs' numbers. `None` if no event can be judged.
     pub fn of(host: &Trace, guest: &Trace, vcpus: &BTreeMap<Pid, u32>) -> Option<Self> {
         let mut fit = Self { events: 0, ahead_ns: i64::MAX, behind_ns: i64::MAX };
         for (pid, vcpu) in vcpus {
@@ -135,7 +137,7 @@ impl Fit {
         (fit.events > 0).then_some(fit)
     }
 
-    /// What two looks at the same clocks say together.
+    /// The fit from two checks of the same clocks.
     pub fn and(self, other: Self) -> Self {
         Self {
             events: self.events.saturating_add(other.events),
@@ -144,13 +146,13 @@ impl Fit {
         }
     }
 
-    /// An event comes before its entry by no more than that, ns: 0 where causes come before effects.
+    /// The most by which an event comes before its entry, ns: 0 if causes come before effects.
     pub fn early_ns(&self) -> u64 {
         self.behind_ns.min(0).unsigned_abs()
     }
 
-    /// The guest's times are no further off than this, ns, whatever was assumed of its clock: a shift by more would put
-    /// an event where the guest does not run.
+    /// The bound of the error of the guest's times, ns, whatever was assumed about its clock: a larger shift would
+    /// put an event where the guest does not run.
     pub fn error_ns(&self) -> u64 {
         self.ahead_ns.unsigned_abs().max(self.behind_ns.unsigned_abs())
     }

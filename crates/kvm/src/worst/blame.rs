@@ -1,4 +1,4 @@
-//! What took the time of a latency.
+//! Finds what used the time of a latency.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ const STORM_INTERVAL: u64 = 400_000;
 /// A path is told by no more stretches than that: the longest.
 const MOST_STRETCHES: usize = 32;
 
-/// What a latency was made of, in the order of time. Each stretch between two events has one cause. While the guest
-/// runs, its own trace tells more, where there is one on the host's clock.
+/// The parts of a latency, in the order of time. Each part between two events has one cause. While the guest runs,
+/// its own trace gives more detail, if there is one on the host's clock.
 pub fn stretches(trace: &Trace, guest: Option<&Trace>, latency: &Latency) -> Vec<Blame> {
     let (before, window) = split(trace, latency);
     // At any time, the CPU on which it does something next is the one that it waits for.
@@ -100,7 +100,7 @@ pub fn blame(trace: &Trace, latency: &Latency) -> Vec<Blame> {
     sum(&stretches(trace, None, latency))
 }
 
-/// The same for stretches that are known already.
+/// Sums parts by cause, the longest first.
 pub(super) fn sum(stretches: &[Blame]) -> Vec<Blame> {
     let mut times: BTreeMap<&Cause, u64> = BTreeMap::new();
     for stretch in stretches {
@@ -112,7 +112,7 @@ pub(super) fn sum(stretches: &[Blame]) -> Vec<Blame> {
     found
 }
 
-/// The longest of the stretches, in the order of time: what a person reads.
+/// The longest of the parts, in the order of time.
 pub(super) fn in_short(stretches: &[Blame]) -> Vec<Blame> {
     let mut longest: Vec<usize> = (0..stretches.len()).collect();
     longest.sort_by_key(|at| std::cmp::Reverse(stretches[*at].ns));
@@ -121,7 +121,7 @@ pub(super) fn in_short(stretches: &[Blame]) -> Vec<Blame> {
     longest.into_iter().map(|at| stretches[at].clone()).collect()
 }
 
-/// What took longer in the worst than in the median: the causes by the difference, the largest first.
+/// Causes that took longer in the maximum than in the median, the largest difference first.
 pub fn longer(worst: &[Blame], median: &[Blame]) -> Vec<Blame> {
     let usual = |cause: &Cause| median.iter().find(|blame| blame.cause == *cause).map_or(0, |blame| blame.ns);
     let mut found: Vec<Blame> = worst

@@ -1,4 +1,4 @@
-//! Made-up traces of a host and its guest: from an interrupt to the guest's user space.
+//! Constructed traces of a host and its guest: from an interrupt to the guest's user space.
 
 use super::*;
 use crate::events::{Context, Event, Kind, Pid, Target, Trace};

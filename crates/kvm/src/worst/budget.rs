@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::latency::Watched;
 
-/// Limits, one for each `[[stage]]`.
+/// The limits, with one `[[stage]]` for each stage.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// What it is for.
+    /// The budget's title.
     #[serde(default)]
     pub title: String,
     /// The stages.
@@ -24,7 +24,7 @@ pub struct Budget {
 pub struct Stage {
     /// Which.
     pub name: Watched,
-    /// Of the median.
+    /// The limit of the median.
     pub p50_us: Option<f64>,
     /// Of 99.9 %.
     #[serde(rename = "p99.9_us")]
@@ -33,7 +33,7 @@ pub struct Stage {
     pub max_us: Option<f64>,
 }
 
-/// A limit beside what was found.
+/// A limit, and the value found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checked {
     /// The stage.
@@ -42,19 +42,19 @@ pub struct Checked {
     pub statistic: String,
     /// The limit, µs.
     pub limit_us: f64,
-    /// What was found, µs; none where nothing was measured, which misses every limit.
+    /// The value found, µs. `None` if nothing was measured, which exceeds every limit.
     pub found_us: Option<f64>,
 }
 
 impl Checked {
-    /// Whether it holds.
+    /// Whether the limit is kept.
     pub fn holds(&self) -> bool {
         self.found_us.is_some_and(|found| found <= self.limit_us)
     }
 }
 
 impl Budget {
-    /// The limits of a stage beside its latencies.
+    /// Checks the limits of a stage against its latencies.
     pub fn check(&self, stage: Watched, latencies: &Histogram) -> Vec<Checked> {
         let quantile = |share: f64| {
             let ns = if share < 1.0 { latencies.quantile_ns(share) } else { latencies.max_ns() };

@@ -1,4 +1,4 @@
-//! Why something took its time.
+//! Causes of delays.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// A real-time thread had its CPU.
+    /// A real-time thread used its CPU.
     RealTimeThread(String),
-    /// The kernel stopped the CPU (`stop_machine`, a migration).
+    /// The kernel used the CPU to stop or migrate threads (`stop_machine`, a migration).
     CpuStopper,
-    /// Another thread had its CPU.
+    /// Another thread used its CPU.
     OtherThread(String),
-    /// Timer interrupts, many.
+    /// Many timer interrupts.
     TimerStorm,
     /// An interrupt or softirq, by name.
     Interrupt(String),
-    /// Its memory was not there: a page fault, also of the guest.
+    /// A page fault, also of the guest.
     PageFault,
-    /// User space handled an exit: an emulated device.
+    /// User space handled an exit, as for an emulated device.
     EmulatedDevice,
-    /// The CPU was idle or the thread's own work in the kernel.
+    /// The CPU was idle, or the thread itself ran in the kernel.
     Kernel,
-    /// The guest's own code ran on, or had interrupts off.
+    /// The guest's own code continued to run, or had interrupts off.
     Guest,
     /// An interrupt or softirq of the guest, by name.
     GuestInterrupt(String),
@@ -49,11 +49,11 @@ impl Cause {
     }
 }
 
-/// A cause with its time.
+/// A cause with its duration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Blame {
     /// What.
     pub cause: Cause,
-    /// How long, ns.
+    /// The duration, ns.
     pub ns: u64,
 }

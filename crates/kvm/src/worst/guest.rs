@@ -1,4 +1,4 @@
-//! What a guest's own trace says: from an interrupt to the thread that it woke, in user space.
+//! A guest's own trace: from an interrupt to the thread that it woke, in user space.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use crate::events::{Context, Event, Kind, Pid};
 /// Threads that were woken and have not come to user space yet: the kernel's own never do.
 const MOST_WOKEN: usize = 4096;
 
-/// A thread of a guest that an interrupt has woken is in user space.
+/// The arrival in user space of a guest's thread that an interrupt has woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
-    /// The guest's CPU that had the interrupt.
+    /// The guest's CPU that received the interrupt.
     pub cpu: u32,
-    /// The thread, as the guest numbers it.
+    /// The thread's id in the guest.
     pub pid: Pid,
-    /// When the guest's kernel began to handle it.
+    /// When the guest's kernel began to handle the interrupt.
     pub handled: u64,
-    /// When the thread came to user space.
+    /// When the thread reached user space.
     pub arrived: u64,
 }
 
@@ -27,14 +27,15 @@ pub struct Arrival {
 #[derive(Clone, Copy, Debug)]
 struct Handling {
     began: u64,
-    /// Its handler has ended: unless a softirq follows, the next interrupt is another.
+    /// Whether the interrupt's handler has ended. If it has, the next event starts a new interrupt, unless that event
+    /// is a softirq.
     is_over: bool,
 }
 
-/// Finds arrivals in a guest's events as the events come.
+/// Finds arrivals in a stream of a guest's events.
 #[derive(Clone, Debug, Default)]
 pub struct GuestFollower {
-    /// Of each CPU.
+    /// The interrupts in progress, by CPU.
     handling: BTreeMap<u32, Handling>,
     woken: BTreeMap<Pid, (u32, u64)>,
 }
@@ -78,7 +79,7 @@ impl GuestFollower {
         }
     }
 
-    /// Events are missing here.
+    /// Notes that events are missing here.
     pub fn gap(&mut self) {
         self.handling.clear();
         self.woken.clear();
@@ -89,8 +90,9 @@ fn is_interrupt(kind: &Kind) -> bool {
     matches!(kind, Kind::IrqEntry { .. } | Kind::Timer | Kind::SoftirqEntry { .. })
 }
 
-/// From the interrupt that is pending in the host to the guest's thread in user space. Both sides are on one clock,
-/// that may be off by `error`; `delivered` are the host's latencies, in the order in which they ended.
+/// Joins latencies of the host and arrivals in the guest: from the interrupt that is pending in the host to the
+/// guest's thread in user space. Both sides are on one clock, with an error of at most `error`. `delivered` are the
+/// host's latencies, in the order in which they ended.
 pub fn joined(delivered: &[Latency], arrivals: &[Arrival], error: u64) -> Vec<Latency> {
     let whole = |arrival: &Arrival| {
         // The latest entry before the handler is the one that delivered it.

@@ -1,4 +1,5 @@
-//! What is kept of a long watch, in bounded memory: how long all latencies were, and the paths of two of them.
+//! The data that is kept of a long watch, in limited memory: the durations of all latencies, and the paths of two of
+//! them.
 
 use measure::Histogram;
 use serde::{Deserialize, Serialize};
@@ -10,34 +11,34 @@ use super::latency::{Latency, Watched, latencies};
 use super::latest::Span;
 use crate::events::{Target, Trace};
 
-/// One latency, and what took its time.
+/// One latency, and the causes of its duration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Path {
     /// Which.
     pub latency: Latency,
-    /// By cause, the most first.
+    /// The time by cause, the longest first.
     pub parts: Vec<Blame>,
-    /// In the order of time; of many stretches the longest.
+    /// The parts in the order of time; if there are many, only the longest.
     pub stretches: Vec<Blame>,
 }
 
-/// What was frozen, both sides on one clock.
+/// The traces of a freeze, both sides on one clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Frozen<'a> {
     /// The host's trace.
     pub host: &'a Trace,
-    /// The guest's side, where it was asked.
+    /// The guest's trace, if it was queried.
     pub guest: Option<GuestSide<'a>>,
 }
 
-/// What a guest told of some stretches of time.
+/// A guest's trace for some spans of time.
 #[derive(Clone, Copy, Debug)]
 pub struct GuestSide<'a> {
-    /// Its trace, on the host's clock.
+    /// The guest's trace, on the host's clock.
     pub trace: &'a Trace,
-    /// It may put an event before its cause in the host by so much, ns.
+    /// The most by which the guest's trace may put an event before its cause in the host, ns.
     pub early_ns: u64,
-    /// All of what it told is in these.
+    /// The spans that the guest's trace covers.
     pub spans: &'a [Span],
 }
 
@@ -69,14 +70,14 @@ impl Path {
     }
 }
 
-/// Latencies as they come. Each new maximum is an occasion to freeze a flight recorder.
+/// Keeps latencies as they are found. Each new maximum is a reason to freeze a flight recorder.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     histogram: Histogram,
     worst: Option<Latency>,
     worst_path: Option<Path>,
     median_path: Option<Path>,
-    /// Whether the longest is still to be looked for in a frozen trace.
+    /// Whether the path of the longest latency is still to be looked up in a frozen trace.
     is_new: bool,
 }
 
@@ -90,12 +91,13 @@ impl Kept {
         }
     }
 
-    /// Whether a longer one has come than any whose path was looked for.
+    /// Whether there is a latency longer than any whose path was looked up.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Looks into what was frozen: for the path of the longest, if it is new, and for that of one as long as the median.
+    /// Looks up paths in a frozen trace: that of the longest latency if it is new, and that of one close to the
+    /// median.
     pub fn look(&mut self, frozen: &Frozen<'_>, target: &Target, watched: Watched) {
         let found = frozen.latencies(target, watched);
         if let Some(worst) = self.worst.filter(|_| std::mem::take(&mut self.is_new)) {
@@ -124,7 +126,7 @@ impl Kept {
         self.worst
     }
 
-    /// The path of the longest latency. None where newer events have replaced it, or it was not looked up.
+    /// The path of the longest latency. `None` if newer events have overwritten it, or it was not looked up.
     pub fn worst_path(&self) -> Option<&Path> {
         self.worst_path.as_ref().filter(|_| !self.is_new)
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::events::{Event, Kind, Pid, Target, Trace};
 use crate::path::vcpus;
 
-/// Which latency is watched.
+/// The latency that is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Watched {
@@ -13,13 +13,13 @@ pub enum Watched {
     WakeUp,
     /// From an interrupt that is pending for a virtual CPU to the entry that delivers it.
     Interrupt,
-    /// From an interrupt that is pending for a virtual CPU to the guest's thread that it wakes, in user space. The host
-    /// sees the first part of it.
+    /// From an interrupt that is pending for a virtual CPU to the woken thread in the guest's user space. The host
+    /// sees only the first part of it.
     UserSpace,
 }
 
 impl Watched {
-    /// All of them.
+    /// All stages.
     pub const ALL: [Self; 3] = [Self::WakeUp, Self::Interrupt, Self::UserSpace];
 
     /// In words.
@@ -32,32 +32,32 @@ impl Watched {
     }
 }
 
-/// One of them.
+/// A measured latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latency {
     /// The virtual CPU's thread.
     pub pid: Pid,
-    /// The virtual CPU.
+    /// The number of the virtual CPU.
     pub vcpu: u32,
-    /// When it began, ns.
+    /// When the latency began, ns.
     pub began: u64,
     /// When the guest was entered, ns.
     pub ended: u64,
 }
 
 impl Latency {
-    /// How long, ns.
+    /// The duration, ns.
     pub fn ns(&self) -> u64 {
         self.ended.saturating_sub(self.began)
     }
 
-    /// Whether it is the same one, as another recorder saw it.
+    /// Whether both are the same latency, seen by two recorders.
     pub fn is_same(&self, other: &Self) -> bool {
         self.pid == other.pid && self.began < other.ended && other.began < self.ended
     }
 }
 
-/// Finds latencies in events as they come.
+/// Finds latencies in a stream of events.
 #[derive(Clone, Debug)]
 pub struct Follower {
     watched: Watched,
@@ -65,13 +65,13 @@ pub struct Follower {
     threads: Vec<Pid>,
     vcpus: BTreeMap<Pid, u32>,
     began: BTreeMap<Pid, u64>,
-    /// Whether the next entry delivers an interrupt. Virtual CPUs of which no injection was ever seen are not here:
-    /// their interrupts are delivered by the processor itself.
+    /// For each virtual CPU, whether the next entry delivers an interrupt. Virtual CPUs without any injection so far
+    /// are not in the map: the processor itself delivers their interrupts.
     injected: BTreeMap<Pid, bool>,
 }
 
 impl Follower {
-    /// Of a process's virtual CPUs. One is known as such from its first entry on.
+    /// A follower for the virtual CPUs of a process. A thread is recognised as a virtual CPU at its first entry.
     pub fn new(watched: Watched, target: &Target) -> Self {
         Self {
             watched,
@@ -82,7 +82,7 @@ impl Follower {
         }
     }
 
-    /// The latency that ends here.
+    /// Takes the next event. Returns the latency that ends with it.
     pub fn follow(&mut self, event: &Event) -> Option<Latency> {
         match (self.watched, &event.kind) {
             (Watched::WakeUp, Kind::Waking { target }) if self.vcpus.contains_key(target) => {
@@ -111,13 +111,13 @@ impl Follower {
         None
     }
 
-    /// Events are missing here: what had begun has no known end.
+    /// Notes that events are missing here, so that latencies in progress have no known end.
     pub fn gap(&mut self) {
         self.began.clear();
     }
 }
 
-/// All of a trace, the shortest first.
+/// All latencies of a trace, the shortest first.
 pub fn latencies(trace: &Trace, target: &Target, watched: Watched) -> Vec<Latency> {
     let mut follower = Follower::new(watched, target);
     follower.vcpus = vcpus(trace, target);

@@ -1,4 +1,4 @@
-//! The latest events of a guest, for as long as its host may ask for some of them.
+//! The latest events of a guest, which are kept while its host may ask for them.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -12,7 +12,7 @@ const MOST_EVENTS: usize = 20_000;
 /// One answer holds no more than that: it comes through a serial port.
 const MOST_ANSWERED: usize = 4_000;
 
-/// A stretch of time, both ends in it, on whichever clock.
+/// A span of time, including both ends, on any clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// Its beginning.
@@ -22,7 +22,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// A latency with so much before and after it, ns.
+    /// The span of a latency, extended by `margin_ns` on both sides.
     pub fn around(latency: &Latency, margin_ns: u64) -> Self {
         let (from, until) =
             (latency.began.saturating_sub(margin_ns), latency.ended.saturating_add(margin_ns));
@@ -33,18 +33,18 @@ impl Span {
         (self.from..=self.until).contains(&time)
     }
 
-    /// Whether all of a latency is in it.
+    /// Whether the events cover the whole latency.
     pub fn holds(&self, latency: &Latency) -> bool {
         self.has(latency.began) && self.has(latency.ended)
     }
 }
 
-/// Events as they came, with their threads' names, none missing between them.
+/// Events in order, with their threads' names and without gaps.
 #[derive(Clone, Debug, Default)]
 pub struct Latest(VecDeque<(Event, String)>);
 
 impl Latest {
-    /// Keeps one, if need be in the place of the oldest.
+    /// Keeps an event. If there is no room, the oldest is removed.
     pub fn keep(&mut self, event: Event, name: String) {
         if self.0.len() >= MOST_EVENTS {
             self.0.pop_front();
@@ -52,12 +52,12 @@ impl Latest {
         self.0.push_back((event, name));
     }
 
-    /// Events are missing here: what came before is of no use for what comes.
+    /// Notes that events are missing here. All earlier events are discarded.
     pub fn gap(&mut self) {
         self.0.clear();
     }
 
-    /// Those of some stretches of time, and the names of the threads in them; of too many the latest.
+    /// The events in some spans of time, and the names of their threads. If there are too many, only the latest.
     pub fn of(&self, spans: &[Span]) -> Trace {
         let is_wanted = |event: &&(Event, String)| spans.iter().any(|span| span.has(event.0.time));
         let mut found: Vec<&(Event, String)> =

@@ -1,4 +1,4 @@
-//! Latencies of a guest's threads as they come, and what made the worst of them longer than the median.
+//! Latencies of a guest's threads, and why the worst of them took longer than the median.
 
 mod alignment;
 mod blame;

@@ -1,4 +1,4 @@
-//! Made-up traces with planted causes: each is to be named first. Times and order follow what Linux 6.1 writes.
+//! Constructed traces with known causes, each of which must be named first. Times and order are as in Linux 6.1.
 
 use super::super::{Frozen, Kept, Watched, latencies};
 use super::*;

@@ -1,4 +1,4 @@
-//! The guest's end of a watch: what it does, on its own clock.
+//! The guest's side of a watch: records the guest's events on its own clock.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,23 +17,23 @@ const MOST_ARRIVALS: usize = 10_000;
 /// Readings for one answer: what the kernel goes on to write meanwhile is for the next.
 const MOST_READINGS: usize = 4;
 
-/// What was recorded since the last request, in ticks of the guest's time-stamp counter.
+/// The events since the last request, in ticks of the guest's time-stamp counter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct News {
-    /// Threads that came to user space after an interrupt.
+    /// Threads that reached user space after an interrupt.
     pub arrivals: Vec<Arrival>,
     /// Events that were lost.
     pub lost: u64,
 }
 
-/// Records what happens in this machine, which is a guest. Times are ticks of its time-stamp counter.
+/// Records the events of this machine, which is a guest. Times are ticks of its time-stamp counter.
 pub struct GuestRecorder {
     pipe: Pipe,
     follower: GuestFollower,
     latest: Latest,
     /// What the next call of [`GuestRecorder::news`] returns.
     news: News,
-    /// Dropped last, when none of the instance's files is open.
+    /// Dropped last, when all files of the instance are closed.
     _instance: Instance,
 }
 
@@ -47,7 +47,7 @@ impl Drop for Instance {
 }
 
 impl GuestRecorder {
-    /// Starts recording in a tracing instance of its own.
+    /// Starts recording in a separate tracing instance.
     ///
     /// # Errors
     /// The instance cannot be made (tracefs is not mounted, or no root), or the kernel lacks a required event.
@@ -75,7 +75,7 @@ impl GuestRecorder {
         Ok(std::mem::take(&mut self.news))
     }
 
-    /// What was recorded in some spans of time, as far as it is still kept.
+    /// The events in some spans of time, as far as they are still kept.
     ///
     /// # Errors
     /// The kernel refuses to read `trace_pipe`.

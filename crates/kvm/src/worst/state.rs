@@ -1,4 +1,4 @@
-//! What takes the time of a thread, at any point of a trace.
+//! The state of a thread at each point of a trace, and what uses its time.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ pub const TIMER: &str = "timer";
 /// What is known of one CPU.
 #[derive(Clone, Debug, Default)]
 struct Cpu {
-    /// The thread on it, with its priority.
+    /// The thread that runs on the CPU, with its priority.
     running: Option<(Pid, i32)>,
     interrupt: Option<String>,
     softirq: Option<String>,
@@ -43,7 +43,7 @@ impl Cpu {
     }
 }
 
-/// A thread of the host and the host's CPUs, after the events that were seen.
+/// A thread of the host and the host's CPUs, after the events so far.
 pub struct State<'a> {
     trace: &'a Trace,
     pid: Pid,
@@ -52,11 +52,11 @@ pub struct State<'a> {
     asleep: bool,
     /// The thread waits for a page fault to be handled.
     faulting: bool,
-    /// An exit is handled in user space, until the guest is entered again.
+    /// Whether an exit is being handled in user space.
     in_user: bool,
-    /// The guest's code runs.
+    /// Whether the guest's code runs.
     in_guest: bool,
-    /// Whether the trace says when a guest is left.
+    /// Whether the trace has exits of the guest.
     has_exits: bool,
 }
 
@@ -93,7 +93,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// What takes the thread's time now, if `cpu` is the CPU on which it runs next.
+    /// What uses the thread's time now, if `cpu` is the CPU on which it runs next.
     pub fn cause(&self, cpu: u32, first_on: impl FnOnce() -> Pid) -> Cause {
         let known = self.cpus.get(&cpu);
         if self.asleep && self.faulting {
@@ -130,7 +130,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// A CPU of a guest, after those of the guest's events that were seen.
+/// A CPU of a guest, after the guest's events so far.
 pub struct GuestState<'a> {
     trace: &'a Trace,
     vcpu: u32,
@@ -148,7 +148,7 @@ impl<'a> GuestState<'a> {
         }
     }
 
-    /// What takes the guest's time while the guest runs.
+    /// What uses the guest's time while the guest runs.
     pub fn cause(&self) -> Cause {
         match (self.cpu.interrupt(), self.cpu.running) {
             (Some(name), _) => Cause::GuestInterrupt(name.clone()),

@@ -1,4 +1,4 @@
-//! A switch, and a member on each of its ports.
+//! A switch and the members of a scenario, each on a port.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -32,7 +32,7 @@ const SHARED_BYTES: u64 = 4096;
 /// The interface of a guest's only card, as a kernel names it.
 const INTERFACE: &str = "eth0";
 
-/// Agents that wait for trials.
+/// A switch and agents that are ready for trials.
 pub struct Chain {
     members: Vec<Member>,
     _switch: Switch,
@@ -42,15 +42,15 @@ pub struct Chain {
 /// One of them.
 struct Member {
     running: Running,
-    /// With where it runs.
+    /// The name of the scenario, with the environment in which it runs.
     name: String,
     port: MemberPort,
-    /// Tells a guest the time.
+    /// The thread that tells a guest the time.
     _clock: Option<Answering>,
 }
 
 impl Chain {
-    /// Starts switch and agents: those that move in `spec`, the others on the host.
+    /// Starts the switch and the agents: those of members that move in `spec`, all others on the host.
     pub fn start(
         name: &str,
         spec: &Spec,
@@ -85,7 +85,7 @@ impl Chain {
         Ok(Chain { members, _switch: switch, _folder: folder })
     }
 
-    /// One trial with so many users in each cell: what each member counted.
+    /// Runs one trial with `users` users in each cell. Returns what each member counted.
     pub fn trial(&mut self, job: &Job, users: u32) -> Result<Vec<Outcome>, Failure> {
         let mut description = job.description.clone();
         description.load.users = users;
@@ -131,7 +131,8 @@ impl Member {
     }
 }
 
-/// Which accelerator a guest has, for the whole run: found out by booting one where the user leaves it open.
+/// The environments with the accelerator of each guest, which holds for the whole run. It is found out by booting
+/// a guest if the user left it open.
 pub fn settled(
     spec: &Spec,
     job: &Job,

@@ -1,27 +1,27 @@
-//! What is asked for.
+//! The settings of a measurement by `tautline scenario`.
 
 use environment::Spec;
 use scenario::Description;
 
-/// What is the same for all trials.
+/// The settings of all trials.
 pub struct Job {
     /// The chain, its tick and its load.
     pub description: Description,
     /// Names and kinds of the environments, in order.
     pub environments: Vec<(String, Spec)>,
-    /// One trial with so many; otherwise a search.
+    /// The users of the only trial; if `None`, a search finds how many fit.
     pub users: Option<u32>,
     /// Ticks of a trial.
     pub ticks: u64,
     /// Searches or trials in each environment.
     pub repeat: u32,
-    /// Ticks of 1000 that may be missed by users that fit.
+    /// How many of 1000 ticks may be missed while the users still count as served.
     pub missed_per_thousand: u32,
-    /// How close a search comes to its answer.
+    /// The search ends when the number of users is known within this many percent.
     pub within_percent: u32,
-    /// Where members and switch run.
+    /// CPUs that the members and the switch may use.
     pub cpus: Vec<usize>,
-    /// Whether members bind themselves to these.
+    /// Whether each member pins itself to `cpus`.
     pub is_bound: bool,
     /// SCHED_FIFO priority of members.
     pub priority: Option<i32>,

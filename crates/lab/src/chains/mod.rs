@@ -1,4 +1,4 @@
-//! `tautline scenario`: how many users a chain of programs serves in time, environment beside environment.
+//! `tautline scenario`: finds how many users a chain of programs serves in time, in several environments in turns.
 
 mod chain;
 mod job;
@@ -15,8 +15,8 @@ pub use results::{Environment, Results, Run, Trial};
 /// The schema of this version's files.
 pub const SCHEMA: &str = "tautline-scenario/1";
 
-/// Runs all of it; an environment that fails keeps its reason. `remark` is told what ended one later than its first
-/// round. SIGINT ends it early.
+/// Measures in all environments. An environment that fails is recorded with the reason. `remark` is called with
+/// the reason if an environment fails later than its first round. SIGINT ends it early.
 ///
 /// # Errors
 /// The causes of [`Origin::now`].

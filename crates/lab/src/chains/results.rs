@@ -1,4 +1,4 @@
-//! What is written, docs/results-schema.md.
+//! The results file of a scenario, docs/results-schema.md.
 
 use measure::Failure;
 use scenario::Description;
@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::Origin;
 
-/// What is written.
+/// The document that is written.
 #[derive(Serialize, Deserialize)]
 pub struct Results {
-    /// Where the file comes from.
+    /// Version, start and machine of the run.
     #[serde(flatten)]
     pub origin: Origin,
     /// The scenario, as it ran.
     pub description: Description,
-    /// Of each trial.
+    /// The number of ticks of each trial.
     pub ticks: u64,
-    /// Ticks of 1000 that may be missed by users that fit.
+    /// How many of 1000 ticks may be missed while the users still count as served.
     pub missed_per_thousand: u32,
-    /// Whether it was searched for how many users fit.
+    /// Whether the run searched for how many users fit.
     pub is_search: bool,
-    /// In their order.
+    /// The environments in the order of the command line.
     pub environments: Vec<Environment>,
 }
 
 impl Results {
-    /// Environments with a search or a trial that came to its end.
+    /// Environments in which at least one search or trial was completed.
     pub fn ran(&self) -> Vec<(&Environment, &[Run])> {
         let with_runs = self.environments.iter().filter_map(|environment| {
             let runs = environment.outcome.as_ref().ok()?;
@@ -41,18 +41,18 @@ impl Results {
 pub struct Environment {
     /// Its name.
     pub name: String,
-    /// Whether members ran on an emulated CPU, here or further out.
+    /// Whether the members' CPU, or one below it, is emulated.
     pub is_emulated: bool,
-    /// Its searches, or why there is none.
+    /// The searches of the environment, or why there is none.
     pub outcome: Result<Vec<Run>, Failure>,
 }
 
 /// One search, or one trial.
 #[derive(Serialize, Deserialize)]
 pub struct Run {
-    /// The most users that fitted.
+    /// The highest number of users that were served in time.
     pub fits: u32,
-    /// Its trials, in their order.
+    /// The trials in the order in which they ran.
     pub trials: Vec<Trial>,
 }
 
@@ -61,24 +61,24 @@ pub struct Run {
 pub struct Trial {
     /// Users of each cell.
     pub users: u32,
-    /// Whether no more ticks were missed than may be.
+    /// Whether the number of missed ticks is allowed.
     pub is_in_time: bool,
-    /// What each member counted, in the chain's order.
+    /// The counts of each member, in the chain's order.
     pub members: Vec<Outcome>,
 }
 
 impl Trial {
-    /// What the last member saw.
+    /// The results of the last member.
     pub fn ended(&self) -> Option<&Ended> {
         self.members.last()?.ended.as_ref()
     }
 
-    /// Instants that the trial took: a tick was sent for each but those that the first member skipped.
+    /// Instants of the trial at which a tick was due: ticks sent, and ticks that the first member skipped.
     pub fn instants(&self) -> u64 {
         self.members.first().map_or(0, |first| first.ticks.saturating_add(first.skipped))
     }
 
-    /// Ticks of which not even the end came to the last member.
+    /// Ticks whose end frame did not reach the last member.
     pub fn vanished(&self) -> u64 {
         let ended = self
             .ended()
@@ -86,19 +86,19 @@ impl Trial {
         self.members.first().map_or(0, |first| first.ticks.saturating_sub(ended))
     }
 
-    /// Instants whose work was not done in time, for whatever reason: late, incomplete, vanished or skipped.
+    /// Instants whose work was not done in time: ticks that were late, incomplete, vanished or skipped.
     pub fn missed(&self) -> u64 {
         self.instants().saturating_sub(self.ended().map_or(0, |ended| ended.in_time))
     }
 
-    /// Data frames that one member sent and the next did not get.
+    /// Data frames that one member sent and the next did not receive.
     pub fn lost(&self) -> u64 {
         self.members.windows(2).map(|pair| pair[0].sent.saturating_sub(pair[1].received)).sum()
     }
 }
 
 impl Run {
-    /// The trial with the most users that fitted; the only one if none did.
+    /// The trial with the most users that were served in time; if there is none, the only trial.
     pub fn best(&self) -> Option<&Trial> {
         let fitting = self.trials.iter().filter(|trial| trial.is_in_time);
         fitting.max_by_key(|trial| trial.users).or(self.trials.last())

@@ -1,4 +1,4 @@
-//! Environments in turns, a search or a trial in each.
+//! Runs a search or a trial in each environment, in turns.
 
 use linux::interrupt;
 use linux::progress::Progress;
@@ -15,7 +15,7 @@ const FIRST: u32 = 8;
 /// Users beyond which it does not go: the chain's frames carry no larger numbers.
 const MOST: u32 = 50_000;
 
-/// Runs all of it; an environment that fails keeps its reason.
+/// Measures in all environments. An environment that fails is recorded with the reason.
 pub fn run(job: &Job, launcher: &Launcher, progress: &Progress, remark: &dyn Fn(&str)) -> Vec<Environment> {
     let (agent, janitor) = (&launcher.agent, &launcher.janitor);
     let mut environments: Vec<_> = job

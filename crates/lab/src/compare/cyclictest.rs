@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use measure::{Failure, Histogram, MetricId, MetricSpec, Noise, Outcome};
 
-/// The job that cyclictest does as well.
+/// The metric that cyclictest measures too.
 pub const METRIC: &str = "wakeup.idle";
 
 /// Beyond this many microseconds cyclictest counts an overflow only.
 const RANGE_US: u64 = 20_000;
 
-/// The description of cyclictest's figure, beside that of the own job.
+/// The description of cyclictest's figure. It is shown beside `own`, the figure of this project.
 pub fn spec(own: &MetricSpec) -> MetricSpec {
     MetricSpec {
         id: MetricId::new(format!("{}.cyclictest", own.id)),
@@ -20,8 +20,8 @@ pub fn spec(own: &MetricSpec) -> MetricSpec {
     }
 }
 
-/// Runs cyclictest for about `duration`, as the own job does: one thread, pinned to the first of `cpus`, SCHED_FIFO
-/// 80, an interval of 1 ms, memory locked.
+/// Runs cyclictest for about `duration`, with the settings of the own wake-up work: one thread, pinned to the
+/// first of `cpus`, SCHED_FIFO 80, an interval of 1 ms, memory locked.
 ///
 /// # Errors
 /// cyclictest cannot be started, ends with an error (for example without the right to SCHED_FIFO), or prints no

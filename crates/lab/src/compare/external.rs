@@ -1,4 +1,4 @@
-//! Programs of the user's as workloads: a command, a pattern that finds the figure, its unit and direction.
+//! The user's programs as workloads: a command, a pattern that finds the figure, its unit and direction.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::options::PlanError;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct External {
-    /// Its name: a word of letters, digits, `_` and `-`.
+    /// The program's name: a word of letters, digits, `_` and `-`.
     pub name: String,
     /// The command and its arguments; the command by its full path.
     pub command: Vec<String>,
@@ -27,7 +27,7 @@ pub struct External {
     /// Files to carry into the container and the guest, the program first of all; statically linked.
     #[serde(default)]
     pub files: Vec<PathBuf>,
-    /// Seconds it may take.
+    /// The longest time that the command may take, in seconds.
     #[serde(default = "default_limit_s")]
     pub limit_s: u64,
 }
@@ -67,7 +67,7 @@ fn parse(text: &str) -> Result<Vec<External>, String> {
 }
 
 impl External {
-    /// The job it is, on so many CPUs.
+    /// The job that runs the program on `cpus` CPUs.
     pub fn job(&self, cpus: usize) -> Job {
         let limit = Duration::from_secs(self.limit_s);
         let (command, pattern) = (self.command.clone(), self.pattern.clone());

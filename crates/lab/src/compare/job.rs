@@ -8,35 +8,35 @@ use workload::ticks::Load;
 
 /// One thing to measure.
 pub struct Job {
-    /// What it is.
+    /// The metric's name, unit and description.
     pub spec: MetricSpec,
-    /// By what method.
+    /// How the metric is measured.
     pub method: Method,
-    /// On how many of the run's CPUs it works: the first ones.
+    /// How many CPUs of the run the job uses. They are the first ones.
     pub cpus_used: usize,
 }
 
-/// How it is measured.
+/// How the metric is measured.
 pub enum Method {
-    /// The agent does it.
+    /// The agent measures the metric.
     Agent {
-        /// What is asked of it, given the CPUs as the environment numbers them and the time.
+        /// Makes the request to the agent from the CPUs, as the environment numbers them, and the time.
         request: Box<dyn Fn(Vec<usize>, Duration) -> Request>,
-        /// The time it is given; the limit for its answer follows from it.
+        /// The time of a trial. The time limit for the answer follows from it.
         budget: Duration,
-        /// Whether it is given more where a CPU quota needs it to be seen.
+        /// Whether trials are made longer where a CPU quota would otherwise not show.
         sees_quota: bool,
     },
-    /// cyclictest on the host, in alternation with the agent's job of the same kind.
+    /// cyclictest measures it on the host, in turns with the agent's job of the same kind.
     Cyclictest(Duration),
-    /// Ticks, beside a load of the receiver's CPU.
+    /// Ticks measure it, with a load on the receiver's CPU.
     Ticks(Option<Load>),
-    /// A row of `tautline kvm costs`, on the host.
+    /// The metric is a row of `tautline kvm costs`, measured on the host.
     KvmCost(&'static str),
 }
 
 impl Method {
-    /// Whether it needs the environment's agent; what does not starts what it needs.
+    /// Whether the job needs the environment's agent. Other jobs start their own programs.
     pub fn asks_agent(&self) -> bool {
         matches!(self, Method::Agent { .. })
     }

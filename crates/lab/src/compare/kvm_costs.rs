@@ -42,17 +42,17 @@ pub struct KvmCosts {
 }
 
 impl KvmCosts {
-    /// Nothing measured yet.
+    /// A group without measured rows.
     pub fn new(quick: bool) -> Self {
         let samples = if quick { QUICK_SAMPLES } else { FULL_SAMPLES };
         let rows = Err(Failure::new("measuring the costs of KVM", "not yet", "wait for the first start"));
         KvmCosts { samples, block: None, rows }
     }
 
-    /// A row as measured in this start. A `/dev/kvm` that cannot run a guest is asked once.
+    /// The figure of a row in this start. If `/dev/kvm` cannot run a guest, this is tried only once.
     ///
     /// # Errors
-    /// Why there is no figure.
+    /// The row has no figure; the error says why.
     pub fn row(&mut self, id: &str, block: u32, cpus: &[usize]) -> Result<Outcome, Failure> {
         let is_hopeless = self.block.is_some() && self.rows.is_err();
         if self.block != Some(block) && !is_hopeless {

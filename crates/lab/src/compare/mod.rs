@@ -28,10 +28,11 @@ pub use run_plan::RunPlan;
 use session::Session;
 use slots::EnvironmentSlots;
 
-/// Measures what was planned. `keep` is given the results so far after every block.
+/// Measures everything in the plan. `keep` is called after every block with the results so far.
 ///
 /// # Errors
-/// The agent's launcher cannot be made, or the date cannot be told. A failure of one environment is in the results.
+/// The agent's launcher cannot be made, or the system has no valid date. A failure of one environment is no error;
+/// it is recorded in the results.
 pub fn run(run_plan: &RunPlan, progress: &Progress, keep: impl Fn(&Results)) -> Result<Results, Failure> {
     let files = run_plan.externals.iter().flat_map(|external| external.files.clone()).collect();
     let launcher = Launcher::new(files)?;

@@ -1,4 +1,4 @@
-//! What a user may ask of `compare`.
+//! The options of `compare`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use environment::network::Card;
 use environment::spec::SpecError;
 
-/// What is asked for.
+/// The options of a run.
 pub struct Options {
     /// Fewer metrics and shorter trials.
     pub quick: bool,
-    /// Groups, or metrics by the beginning of their names; all of the usual ones where it is empty.
+    /// Groups, or metrics by the beginning of their names; if empty, all groups except `kvm`.
     pub only: Vec<String>,
-    /// Where to measure, as the command line has it.
+    /// The environments, in the syntax of the command line.
     pub environments: String,
     /// The CPUs to work on.
     pub cpus: Vec<usize>,
@@ -28,43 +28,43 @@ pub struct Options {
     pub trial: Option<Duration>,
     /// Time for each wake-up trial.
     pub wakeup_trial: Option<Duration>,
-    /// How long beyond its trial an agent may take to answer.
+    /// How long an agent may take to answer, in addition to the length of the trial.
     pub timeout: Duration,
     /// A file of the user's programs.
     pub workloads: Option<PathBuf>,
-    /// Whether cyclictest runs on the host beside the wake-up work.
+    /// Whether cyclictest runs on the host in turns with the wake-up work.
     pub cyclictest: bool,
 }
 
-/// Why nothing can be planned.
+/// Why a run cannot be planned.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// An environment that does not exist.
     #[error(transparent)]
     Environment(#[from] SpecError),
-    /// A word of `--only` that names nothing.
+    /// A word of `--only` that matches no group and no metric.
     #[error("{0}")]
     Selection(String),
-    /// A file of programs that does not say what is to be run.
+    /// A file of workloads with a wrong content.
     #[error("{}: {reason}", path.display())]
     Workloads {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         reason: String,
     },
-    /// A file of programs that could not be read.
+    /// A file of workloads that could not be read.
     #[error("reading {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// What the system answered.
         source: std::io::Error,
     },
 }
 
 impl PlanError {
-    /// Whether what the user wrote is to be changed.
+    /// Whether the user's input is wrong.
     pub fn is_usage(&self) -> bool {
         !matches!(self, PlanError::Read { .. })
     }

@@ -1,14 +1,14 @@
-//! An environment as it was planned.
+//! An environment of the plan.
 
 use environment::Spec;
 
 /// One environment of the run.
 #[derive(Clone, Debug)]
 pub struct PlannedEnvironment {
-    /// Its name; a second one of a kind has a number.
+    /// The environment's name. The second one of a kind has a number.
     pub name: String,
-    /// As the user wrote it.
+    /// The environment in the syntax of the command line.
     pub text: String,
-    /// What it is.
+    /// The kind and settings of the environment.
     pub spec: Spec,
 }

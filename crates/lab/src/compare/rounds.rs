@@ -1,5 +1,5 @@
-//! The measuring itself: blocks, rounds, and within a round every metric in every environment in turn
-//! (Kalibera and Jones, ISMM 2013), the order turned round each time (A B C, then C B A).
+//! Measures in blocks and rounds. In each round every metric is measured in every environment in turn (Kalibera
+//! and Jones, ISMM 2013), and the order is reversed each time (A B C, then C B A).
 
 use linux::interrupt;
 use measure::quota::Throttling;
@@ -20,7 +20,7 @@ use crate::runner::Subject;
 /// An agent's answer may take this many budgets, and the timeout on top for what an emulated CPU prepares.
 const BUDGETS: u32 = 4;
 
-/// Measures everything; `after_block` hears of every block that ended.
+/// Measures everything. `after_block` is called with the results after each block.
 pub fn measure(
     session: &mut Session<'_>,
     slots: &mut EnvironmentSlots,

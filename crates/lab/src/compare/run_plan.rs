@@ -1,4 +1,4 @@
-//! What will be measured, where and how often: everything decided before anything is started.
+//! The plan of a run: what is measured, where and how often. All of it is decided before anything is started.
 
 use std::time::Duration;
 
@@ -17,25 +17,25 @@ use super::{cyclictest, external, kvm_costs, selection, ticks};
 
 /// Everything decided.
 pub struct RunPlan {
-    /// As the results file has it.
+    /// The plan in the form of the results file.
     pub plan: Plan,
     /// The environments, in order.
     pub environments: Vec<PlannedEnvironment>,
-    /// What is measured, in order.
+    /// The measurements, in order.
     pub jobs: Vec<Job>,
     /// The group `net`, which has paths of its own.
     pub network: NetworkPlan,
-    /// How long beyond its trial an agent may take to answer.
+    /// How long an agent may take to answer, in addition to the length of the trial.
     pub timeout: Duration,
     /// The user's programs.
     pub externals: Vec<External>,
 }
 
 impl RunPlan {
-    /// Checks what is asked for; changes nothing.
+    /// Checks the options and makes the plan; changes nothing.
     ///
     /// # Errors
-    /// A name that names nothing, or a file of programs that cannot be read.
+    /// A name matches nothing, or a file of workloads cannot be read.
     pub fn new(options: &Options) -> Result<Self, PlanError> {
         let pick = |given: Option<Duration>, quick_ms: u64, full_ms: u64| {
             given.map_or(if options.quick { quick_ms } else { full_ms }, |given| given.as_millis() as u64)
@@ -89,7 +89,7 @@ impl RunPlan {
         Ok(RunPlan { environments, plan, jobs, network, timeout, externals })
     }
 
-    /// The descriptions of what is measured.
+    /// The descriptions of the metrics that are measured.
     pub fn specs(&self) -> Vec<MetricSpec> {
         self.jobs.iter().map(|job| job.spec.clone()).chain(self.network.specs()).collect()
     }

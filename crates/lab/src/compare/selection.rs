@@ -9,15 +9,15 @@ fn names(word: &str, spec: &MetricSpec) -> bool {
     spec.group.name() == word || id == word || id.strip_prefix(word).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// Whether any of the words names it.
+/// Whether any of the words names this metric.
 pub fn is_named(words: &[String], spec: &MetricSpec) -> bool {
     words.is_empty() || words.iter().any(|word| names(word, spec))
 }
 
-/// Whether each word names something.
+/// Checks that each word matches a group or a metric.
 ///
 /// # Errors
-/// A word does not.
+/// A word matches none.
 pub fn check(specs: &[MetricSpec], words: &[String]) -> Result<(), PlanError> {
     for word in words {
         if !specs.iter().any(|spec| names(word, spec)) {

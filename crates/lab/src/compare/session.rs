@@ -1,4 +1,4 @@
-//! A run in progress: what was decided, what starts agents, what runs trials, and what is known so far.
+//! A run in progress: its plan, the launcher of agents, the runner of trials, and the results so far.
 
 use linux::progress::Progress;
 use measure::network::PathRecord;
@@ -10,19 +10,19 @@ use crate::runner::{Attempt, Runner};
 
 /// A run in progress.
 pub struct Session<'a> {
-    /// Everything that was decided before.
+    /// The plan of the run.
     pub plan: &'a RunPlan,
-    /// What starts agents.
+    /// Starts the agents.
     pub launcher: &'a Launcher,
-    /// Where the user sees what is done.
+    /// Shows the user what is being done.
     pub progress: &'a Progress,
-    /// What runs every trial.
+    /// Runs every trial.
     pub runner: Runner,
-    /// What is known so far.
+    /// The results so far.
     pub results: Results,
 }
 
-/// Where in a run a trial stands.
+/// The position of a trial in a run.
 #[derive(Clone, Copy)]
 pub struct At {
     pub block: u32,
@@ -30,24 +30,24 @@ pub struct At {
 }
 
 impl At {
-    /// Whether environments take their turns backwards.
+    /// Whether the environments take turns in reverse order.
     pub fn is_backwards(self) -> bool {
         (self.block + self.round) % 2 == 1
     }
 }
 
 impl Session<'_> {
-    /// What is recorded of an environment.
+    /// The record of an environment.
     pub fn environment(&mut self, index: usize) -> &mut EnvironmentRecord {
         &mut self.results.environments[index]
     }
 
-    /// What is recorded of a network path.
+    /// The record of a network path.
     pub fn path(&mut self, name: &str) -> Option<&mut PathRecord> {
         self.results.network.paths.iter_mut().find(|record| record.name == name)
     }
 
-    /// Whether a metric could not be measured in an environment before.
+    /// Whether an earlier trial found that the metric cannot be measured in the environment.
     pub fn is_absent(&self, metric: &MetricId, environment: &str) -> bool {
         let absences = &self.results.absences;
         absences.iter().any(|absence| absence.metric == *metric && absence.environment == environment)
@@ -60,7 +60,7 @@ impl Session<'_> {
     }
 }
 
-/// An attempt of a trial as results files have it, with one of the outcomes that it gave.
+/// The record of an attempt for the results file, with one of its outcomes.
 pub fn recorded<T>(
     metric: &MetricId,
     environment: &str,

@@ -1,4 +1,4 @@
-//! The environments of a run: proven, started for each block, lost and started again.
+//! The environments of a run. Each is proved once, started for each block, and started again after a loss.
 
 use std::time::Duration;
 
@@ -17,27 +17,28 @@ const LIVES: u32 = 3;
 
 /// One environment of the run.
 pub struct EnvironmentSlot {
-    /// Its place in [`measure::Results::environments`].
+    /// The environment's index in [`measure::Results::environments`].
     index: usize,
     planned: PlannedEnvironment,
     environment: Box<dyn Environment>,
     running: Option<Running>,
     lives: u32,
-    /// The CPUs to work on, as the environment numbers them.
+    /// The CPUs to use, as the environment numbers them.
     cpus: Vec<usize>,
-    /// Of the agent that runs.
+    /// The cgroup of the running agent.
     cgroup: CpuCgroup,
     quota: Option<QuotaRecord>,
 }
 
 /// All environments that could be proven.
 pub struct EnvironmentSlots {
-    /// In the order of the command line.
+    /// The slots in the order of the command line.
     pub slots: Vec<EnvironmentSlot>,
 }
 
 impl EnvironmentSlots {
-    /// Starts every environment once. One that cannot is recorded with the reason, and the others go on.
+    /// Starts every environment once. An environment that cannot be started is recorded with the reason, and the
+    /// run continues without it.
     pub fn prove(session: &mut Session<'_>) -> Self {
         let cpus = &session.plan.plan.cpus;
         let mut slots = Vec::new();
@@ -86,7 +87,7 @@ impl EnvironmentSlots {
         EnvironmentSlots { slots }
     }
 
-    /// Starts afresh whatever is not given up: the beginning of a block.
+    /// Starts every environment that is not given up. A block begins with this.
     pub fn start_all(&mut self, session: &mut Session<'_>) {
         for slot in &mut self.slots {
             slot.running = None;
@@ -103,7 +104,7 @@ impl EnvironmentSlot {
         &self.planned.name
     }
 
-    /// As the plan has it.
+    /// The environment's entry in the plan.
     pub fn planned(&self) -> &PlannedEnvironment {
         &self.planned
     }
@@ -113,12 +114,12 @@ impl EnvironmentSlot {
         self.planned.spec.kind()
     }
 
-    /// Whether its agent is there.
+    /// Whether the agent of the environment runs.
     pub fn runs(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Starts it, if it has a life left. Returns whether it runs.
+    /// Starts the environment, unless it has failed too often. Returns whether its agent runs.
     pub fn start(&mut self, session: &mut Session<'_>) -> bool {
         if self.lives == 0 || interrupt::is_set() {
             return false;
@@ -160,8 +161,9 @@ impl EnvironmentSlot {
         format!("the agent in {}", self.name())
     }
 
-    /// How long a trial on so many CPUs lasts that would last `budget`: a CPU quota is seen by a longer one only.
-    /// One that this process itself is under is as much in the base's figures, and only named.
+    /// The length of a trial on `cpus_used` CPUs whose length without a quota is `budget`. A CPU quota shows only
+    /// in a longer trial. A quota of this process itself is not considered, because it affects the baseline as
+    /// well; it is only reported.
     pub fn stretched(&self, budget: Duration, cpus_used: usize) -> Duration {
         match self.quota {
             Some(QuotaRecord { quota, inherited: false, trial_ms }) if quota.cpus() < cpus_used as f64 => {
@@ -171,12 +173,12 @@ impl EnvironmentSlot {
         }
     }
 
-    /// How often its CPU quota was used up until now.
+    /// How often the environment's CPU quota has been used up so far.
     pub fn throttling(&self) -> Throttling {
         self.quota.map(|_| self.cgroup.throttling()).unwrap_or_default()
     }
 
-    /// Asks the agent, and waits for up to `limit`.
+    /// Sends the agent a request, and waits at most `limit` for the answer.
     pub fn ask<T>(
         &mut self,
         request: impl FnOnce(Vec<usize>) -> Request,
@@ -191,7 +193,7 @@ impl EnvironmentSlot {
         running.ask(&agent, &request, limit, pick)
     }
 
-    /// Ends what is left of it, and takes a life.
+    /// Ends what is left of the environment, and counts the failure.
     pub fn lose(&mut self, failure: Failure, session: &mut Session<'_>) {
         self.running = None;
         self.lives -= 1;

@@ -1,5 +1,6 @@
-//! The group `tti`: numbered ticks at absolute times by a doorbell, and when each is in user space, measured as
-//! `tautline tti` does it. Receivers are environments of their own, with the doorbell's device.
+//! The group `tti`: sends numbered ticks at absolute times through a doorbell and measures when each reaches user
+//! space, as `tautline tti` does. The receivers run in environments of their own, which have the doorbell's
+//! device.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,7 +50,7 @@ pub struct Ticks<'a> {
 }
 
 impl<'a> Ticks<'a> {
-    /// None is started yet.
+    /// A set without started receivers.
     pub fn new(plan: &Plan, launcher: &'a Launcher) -> Self {
         let cpus = [plan.cpus.first(), plan.cpus.last()].map(|cpu| cpu.copied().unwrap_or_default());
         Ticks {
@@ -60,10 +61,10 @@ impl<'a> Ticks<'a> {
         }
     }
 
-    /// Sends ticks to one environment, which is started afresh for each block.
+    /// Sends ticks to one environment. The receiver is started afresh for each block.
     ///
     /// # Errors
-    /// Why there is no figure.
+    /// There is no figure; the error says why.
     pub fn measure(
         &mut self,
         place: &PlannedEnvironment,

@@ -13,15 +13,15 @@ use super::states::State;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// Half of all wake-ups are not later.
+    /// The median wake-up latency.
     WakeupMedian,
-    /// 99 % are not later.
+    /// The 99th percentile of wake-up latencies.
     WakeupP99,
-    /// 99.9 % are not later.
+    /// The 99.9th percentile of wake-up latencies.
     WakeupP999,
-    /// None is later.
+    /// The highest wake-up latency.
     WakeupMax,
-    /// Interrupts but those of the CPU's timer.
+    /// Interrupts other than those of the CPU's timer.
     Interrupts,
     /// Interrupts of the CPU's timer.
     Timer,
@@ -32,7 +32,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// In the order of the table.
+    /// All figures in the order of the table.
     pub const ALL: [Figure; 8] = [
         Figure::WakeupMedian,
         Figure::WakeupP99,
@@ -44,7 +44,7 @@ impl Figure {
         Figure::Switches,
     ];
 
-    /// As a table's first column.
+    /// The figure's name in the first column of a table.
     pub fn title(self) -> &'static str {
         match self {
             Figure::WakeupMedian => "wake-up, median",
@@ -58,7 +58,7 @@ impl Figure {
         }
     }
 
-    /// Whether it is a time; else it is a count a second.
+    /// Whether the figure is a time. If not, it is a count a second.
     pub fn is_latency(self) -> bool {
         matches!(self, Figure::WakeupMedian | Figure::WakeupP99 | Figure::WakeupP999 | Figure::WakeupMax)
     }
@@ -82,7 +82,7 @@ impl Figure {
     }
 }
 
-/// What an interval says: costs are all that is measured.
+/// The finding from an interval. Lower is better for all figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
@@ -90,37 +90,37 @@ pub enum Finding {
     Better,
     /// The whole interval is on the worse side.
     Worse,
-    /// The interval holds "the same".
+    /// The interval contains "no difference".
     NoDifferenceShown,
     /// Too few blocks for an interval.
     TooFewBlocks,
 }
 
-/// One figure in two states.
+/// The comparison of one figure in two states.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// Which figure.
     pub figure: Figure,
-    /// Median over the blocks; of the maximum, the largest.
+    /// The median over the blocks in the base state. For the maximum, the highest value of all blocks.
     pub base: f64,
-    /// The figure of the other state.
+    /// The same figure of the other state.
     pub other: f64,
-    /// other / base of a latency, other - base (a second) of a count.
+    /// `other / base` for a latency, `other - base` (a second) for a count.
     pub effect: f64,
-    /// Covers at least 95 %.
+    /// The interval of `effect`, which covers at least 95 %.
     pub interval: Option<(f64, f64)>,
     /// Blocks in which both states were measured.
     pub blocks: usize,
-    /// What the interval says.
+    /// The finding from the interval.
     pub finding: Finding,
 }
 
-/// What is lost without one rule.
+/// The effect of one rule: what changes without it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RuleEffect {
     /// The rule.
     pub rule: String,
-    /// Without the rule against with it.
+    /// The state without the rule compared with all rules applied.
     pub effects: Vec<Effect>,
 }
 
@@ -131,12 +131,13 @@ impl RuleEffect {
     }
 }
 
-/// All figures of `other` against `base`.
+/// Compares all figures of `other` with `base`.
 pub fn effects(samples: &[Sample], base: &State, other: &State) -> Vec<Effect> {
     Figure::ALL.into_iter().filter_map(|figure| effect(samples, figure, base, other)).collect()
 }
 
-/// Every rule's effects. First those that are shown to help, then by how much the 99 % quantile rises without the rule.
+/// Every rule's effects. Rules that are shown to help come first, then the order is by how much the 99th
+/// percentile rises without the rule.
 pub fn ablation(samples: &[Sample], rules: &[String]) -> Vec<RuleEffect> {
     let of = |rule: &String| RuleEffect {
         rule: rule.clone(),

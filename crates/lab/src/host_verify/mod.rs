@@ -1,4 +1,5 @@
-//! `tautline host verify`: what a plan's changes give here, measured in turns with the host as it was found.
+//! `tautline host verify`: measures what a plan's changes give on this host, in turns with the host as it was
+//! found.
 
 mod effects;
 mod plan;
@@ -28,12 +29,13 @@ use sampler::Sampler;
 pub use states::State;
 use states::order;
 
-/// Applies the plan, unless it is, measures in turns with the host as it was found, and leaves the host so. Of a run
-/// that the user interrupted, what was measured until then is there, not complete.
+/// Applies the plan, unless it is applied already. Measures in turns with the host as it was found, and leaves the
+/// host as it was found. If the user interrupts a run, the results hold what was measured until then and are
+/// marked incomplete.
 ///
 /// # Errors
-/// The host's rules cannot be applied, switched or put back, nothing can be measured, or the user interrupted before
-/// the first sample.
+/// The host's rules cannot be applied, switched or restored, nothing can be measured, or the user interrupted
+/// before the first sample.
 pub fn run(
     tree: &HostTree,
     survey: &Survey,

@@ -1,21 +1,21 @@
-//! What is asked for.
+//! The settings of a measurement by `tautline host verify`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is asked for.
+/// The measured states, and the number of repetitions.
 pub struct Plan {
-    /// The rules to verify; none are all that can be changed at run time.
+    /// The rules to verify; if empty, all that can be changed at run time.
     pub rules: Vec<String>,
-    /// Rules whose hazard the user accepts.
+    /// Rules whose hazards the user accepts.
     pub accept: Vec<String>,
-    /// Each rule alone as well.
+    /// Whether each rule is also measured alone.
     pub ablate: bool,
-    /// How long each state is measured, over all blocks.
+    /// How long each state is measured, summed over all blocks.
     pub time: Duration,
     /// How often every state is set up afresh.
     pub blocks: u32,
-    /// Where the values found are kept for undo.
+    /// The file in which the values found are kept for undo.
     pub journal: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! One sample, as it is kept.
+//! The record of one sample.
 
 use host::CpuEvents;
 use measure::{Noise, Outcome};
@@ -13,22 +13,22 @@ pub struct Sample {
     pub block: u32,
     /// The state of the host.
     pub state: State,
-    /// The CPU of the wake-ups.
+    /// The CPU on which wake-ups were measured.
     pub cpu: usize,
-    /// The wake-ups.
+    /// The wake-up latencies.
     pub outcome: Outcome,
-    /// How long events were counted.
+    /// How long events were counted, ns.
     pub counted_ns: u64,
     /// Events of the isolated CPUs.
     pub events: Events,
-    /// What disturbed the machine meanwhile.
+    /// What disturbed the machine during the sample.
     pub host_noise: Noise,
 }
 
-/// Counts on the isolated CPUs; null where the kernel does not tell, for a reason in `unknown`.
+/// Counts on the isolated CPUs. A count that the kernel does not provide is null, with a reason in `unknown`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Events {
-    /// Interrupts but those of the CPU's timer.
+    /// Interrupts other than those of the CPU's timer.
     pub interrupts: Option<u64>,
     /// Interrupts of the CPU's timer.
     pub timer: Option<u64>,
@@ -36,7 +36,7 @@ pub struct Events {
     pub softirqs: Option<u64>,
     /// Context switches.
     pub switches: Option<u64>,
-    /// Why the kernel does not tell.
+    /// Why the kernel does not provide a count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
 }
@@ -89,7 +89,8 @@ pub(super) mod example {
         }
     }
 
-    /// Every block has a weather of its own; as found costs twice as much, without `good` three times.
+    /// Simulated samples. Each block has its own common factor; the state as found takes twice as long as applied,
+    /// the state without `good` three times.
     pub fn samples(blocks: u32) -> Vec<Sample> {
         let of_block = |block: u32| {
             let weather = 1000 * u64::from(block + 1);

@@ -1,4 +1,4 @@
-//! What `host verify` writes: every sample, and what follows from them.
+//! The results file of `host verify`: every sample, and the effects derived from them.
 
 use host::{Broken, CpuList, Profile, Survey};
 use measure::Failure;
@@ -18,39 +18,39 @@ const SCHEMA: &str = "tautline-host-verify/1";
 /// The document.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Verification {
-    /// Where the file comes from.
+    /// Version, start and machine of the run.
     #[serde(flatten)]
     pub origin: Origin,
-    /// Figures of an emulated CPU show that the path works, never how fast it is.
+    /// Whether the CPU is emulated. Such figures show that the path works, never how fast it is.
     pub emulated: bool,
-    /// What the host is for.
+    /// The profile: what the host is used for.
     pub profile: Profile,
     /// CPUs that are set aside.
     pub isolated: CpuList,
-    /// CPUs that are set aside and not online: nothing is measured on them.
+    /// CPUs that are set aside but offline: nothing is measured on them.
     #[serde(default, skip_serializing_if = "CpuList::is_empty")]
     pub isolated_offline: CpuList,
-    /// CPUs for all else.
+    /// CPUs for all other work.
     pub housekeeping: CpuList,
-    /// Whether the plan was applied before, and stays so.
+    /// Whether the plan was applied before the run, and stays applied after it.
     pub was_applied: bool,
-    /// What no longer held of it.
+    /// Values of the plan that had changed since it was applied.
     pub broken: Vec<Broken>,
     /// Rules that were switched.
     pub rules: Vec<String>,
-    /// Rules that the host does not meet and that were not switched, or only in part.
+    /// Rules that the host does not meet and that were not switched, or were switched only in part.
     pub left_out: Vec<LeftOut>,
     /// How often every state is set up afresh.
     pub blocks: u32,
-    /// Length of one sample, as asked for.
+    /// Length of one sample as planned, ns.
     pub sample_ns: u64,
     /// Whether every block was measured.
     pub complete: bool,
     /// Every sample.
     pub samples: Vec<Sample>,
-    /// Applied against as found.
+    /// The applied state compared with the state as found.
     pub effects: Vec<Effect>,
-    /// Without one rule against applied, the most effective first.
+    /// The states without one rule compared with the applied state, the most effective rule first.
     pub ablation: Vec<RuleEffect>,
 }
 
@@ -64,14 +64,14 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// A rule, and why it was not switched.
+    /// A rule and the reason why it was not switched.
     pub fn new(rule: &str, reason: String) -> Self {
         LeftOut { rule: rule.to_owned(), reason }
     }
 }
 
 impl Verification {
-    /// Nothing was measured yet.
+    /// Results without samples.
     ///
     /// # Errors
     /// The causes of [`Origin::now`].

@@ -1,4 +1,4 @@
-//! One sample: an agent of its own for each, so that every state is measured by a new process.
+//! Takes samples. A new agent process measures each, so that no state inherits from another.
 
 use std::time::{Duration, Instant};
 
@@ -32,12 +32,13 @@ pub struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    /// Samples of this length.
+    /// A sampler for samples of `length`.
     pub fn new(tree: &'a HostTree, isolated: &'a CpuList, length: Duration) -> Result<Self, Failure> {
         Ok(Sampler { tree, isolated, length: length.max(SHORTEST), launcher: Launcher::new(Vec::new())? })
     }
 
-    /// Measures wake-ups on one of the isolated CPUs, each block on the next, and counts on all of them.
+    /// Measures wake-ups on one of the isolated CPUs, a different one for each block, and counts events on all of
+    /// them.
     pub fn sample(&mut self, block: u32, state: &State) -> Result<Sample, Stopped> {
         let cpu = self.isolated.iter().nth(block as usize % self.isolated.len()).unwrap_or_default();
         let limit = self.length * 4 + GRACE;

@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum State {
-    /// Before anything was changed.
+    /// The host as it was found.
     AsFound,
     /// All rules applied.
     Applied,
-    /// All but one.
+    /// All rules applied except this one.
     Without(String),
 }
 
 impl State {
-    /// Whether a rule is applied in it.
+    /// Whether a rule is applied in this state.
     pub fn has(&self, rule: &str) -> bool {
         match self {
             State::AsFound => false,
@@ -28,7 +28,7 @@ impl State {
     }
 }
 
-/// Those to measure. Of a single rule, all but one is as found.
+/// The states to measure. With a single rule, the state without that rule equals the state as found.
 pub(super) fn all(rules: &[String], ablate: bool) -> Vec<State> {
     let mut states = vec![State::AsFound, State::Applied];
     if ablate {
@@ -37,7 +37,7 @@ pub(super) fn all(rules: &[String], ablate: bool) -> Vec<State> {
     states
 }
 
-/// The order of a block: there and back in turns, so that what drifts hits all alike.
+/// The order of the states in a block: forward and backward by turns, so that a drift affects all states alike.
 pub(super) fn order(states: &[State], block: u32) -> Vec<State> {
     let mut states = states.to_vec();
     if block % 2 == 1 {

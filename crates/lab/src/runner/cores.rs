@@ -1,5 +1,5 @@
-//! Cores whose SMT siblings run other processes: before and after each trial the runner probes the cores that the
-//! trial uses (`measure::siblings`), and while there is time it waits until they are undisturbed.
+//! Detects other processes on the SMT siblings of the cores that a trial uses (`measure::siblings`). The runner
+//! probes these cores before and after each trial, and waits, within a limit, until they are undisturbed.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,13 +19,13 @@ const LOOKS: usize = 3;
 /// Looks after which the best of before is forgotten: some ten seconds of a quick run.
 const MEMORY: usize = 400;
 
-/// What is known of the neighbours of the run's CPUs.
+/// Detects work on the SMT siblings of the run's CPUs.
 pub trait Watch {
-    /// Before a trial on the first `used` CPUs: waits until they are undisturbed, while [`Watch::may_wait`]. Returns
-    /// the CPUs that are still disturbed.
+    /// Must be called before a trial on the first `used` CPUs. Waits until they are undisturbed, as long as
+    /// [`Watch::may_wait`] is true. Returns the CPUs that are still disturbed.
     fn wait(&mut self, used: usize) -> Vec<usize>;
 
-    /// After the trial: the CPUs that were disturbed before it or are disturbed now.
+    /// Must be called after the trial. Returns the CPUs that were disturbed before it or are disturbed now.
     fn disturbed_since(&mut self, before: Vec<usize>, used: usize) -> Vec<usize>;
 
     /// Notes that the trial is repeated because of disturbed CPUs.
@@ -38,19 +38,19 @@ pub trait Watch {
 /// The run's CPUs.
 pub struct Cores {
     cpus: Vec<usize>,
-    /// By how many CPUs are looked at: two threads of one core slow each other down.
+    /// The best times so far, by the number of CPUs probed together: two threads of one core slow each other down.
     baselines: BTreeMap<usize, Baseline>,
     begin: Instant,
     is_quick: bool,
     /// On an emulated CPU a sibling's work cannot be told from the CPU's own pace.
     is_emulated: bool,
     waited: Duration,
-    /// The beginning of a trial that may have to be repeated.
+    /// When the first attempt of the present trial began.
     trial: Instant,
 }
 
 impl Cores {
-    /// At the beginning of the run.
+    /// A watch at the beginning of a run.
     pub fn new(cpus: &[usize], is_quick: bool) -> Self {
         let now = Instant::now();
         Cores {

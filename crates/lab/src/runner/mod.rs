@@ -1,5 +1,5 @@
-//! The one loop of trials: it waits for undisturbed cores, measures, judges the noise around the trial, and repeats
-//! what was disturbed. Every trial of every group goes through it.
+//! The only loop of trials. It waits for undisturbed cores, measures, judges the noise during the trial, and
+//! repeats a disturbed trial. Every trial of every group goes through this loop.
 
 mod cores;
 mod verdict;
@@ -11,38 +11,38 @@ use measure::{Noise, Verdict};
 use cores::{Cores, Watch};
 use verdict::{ATTEMPTS, Circumstances};
 
-/// Something that can be tried again.
+/// Something that can be measured repeatedly.
 pub trait Subject {
-    /// What a trial of it gives.
+    /// The result of a trial.
     type Measured;
-    /// Why there is none.
+    /// The error of a trial without a result.
     type Failed;
 
-    /// On how many of the run's CPUs it works: the first ones.
+    /// How many CPUs of the run a trial uses. They are the first ones.
     fn cpus_used(&self) -> usize;
 
-    /// How often its environment's CPU quota was used up until now.
+    /// How often the environment's CPU quota has been used up so far.
     fn throttling(&self) -> Throttling;
 
-    /// Measures it once.
+    /// Runs one trial.
     ///
     /// # Errors
-    /// The trial gave no figure. It is not repeated.
+    /// The trial gave no figure. A trial without a figure is not repeated.
     fn measure(&mut self) -> Result<Self::Measured, Self::Failed>;
 
-    /// How long that took.
+    /// How long the trial took, ns.
     fn elapsed_ns(measured: &Self::Measured) -> u64;
 }
 
 /// One attempt of a trial, judged.
 pub struct Attempt<T> {
-    /// Its number, from 0.
+    /// The number of the attempt, from 0.
     pub number: u32,
-    /// What it gave.
+    /// The result of the attempt.
     pub measured: T,
-    /// What disturbed it.
+    /// The noise during the attempt.
     pub host_noise: Noise,
-    /// Whether it counts.
+    /// Whether the attempt counts.
     pub verdict: Verdict,
 }
 
@@ -53,14 +53,14 @@ pub struct Runner<W = Cores> {
 }
 
 impl Runner {
-    /// A runner for trials on these CPUs. A quick run waits less for them.
+    /// A runner for trials on these CPUs. A quick run waits less for undisturbed CPUs.
     pub fn new(cpus: &[usize], is_quick: bool) -> Self {
         Runner { cores: Cores::new(cpus, is_quick), cpus: cpus.len() }
     }
 }
 
 impl<W: Watch> Runner<W> {
-    /// Tries until an attempt counts; `keep` is given each of them, those that were discarded too.
+    /// Repeats the trial until an attempt counts. `keep` is called with each attempt, also with discarded ones.
     ///
     /// # Errors
     /// An attempt gave no figure.

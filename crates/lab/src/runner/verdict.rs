@@ -1,21 +1,21 @@
-//! Whether an attempt of a trial counts: the one rule for noise.
+//! The rule for noise: whether an attempt of a trial counts.
 
 use measure::{Noise, Verdict};
 
-/// Tries of a trial before a noisy one is kept.
+/// How many attempts a trial has. The last one is kept even if it is noisy.
 pub const ATTEMPTS: u32 = 3;
 
 /// The noise limits of one trial.
 const STEAL_LIMIT: f64 = 0.02;
 const CLOCK_JUMP_LIMIT_NS: u64 = 1_000_000;
 
-/// What an attempt is judged by, beside the noise.
+/// The facts by which an attempt is judged, in addition to the noise.
 pub struct Circumstances {
-    /// Its number, from 0.
+    /// The number of the attempt, from 0.
     pub attempt: u32,
-    /// How long it took.
+    /// How long the attempt took, ns.
     pub elapsed_ns: u64,
-    /// The run's CPUs.
+    /// The number of the run's CPUs.
     pub cpus: usize,
     /// Whether there is time to wait for undisturbed cores.
     pub may_wait: bool,

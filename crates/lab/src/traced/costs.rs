@@ -1,4 +1,4 @@
-//! `tautline kvm costs`: what exits, interrupts and faults cost, by a guest of our own.
+//! `tautline kvm costs`: measures what exits, interrupts and faults cost, with a guest that this program makes.
 
 use kvm::costs::{self, Costs, SCHEMA, Settings};
 use linux::interrupt;
@@ -8,10 +8,10 @@ use measure::host_facts::HostFacts;
 
 use crate::{Stopped, now};
 
-/// Measures all rows. One that cannot be measured has its reason.
+/// Measures all rows. A row that cannot be measured has the reason.
 ///
 /// # Errors
-/// KVM runs no guest here, or the user interrupted.
+/// KVM cannot run a guest on this machine, or the user interrupted.
 pub fn measure(settings: &Settings, progress: &Progress) -> Result<Costs, Stopped> {
     let started = now()?;
     progress.doing("starting a guest");

@@ -21,25 +21,25 @@ pub const SCHEMA: &str = "tautline-kvm-trace/1";
 /// Between two looks at the guest's threads.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Is shown what came so far, and may end the trace.
+/// Called with the counts so far. It may end the trace.
 pub type Live<'a> = &'a mut dyn FnMut(&Tracer) -> ControlFlow<()>;
 
-/// What is asked for.
+/// The traced guest, and the duration of the trace.
 pub struct Watch<'a> {
-    /// Whose guest is traced.
+    /// The process whose guest is traced.
     pub pid: u32,
-    /// For how long.
+    /// How long to trace.
     pub time: Duration,
-    /// What is being done.
+    /// Shows the user what is being done.
     pub progress: &'a Progress,
-    /// Asked at each look, if at all.
+    /// Called at every interval, if present.
     pub live: Option<Live<'a>>,
 }
 
-/// Traces the exits, or has KVM count them where nothing can be traced. SIGINT ends it early.
+/// Traces the exits. If nothing can be traced, KVM's own counts are taken instead. SIGINT ends it early.
 ///
 /// # Errors
-/// The kernel refuses the trace, and counts nothing either.
+/// The kernel refuses the trace and provides no counts either.
 pub fn trace(watch: &mut Watch<'_>) -> Result<Trace, Failure> {
     let mut trace = Trace {
         heading: Heading::now(SCHEMA, watch.pid)?,

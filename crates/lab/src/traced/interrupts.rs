@@ -1,4 +1,4 @@
-//! `tautline host interrupts`: which of a guest's interrupts reach it past the host.
+//! `tautline host interrupts`: finds which of a guest's interrupts reach it without the host's software.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,50 +23,51 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Rules that say which of these paths the host has; what is in use is counted.
 const FEATURES: [&str; 3] = ["posted-interrupts", "posted-timers", "gicv4"];
 
-/// What is asked for.
+/// The watched guest, and the duration.
 pub struct Ask<'a> {
     /// The process that runs the guest.
     pub pid: u32,
-    /// For how long.
+    /// How long to count.
     pub time: Duration,
     /// A shell command that prints the guest's `/proc/interrupts`.
     pub guest: &'a str,
-    /// What is being done.
+    /// Shows the user what is being done.
     pub progress: &'a Progress,
 }
 
-/// What is written.
+/// The results file of `tautline host interrupts`.
 #[derive(Serialize)]
 pub struct Proof {
-    /// Where the file comes from, and whose guest was watched.
+    /// Version, start and machine of the run, and the process whose guest was watched.
     #[serde(flatten)]
     pub heading: Heading,
-    /// For how long.
+    /// How long was counted, in seconds.
     pub seconds: f64,
-    /// What the host has, by its own word; no proof that it is in use.
+    /// Features that the host reports. A reported feature is no proof that it is in use.
     pub features: Vec<Feature>,
-    /// Other processes with a guest: their deliveries cannot be told from this one's.
+    /// Other processes with a guest. Their deliveries cannot be distinguished from those of the watched guest.
     pub other_guests: Vec<u32>,
-    /// The guest's interrupts, and the way that each takes.
+    /// The guest's interrupts, and the path of each.
     pub lines: Vec<Judged>,
-    /// The guest's exits meanwhile.
+    /// The guest's exits during the count.
     pub exits: Times,
     /// Events that a histogram had no room for.
     pub dropped: u64,
 }
 
-/// What the audit found of one path.
+/// The result of the audit for one feature.
 #[derive(Serialize)]
 pub struct Feature {
     /// The rule's id.
     pub rule: String,
     /// The rule's title.
     pub title: String,
-    /// What was found.
+    /// The value found.
     pub found: String,
 }
 
-/// Counts a guest's interrupts and the host's deliveries of them, and judges the way of each. SIGINT ends it early.
+/// Counts a guest's interrupts and the host's deliveries of them, and judges the path of each. SIGINT ends it
+/// early.
 ///
 /// # Errors
 /// The kernel refuses the trace, the guest cannot be asked, its process has ended, or the host's rules cannot be read.

@@ -16,38 +16,38 @@ use super::record::{Heading, record};
 /// The schema of this version's files.
 pub const SCHEMA: &str = "tautline-kvm-path/1";
 
-/// What is written.
+/// The results file of `tautline kvm path`.
 #[derive(Serialize, Deserialize)]
 pub struct Report {
-    /// Where the file comes from, and whose guest was traced.
+    /// Version, start and machine of the run, and the process whose guest was traced.
     #[serde(flatten)]
     pub heading: Heading,
     /// Which packets were followed.
     pub followed: Traffic,
-    /// For how long.
+    /// How long was traced, in seconds.
     pub seconds: f64,
     /// Events that the kernel's buffers had no room for.
     pub lost: u64,
-    /// Lines of the trace that are no event that is known.
+    /// Lines of the trace that contain no known event.
     pub unknown: u64,
-    /// Their steps, if there was such a packet.
+    /// The packets' steps, if there was such a packet.
     #[serde(flatten)]
     pub found: Option<Summary>,
-    /// Which kind of device they passed.
+    /// The kind of device on the path.
     pub device: Option<Device>,
-    /// The steps that published work counts.
+    /// The number of steps that published work counts for such a path.
     pub published_steps: Option<usize>,
-    /// Steps that it may not have, and why they are there.
+    /// Steps that differ from the published ones, and why they occur.
     pub differences: Vec<String>,
-    /// What each step costs, where that is known.
+    /// The cost of each step, where it is known.
     pub explanation: Option<Explanation>,
 }
 
-/// Traces the machine for a while, and follows packets of this kind. `explain` has unit costs of this machine, and the
-/// bytes of a packet.
+/// Traces the machine for `time`, and follows packets of this kind. `explain` holds unit costs of this machine,
+/// and the size of a packet in bytes.
 ///
 /// # Errors
-/// The process is none, or the kernel refuses the trace.
+/// The process does not exist, or the kernel refuses the trace.
 pub fn measure(
     (pid, time): (u32, Duration),
     followed: Traffic,

@@ -1,4 +1,4 @@
-//! Tracing a machine for a while.
+//! Records a trace of the machine.
 
 use std::time::{Duration, Instant};
 
@@ -11,23 +11,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Launcher, Origin};
 
-/// What a file of a recorded trace begins with.
+/// The fields at the beginning of a results file about a recorded trace.
 #[derive(Serialize, Deserialize)]
 pub struct Heading {
-    /// Where the file comes from.
+    /// Version, start and machine of the run.
     #[serde(flatten)]
     pub origin: Origin,
-    /// What runs guests here, by its name in results.
+    /// The accelerator that runs guests on this machine, by its name in results.
     pub accelerator: String,
-    /// Whether times say nothing.
+    /// Whether the CPU is emulated: times then show nothing about speed.
     #[serde(default)]
     pub emulated: bool,
-    /// Whose guest was traced.
+    /// The process whose guest was traced.
     pub pid: u32,
 }
 
 impl Heading {
-    /// Of what begins now.
+    /// The heading of a trace that begins now.
     ///
     /// # Errors
     /// The causes of [`Origin::now`].
@@ -41,7 +41,7 @@ impl Heading {
     }
 }
 
-/// A trace of the whole machine, in an instance that goes again.
+/// Records a trace of the whole machine in a tracing instance, which is removed afterwards.
 pub(super) fn record(pid: u32, time: Duration, progress: &Progress) -> Result<Trace, Failure> {
     let tracefs = kvm::trace::tracefs()?;
     let Launcher { janitor, .. } = Launcher::new(Vec::new())?;

@@ -1,4 +1,4 @@
-//! What is written of a trace.
+//! The results file of `tautline kvm trace`.
 
 use kvm::trace::Times;
 use kvm::trace::overhead::Overhead;
@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use super::record::Heading;
 
-/// What is written.
+/// The document that is written.
 #[derive(Serialize, Deserialize)]
 pub struct Trace {
-    /// Where the file comes from, and whose guest was traced.
+    /// Version, start and machine of the run, and the process whose guest was traced.
     #[serde(flatten)]
     pub heading: Heading,
-    /// How it was counted.
+    /// How exits were counted.
     pub method: String,
-    /// For how long.
+    /// How long was traced, in seconds.
     pub seconds: f64,
     /// Exits by reason, and where the time went.
     #[serde(flatten)]
     pub times: Times,
-    /// What tracing itself cost.
+    /// The cost of the tracing.
     #[serde(default)]
     pub overhead: Option<Overhead>,
-    /// What is missing, and why.
+    /// The missing measurements, each with the reason.
     #[serde(default)]
     pub not_measured: Vec<String>,
-    /// KVM's own counts, where nothing could be traced.
+    /// KVM's own counts, if nothing could be traced.
     #[serde(default)]
     pub statistics: Vec<Count>,
 }

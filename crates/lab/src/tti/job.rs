@@ -1,10 +1,10 @@
-//! What is asked for.
+//! The settings of a measurement by `tautline tti`.
 
 use std::time::Duration;
 
 use ticks::{receiver, source};
 
-/// What the published requirement allows from the interrupt to guest user space.
+/// The published limit for the time from the interrupt to guest user space.
 pub const USUAL_BUDGET: Duration = Duration::from_micros(50);
 /// As `--spin` and `--priority` have them.
 const USUAL_SPIN: Duration = Duration::from_micros(50);
@@ -12,23 +12,23 @@ const USUAL_PRIORITY: i32 = 80;
 /// A receiver that hears nothing for so long gives up.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// What is the same for all rows.
+/// The settings of all rows.
 #[derive(Clone)]
 pub struct Job {
-    /// What the source does.
+    /// The settings of the source.
     pub source: source::Plan,
-    /// What the receiver does.
+    /// The settings of the receiver.
     pub receiver: receiver::Plan,
-    /// The CPU to receive on, by the host's number.
+    /// The receiver's CPU, by the host's number.
     pub receiver_cpu: usize,
-    /// Whether kernels write traces of what is between.
+    /// Whether both kernels record traces of the stages between.
     pub stages: bool,
-    /// How the receiver is raised by its hints, if it is.
+    /// The settings for raising the receiver by its hints, if it is raised.
     pub raise: Option<pv_sched::Settings>,
 }
 
 impl Job {
-    /// Ticks of one interval from one CPU to another, as the command sends them where nothing else is asked for.
+    /// Ticks of one interval from one CPU to another, with the command's default settings.
     pub fn usual(interval: Duration, time: Duration, [source_cpu, receiver_cpu]: [usize; 2]) -> Self {
         Job {
             source: source::Plan {

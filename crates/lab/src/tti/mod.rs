@@ -1,4 +1,5 @@
-//! `tautline tti`: numbered ticks at absolute times, and when each is in user space, environment beside environment.
+//! `tautline tti`: sends numbered ticks at absolute times and measures when each reaches user space, in several
+//! environments in turns.
 
 mod job;
 mod pv_sched;
@@ -23,22 +24,22 @@ pub use row::{Outcome, Row, load_name};
 /// The schema of this version's files.
 pub const SCHEMA: &str = "tautline-tti/1";
 
-/// What is measured.
+/// The settings of a measurement.
 pub struct Plan {
     /// Names and kinds of the environments, in order.
     pub environments: Vec<(String, Spec)>,
-    /// What runs beside the receiver, in order.
+    /// The loads on the receiver's CPU, in order.
     pub loads: Vec<Option<Load>>,
-    /// Which ticks are sent.
+    /// The settings of the ticks.
     pub job: Job,
-    /// The rounds of a measurement of para-virtualized scheduling, in place of rows.
+    /// The number of rounds of a measurement of para-virtualized scheduling. Such a measurement has no rows.
     pub pv_sched_rounds: Option<u32>,
 }
 
 /// Measures all environments of the plan. SIGINT ends it early.
 ///
 /// # Errors
-/// The causes of [`Origin::now`]. A failure of one environment is in its row.
+/// The causes of [`Origin::now`]. A failure of one environment is recorded in its row.
 pub fn run(plan: &Plan, launcher: &Launcher, progress: &Progress) -> Result<Results, Failure> {
     let job = &plan.job;
     let mut results = Results {

@@ -1,5 +1,5 @@
-//! What para-virtualized scheduling gives: the same ticks on a CPU that is shared, shared with the receiver raised by its
-//! hints, and not shared, in turns.
+//! Measures what para-virtualized scheduling gives. The same ticks are received in three cases in turns: on a
+//! shared CPU, on a shared CPU with the receiver raised by its hints, and on a CPU of its own.
 
 use std::thread;
 use std::time::Duration;
@@ -24,20 +24,20 @@ const LEAD: Duration = Duration::from_micros(60);
 /// How soon the daemon sees that a tick is done with.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// How the receiver's CPU is used.
+/// What else uses the receiver's CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
-    /// With the second environment, both as the host's scheduler decides.
+    /// The second environment shares the CPU, and the host's scheduler decides alone.
     Shared,
-    /// The same, with the receiver raised by its hints.
+    /// The second environment shares the CPU, and the receiver is raised by its hints.
     Raised,
     /// Not shared.
     Alone,
 }
 
 impl Sharing {
-    /// In the order of the table.
+    /// All cases in the order of the table.
     pub const ALL: [Self; 3] = [Self::Shared, Self::Raised, Self::Alone];
 
     /// In words.
@@ -50,30 +50,30 @@ impl Sharing {
     }
 }
 
-/// One round of one kind.
+/// One round of one case.
 #[derive(Serialize, Deserialize)]
 pub struct Round {
     /// How the receiver's CPU was used.
     pub sharing: Sharing,
-    /// From due to running in user space.
+    /// The time from due to running in user space, ns.
     pub from_due: Histogram,
     /// Ticks that did not arrive.
     pub lost: u64,
-    /// For how much of the time the receiver was raised.
+    /// The share of the time in which the receiver was raised.
     pub raised_share: f64,
-    /// How often the budget for raising ended.
+    /// How often the budget for raising was used up.
     pub exhausted: u64,
 }
 
-/// What is the same for all environments.
+/// The settings of all environments.
 pub struct Turns<'a> {
-    /// What runs beside the receiver in its environment.
+    /// The load on the receiver's CPU in its own environment.
     pub load: Option<Load>,
-    /// Which ticks are sent.
+    /// The settings of the ticks.
     pub job: &'a Job,
-    /// How often each kind is measured.
+    /// How often each case is measured.
     pub rounds: u32,
-    /// What starts the environments.
+    /// Starts the environments.
     pub launcher: &'a Launcher,
 }
 
@@ -82,21 +82,21 @@ pub struct Turns<'a> {
 pub struct PvSched {
     /// Its name.
     pub environment: String,
-    /// Whether its CPU, or one further out, is emulated.
+    /// Whether the environment's CPU, or one below it, is emulated.
     pub is_emulated: bool,
-    /// In their order, or why there are none.
+    /// The rounds in the order in which they were measured, or why there are none.
     pub outcome: Result<Vec<Round>, Failure>,
 }
 
 impl PvSched {
-    /// Starts the environment twice, and measures in turns: forth, back, forth.
+    /// Starts the environment twice, and measures the cases in turns: forward, backward, forward.
     pub fn measure(name: &str, spec: &Spec, turns: &Turns<'_>) -> Self {
         let mut is_emulated = false;
         let outcome = measure(name, spec, turns, &mut is_emulated);
         PvSched { environment: name.to_owned(), is_emulated, outcome }
     }
 
-    /// The 99th percentiles with, over those without, round by round.
+    /// For each round, the 99th percentile with hints divided by the 99th percentile without hints.
     pub fn ratios(&self) -> Vec<f64> {
         let p99 = |sharing: Sharing| -> Vec<f64> {
             let rounds = self.outcome.iter().flatten().filter(|round| round.sharing == sharing);

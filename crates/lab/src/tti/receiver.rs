@@ -1,4 +1,4 @@
-//! Measures rows: starts an environment, and sends it ticks under one load after the other.
+//! Measures rows: starts an environment, and sends ticks to it under each load in turn.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,14 +35,14 @@ const GRACE: Duration = Duration::from_secs(30);
 pub struct Receiver<'a> {
     name: String,
     accelerator: String,
-    /// Whether it is in a guest that KVM runs.
+    /// Whether the receiver is in a guest that KVM runs.
     has_kvm: bool,
     is_emulated: bool,
     running: Running,
     page: Page,
     hints: Arc<Hints>,
     far_end: FarEnd,
-    /// The CPU to receive on, as the environment numbers it.
+    /// The receiver's CPU, as the environment numbers it.
     cpu: usize,
     janitor: &'a Janitor,
     _folder: Folder,
@@ -50,14 +50,14 @@ pub struct Receiver<'a> {
 
 /// The doorbell's other end.
 enum FarEnd {
-    /// A guest, for as long as it runs.
+    /// A guest that is connected while it runs.
     Guest(Peer),
-    /// A process that comes to the server at this socket for each run.
+    /// A process that connects to the server at this socket for each run.
     Process(PathBuf, Server),
 }
 
 impl<'a> Receiver<'a> {
-    /// Starts it, on one CPU of the host. `folder` tells its files from another one's.
+    /// Starts a receiver on one CPU of the host. `folder` keeps its files apart from those of another receiver.
     ///
     /// # Errors
     /// The environment or its agent cannot be started.
@@ -121,7 +121,7 @@ impl<'a> Receiver<'a> {
         })
     }
 
-    /// Sends it ticks, beside a load.
+    /// Sends ticks to the receiver, with a load on its CPU.
     ///
     /// # Errors
     /// Ticks could not be sent or received.

@@ -1,4 +1,4 @@
-//! What is written, docs/results-schema.md.
+//! The results file of `tautline tti`, docs/results-schema.md.
 
 use serde::{Deserialize, Serialize};
 use ticks::receiver;
@@ -7,23 +7,23 @@ use super::pv_sched::PvSched;
 use super::row::Row;
 use crate::Origin;
 
-/// What is written.
+/// The document that is written.
 #[derive(Serialize, Deserialize)]
 pub struct Results {
-    /// What every results file begins with.
+    /// Version, start and machine of the run.
     #[serde(flatten)]
     pub origin: Origin,
-    /// From one tick to the next.
+    /// The time from one tick to the next, ns.
     pub interval_ns: u64,
-    /// The time from due to running in user space that a receiver is allowed.
+    /// The longest allowed time from due to running in user space, ns.
     pub budget_ns: u64,
-    /// Of the source, and of the receiver.
+    /// The CPUs of the source and of the receiver.
     pub cpus: [usize; 2],
     /// How the receiver waits.
     pub wait: receiver::Wait,
     /// A row for each environment and load.
     pub rows: Vec<Row>,
-    /// With `--pv-sched`, in place of rows.
+    /// The results with `--pv-sched`; there are no rows then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pv_sched: Vec<PvSched>,
 }

@@ -1,4 +1,4 @@
-//! One environment under one load, and what came of it.
+//! The result of one environment under one load.
 
 use measure::Failure;
 use pv_sched::Raised;
@@ -8,37 +8,37 @@ use ticks::source::Sent;
 use ticks::stages::{Blamed, Summary};
 use workload::ticks::Load;
 
-/// What came of it.
+/// The result of one environment under one load.
 #[derive(Serialize, Deserialize)]
 pub struct Row {
     /// Its name.
     pub environment: String,
-    /// What ran beside the receiver.
+    /// The load on the receiver's CPU.
     pub load: Option<Load>,
-    /// What was found, or why there is nothing.
+    /// The measurement, or why there is none.
     pub outcome: Result<Outcome, Failure>,
 }
 
-/// What was found.
+/// A measurement.
 #[derive(Serialize, Deserialize)]
 pub struct Outcome {
-    /// What ran the receiver's instructions, `native`, `kvm-vmx`, `tcg`.
+    /// The accelerator that executed the receiver's instructions: `native`, `kvm-vmx`, `tcg`.
     pub accelerator: String,
-    /// Whether that was an emulated CPU, here or further out.
+    /// Whether the receiver's CPU, or one below it, is emulated.
     pub is_emulated: bool,
-    /// What the source did.
+    /// The counts of the source.
     pub sent: Sent,
-    /// What the receiver saw.
+    /// The counts of the receiver.
     pub received: Received,
-    /// What was done for the receiver by its hints.
+    /// How the receiver was raised by its hints.
     pub raised: Option<Raised>,
-    /// The stages of the last ticks, as many as memory keeps.
+    /// The stages of the last ticks; memory keeps a limited number of them.
     pub stages: Summary,
-    /// The latest of these.
+    /// The latest of the ticks in `stages`.
     pub worst: Option<Blamed>,
 }
 
-/// As the command line has it.
+/// The load's name on the command line.
 pub fn load_name(load: Option<Load>) -> &'static str {
     match load {
         None => "none",

@@ -1,4 +1,4 @@
-//! The stages of ticks: the host's trace of them, and what it comes to.
+//! The stages of ticks, derived from the host's trace.
 
 use kvm::events::{Pid, Recorder, Selection, Trace};
 use measure::Failure;
@@ -14,14 +14,14 @@ const BYTES_A_TICK: u64 = 2048;
 const LEAST_KIB: u64 = 2 << 10;
 const MOST_KIB: u64 = 64 << 10;
 
-/// The host's trace, being written.
+/// The host's trace during recording.
 pub struct HostTrace(Recorder);
 
 impl HostTrace {
-    /// Starts the trace, with room for so many ticks.
+    /// Starts the trace, with room for `ticks` ticks.
     ///
     /// # Errors
-    /// No tracefs is mounted, or the instance of this trace cannot be made or set up, which takes root.
+    /// No tracefs is mounted, or this trace's instance cannot be made or set up, which needs root.
     pub fn start(made: &mut Made<'_>, ticks: u64) -> Result<Self, Failure> {
         let tracefs = kvm::trace::tracefs()?;
         let instance = made.instance(&tracefs).map_err(|failure| Failure {
@@ -41,7 +41,7 @@ impl HostTrace {
     }
 }
 
-/// Of all ticks that the page still has, by what the receiver and the host's trace know of them.
+/// The stages of all ticks that the shared page still holds, from the receiver's times and the host's trace.
 pub fn of(
     page: &Page,
     received: &Received,

@@ -9,8 +9,8 @@ use crate::{
 
 const PACKETS: u64 = 10_000;
 
-/// The example run with three paths: two rungs of a ladder, one of them with a guest's emulated CPU beside, and one
-/// that is not there.
+/// The example run with three paths: two that build on each other, one of them also with a guest's emulated CPU, and
+/// one that could not be built.
 pub fn with_network() -> Results {
     let mut results = example::results();
     let path = |name: &str, pieces: &[&str], adds_to: Option<&str>| PathRecord {

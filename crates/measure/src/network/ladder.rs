@@ -1,4 +1,4 @@
-//! Paths set against the path with one piece less, and where their CPU time went.
+//! Compares each path with the path that has one part less, and divides the CPU time by its use.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,21 @@ use super::{FlowRecord, Network, NetworkTrial, PathRecord};
 use crate::statistics::median;
 use crate::{MetricId, Results, median_interval};
 
-/// A rung: one path's cost, and what its last piece adds.
+/// The cost of one path, and the cost that its last part adds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rung<'a> {
     /// The path.
     pub path: &'a PathRecord,
-    /// CPU time for each packet or transaction, ns: the median over the starts.
+    /// The CPU time for each packet or transaction, in ns: the median over the starts.
     pub cost_ns: f64,
-    /// What it costs more than the path that it adds to, ns: the median over the starts that have both.
+    /// The additional cost compared with the path that has one part less, in ns: the median over the starts that have
+    /// both.
     pub own_ns: Option<f64>,
-    /// The interval of that; covers at least 95 %.
+    /// The interval of `own_ns`; covers at least 95 %.
     pub own_interval: Option<(f64, f64)>,
 }
 
-/// The rungs of one work in one environment, in the order of the paths.
+/// The costs of one work in one environment, in the order of the paths.
 pub fn rungs<'a>(results: &'a Results, environment: &str, work: &str) -> Vec<Rung<'a>> {
     let network = &results.network;
     let costs: BTreeMap<&str, BTreeMap<u32, f64>> = flows(network, work)
@@ -57,11 +58,11 @@ fn by_block(results: &Results, environment: &str, metric: &MetricId) -> BTreeMap
     blocks.into_iter().filter_map(|(block, values)| Some((block, median(&values)?))).collect()
 }
 
-/// All trials of a flow that count, for each packet (or transaction): the sender's figures by what it sent, all others'
-/// by what arrived.
+/// All counting trials of a flow, for each packet (or transaction): the sender's figures are divided by the sent
+/// packets, all others by the received packets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Packets that the figures are of.
+    /// The number of packets on which the figures are based.
     pub received: u64,
     /// Messages that were sent.
     pub sent: u64,
@@ -69,13 +70,13 @@ pub struct Figures {
     pub lost: u64,
     /// Messages that the sender's system refused.
     pub refused: u64,
-    /// CPU time, ns for each packet.
+    /// The CPU time in ns for each packet.
     pub cpu_ns: f64,
-    /// CPU time, s for each gigabit of payload.
+    /// The CPU time in s for each gigabit of payload.
     pub cpu_s_per_gigabit: f64,
-    /// By role: CPU time in ns, voluntary and involuntary switches, for each packet.
+    /// For each role: the CPU time in ns, the voluntary and the involuntary switches, for each packet.
     pub roles: Vec<(String, f64, f64, f64)>,
-    /// CPU time by kind, ns for each packet: all time of the trial's CPUs, other processes' included.
+    /// The CPU time by kind, in ns for each packet: all time of the trial's CPUs, including other processes.
     pub kinds: Vec<(&'static str, f64)>,
     /// System calls of both ends for each packet.
     pub calls: f64,
@@ -83,12 +84,12 @@ pub struct Figures {
     pub interrupts: f64,
     /// Software interrupts of the machine for each packet.
     pub softirqs: f64,
-    /// What went between a guest and its host for each packet, by name; empty where there is no guest. None where a
-    /// trial did not count it.
+    /// The transitions between a guest and its host for each packet, by name; empty if there is no guest. A value is
+    /// `None` if a trial did not count it.
     pub guest: Vec<(&'static str, Option<f64>)>,
 }
 
-/// What the trials of a flow come to. None where nothing arrived.
+/// The figures of a flow over all its trials. Returns `None` if no packet arrived.
 pub fn figures(network: &Network, environment: &str, metric: &MetricId) -> Option<Figures> {
     let is_one =
         |trial: &&NetworkTrial| trial.metric == *metric && trial.environment == environment && trial.counts;

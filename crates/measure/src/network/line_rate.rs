@@ -1,6 +1,7 @@
-//! From the cost of a packet to cores at a line rate: an extrapolation, and labelled so wherever it is shown.
+//! Computes the number of cores at a line rate from the cost of a packet: an extrapolation, and labelled as such in
+//! every output.
 
-/// The rates that are shown, Gb/s.
+/// The line rates that are shown, in Gb/s.
 pub const LINE_RATES_GBPS: [f64; 4] = [1.0, 10.0, 25.0, 100.0];
 
 /// What a datagram has beside its payload: UDP (8), IPv4 (20), Ethernet with its check sequence (18), and on the wire
@@ -9,13 +10,14 @@ const OVERHEAD_BYTES: f64 = 66.0;
 /// Ethernet's shortest frame and its preamble and gap (IEEE 802.3).
 const LEAST_BYTES: f64 = 84.0;
 
-/// Datagrams of so much payload that a line takes a second. Payloads beyond 1,472 bytes, which are sent in fragments,
-/// are counted as if they were one frame.
+/// The number of datagrams with this payload that a line carries in a second. A payload of more than 1,472 bytes,
+/// which is sent in fragments, counts as if it were one frame.
 pub fn datagrams_per_second(gbps: f64, message_bytes: u64) -> f64 {
     gbps * 1e9 / 8.0 / (message_bytes as f64 + OVERHEAD_BYTES).max(LEAST_BYTES)
 }
 
-/// Cores that both ends and all between them keep busy at a line rate, if the cost of a packet stays what it is.
+/// The number of cores that both ends and all programs between them keep busy at a line rate, if the cost of a packet
+/// stays the same.
 pub fn cores(gbps: f64, message_bytes: u64, ns_per_packet: f64) -> f64 {
     datagrams_per_second(gbps, message_bytes) * ns_per_packet / 1e9
 }

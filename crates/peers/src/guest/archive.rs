@@ -1,4 +1,4 @@
-//! The guest's whole file system, as the kernel unpacks it (initramfs, "newc" cpio).
+//! The guest's whole file system, in the format that the kernel unpacks (initramfs, "newc" cpio).
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -37,7 +37,7 @@ impl Archive {
     /// Adds a folder, unless the archive has it already.
     ///
     /// # Errors
-    /// Never: memory takes every write.
+    /// Never fails: writing to memory always succeeds.
     pub fn folder(&mut self, inside: &Path) -> io::Result<()> {
         let name = relative(inside);
         if name.is_empty() || !self.folders.insert(name) {
@@ -46,10 +46,10 @@ impl Archive {
         self.entry(inside, FOLDER, b"")
     }
 
-    /// Adds `/dev/console`, which the kernel gives to `/init` before anything is mounted.
+    /// Adds `/dev/console`, which the kernel gives to `/init` before any file system is mounted.
     ///
     /// # Errors
-    /// Never: memory takes every write.
+    /// Never fails: writing to memory always succeeds.
     pub fn console(&mut self) -> io::Result<()> {
         self.folder(Path::new("dev"))?;
         self.entry(Path::new("dev/console"), CONSOLE, b"")
@@ -70,7 +70,7 @@ impl Archive {
     /// Ends the archive and returns its bytes.
     ///
     /// # Errors
-    /// Never: memory takes every write.
+    /// Never fails: writing to memory always succeeds.
     pub fn finish(mut self) -> io::Result<Vec<u8>> {
         cpio::newc::trailer(&mut self.bytes)?;
         Ok(self.bytes)

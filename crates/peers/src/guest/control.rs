@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::Output;
 
-/// Sends commands, and gives each answer to the thread that waits for it.
+/// Sends commands, and passes each answer to the thread that waits for it.
 pub struct Control {
     writer: Mutex<UnixStream>,
     next: AtomicU64,
@@ -29,12 +29,12 @@ struct State {
     outputs: HashMap<u64, Output>,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Silence {
     /// The guest has ended.
     Ended,
-    /// Nothing came within the limit.
+    /// No answer came within the limit.
     TimedOut,
 }
 
@@ -76,7 +76,7 @@ impl Control {
         Ok(Self { writer: Mutex::new(stream), next: AtomicU64::new(0), answers })
     }
 
-    /// Waits until the guest takes commands.
+    /// Waits until the guest accepts commands.
     ///
     /// # Errors
     /// The guest closed the channel, sent no valid answer, or was not ready within the limit.

@@ -1,4 +1,5 @@
-//! A stock Linux guest in a QEMU that another program starts: the command line of a page, another tool.
+//! A stock Linux guest in a QEMU that another program starts, for example a documentation page's command line or
+//! another tool.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -11,7 +12,7 @@ use super::{GRACE, PAUSE, new_folder};
 use crate::requirements::Requirements;
 use crate::{Error, Output, chosen};
 
-/// Kernel, file system and control channel of a guest, for any user of this machine to boot.
+/// The kernel, the file system and the control channel of a guest, which any user of this machine can boot.
 pub struct Boot {
     folder: tempfile::TempDir,
     cpu: &'static str,
@@ -57,8 +58,8 @@ impl Boot {
         })
     }
 
-    /// QEMU's arguments beside machine, memory and network cards. No word of them has a space but the
-    /// kernel's command line, which has none of its own.
+    /// QEMU's arguments other than those for the machine, the memory and the network cards. Only the argument of the
+    /// kernel's command line contains spaces.
     pub fn arguments(&self) -> Vec<String> {
         let path = |path: &Path| path.display().to_string();
         let control = path(&self.folder.path().join("control"));
@@ -81,10 +82,10 @@ impl Boot {
         arguments
     }
 
-    /// Waits until the guest takes commands.
+    /// Waits until the guest accepts commands.
     ///
     /// # Errors
-    /// The guest does not connect or take commands within the limit, or its channel breaks.
+    /// The guest does not connect or accept commands within the limit, or its channel fails.
     pub fn wait(&self, limit: Duration) -> Result<Session, Error> {
         let doing = "waiting for a guest that another program boots";
         let deadline = Instant::now() + limit;
@@ -103,16 +104,16 @@ impl Boot {
     }
 }
 
-/// A guest that takes commands. The program that started it ends it.
+/// A guest that accepts commands. The program that started the guest ends it.
 pub struct Session {
     control: Control,
 }
 
 impl Session {
-    /// Runs a shell's command line; the guest kills its shell when the limit has passed.
+    /// Runs a shell's command line; the guest kills its shell after the limit.
     ///
     /// # Errors
-    /// The guest has ended, or does not answer within the limit and 20 s.
+    /// The guest has ended, or does not answer within the limit plus 20 s.
     pub fn run_within(&self, line: &str, limit: Duration) -> Result<Output, Error> {
         let doing = || format!("running `{line}` in the guest");
         let id = self.control.send(line, limit).map_err(Error::system("telling the guest"))?;

@@ -1,4 +1,4 @@
-//! A guest that moves to another QEMU of this machine while it runs.
+//! A guest that migrates to another QEMU on this machine while it runs.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,25 +20,25 @@ const INCOMING: &str = "incoming";
 /// mended in 9.0). QEMU takes sizes that are multiples of this.
 const ODD_KIB: u32 = 8;
 
-/// A guest that can move. Killed when dropped.
+/// A guest that can migrate. The guest is killed when this value is dropped.
 pub struct Movable {
-    /// Where it runs now.
+    /// The guest in its present QEMU.
     pub guest: Guest,
     plan: Plan,
 }
 
 /// Figures of a migration.
 pub struct Migration {
-    /// How long the guest stood still, as QEMU reports it.
+    /// The time for which the guest did not run, as QEMU reports it.
     pub downtime: Duration,
     /// The time from the first page to the last.
     pub total: Duration,
-    /// Passes over the guest's memory.
+    /// The number of passes over the guest's memory.
     pub passes: u64,
 }
 
 impl Movable {
-    /// Boots a guest that can be migrated, and waits until it takes commands.
+    /// Boots a guest that can be migrated, and waits until it accepts commands.
     ///
     /// # Errors
     /// The causes of [`Settings::start`].
@@ -50,12 +50,12 @@ impl Movable {
         Ok(Self { guest: Guest::launch(command, folder)?, plan })
     }
 
-    /// Migrates the guest to another QEMU, with its ports at these places. The answers of commands that run meanwhile
-    /// are lost. If the migration fails, the guest stays in its QEMU, and the other QEMU ends.
+    /// Migrates the guest to another QEMU, with its ports at these sockets. The answers of commands that run during
+    /// the migration are lost. If the migration fails, the guest stays in its QEMU, and the other QEMU ends.
     ///
     /// # Errors
     /// The other QEMU does not start or does not listen, a port's socket has no listener, QEMU refuses the migration
-    /// or reports its failure, or it is not complete after 60 s.
+    /// or reports its failure, or the migration is not complete after 60 s.
     pub fn migrate(&mut self, ports: &[Port]) -> Result<Migration, Error> {
         let folder = new_folder()?;
         // Its memory holds the file system already; a machine with a kernel has to have one all the same.

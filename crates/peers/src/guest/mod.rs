@@ -1,8 +1,8 @@
 //! A stock Linux guest: a distribution's own kernel in QEMU, on vhost-user network ports.
 //!
-//! The CPU is emulated (TCG), so that it boots wherever QEMU is. Its file system holds busybox, and the host's
-//! `ip`, `ping`, `iperf3` and `ethtool`. Two ports of one guest are two ends of a path, where the second is
-//! moved to a network namespace of the guest.
+//! The CPU is emulated (TCG), so that the guest boots on every machine that has QEMU. The guest's file system
+//! contains busybox, and the host's `ip`, `ping`, `iperf3` and `ethtool`. Two ports of one guest are the two ends of
+//! a path if the second is moved to a network namespace of the guest.
 
 pub(crate) mod archive;
 pub(crate) mod control;
@@ -33,14 +33,14 @@ use control::{Control, Silence};
 use userland::Userland;
 use vm::QemuVersion;
 
-/// How long a command of the guest may take by default. The CPU is emulated.
+/// The default time limit of a command in the guest. The limit is long because the CPU is emulated.
 pub const LIMIT: Duration = Duration::from_secs(60);
 /// How long a guest may take to boot. It takes 4 s on an idle machine.
 const BOOT: Duration = Duration::from_secs(120);
 /// How much longer than the guest's own limit an answer may take.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// What the guest is to be.
+/// The settings of a guest.
 #[derive(Clone, Debug)]
 pub struct Settings {
     ports: Vec<Port>,
@@ -57,7 +57,7 @@ pub struct Settings {
 /// Which of the distribution's kernels boots.
 #[derive(Clone, Copy, Debug, Default)]
 enum Kernel {
-    /// That of [`chosen::kernel`], as a rule one for clouds.
+    /// The kernel of [`chosen::kernel`], which usually is a cloud kernel.
     #[default]
     Chosen,
     Realtime,
@@ -99,14 +99,14 @@ impl Settings {
         self
     }
 
-    /// Sets the number of virtual CPUs, and the memory in MiB, which is a memfd that the back-ends map. Defaults are
-    /// one CPU and 256 MiB.
+    /// Sets the number of virtual CPUs, and the memory in MiB; the memory is a memfd, which the back-ends map.
+    /// Defaults are one CPU and 256 MiB.
     pub fn size(self, cpus: u16, memory_mib: u32) -> Self {
         Settings { cpus, memory_kib: memory_mib << 10, ..self }
     }
 
-    /// Brings a program of the host along, with the libraries that it names: it can be called by its file's
-    /// name.
+    /// Copies a program of the host to the guest, with the libraries that it needs; the guest can call the program by
+    /// its file's name.
     pub fn program(mut self, file: &Path) -> Self {
         let name = file.file_name().unwrap_or_default();
         self.files.push((file.to_owned(), Path::new(userland::PROGRAMS).join(name)));
@@ -120,7 +120,7 @@ impl Settings {
     }
 
     /// Adds a crypto device, whose back-end listens at this socket; QEMU is the front-end. The distribution's generic
-    /// kernel boots: those for clouds lack the driver, which registers `virtio_crypto_aes_cbc`.
+    /// kernel boots: cloud kernels lack the driver, which registers `virtio_crypto_aes_cbc`.
     pub fn crypto(mut self, socket: &Path) -> Self {
         self.kernel = Kernel::Generic;
         self.modules = CRYPTO_MODULES;
@@ -129,7 +129,7 @@ impl Settings {
         self
     }
 
-    /// Runs in the QEMU of a later release, which set-up has unpacked, and not in the chosen one.
+    /// Uses the QEMU of a later release, which set-up has unpacked, instead of the chosen one.
     pub fn newer_qemu(self) -> Self {
         Settings { newer_qemu: true, ..self }
     }
@@ -140,11 +140,11 @@ impl Settings {
         self
     }
 
-    /// Boots the guest, and waits until it takes commands.
+    /// Boots the guest, and waits until it accepts commands.
     ///
     /// # Errors
     /// QEMU, a kernel with its modules or a program of the guest is missing, or a file cannot be read or written. Or
-    /// a port's socket has no listener, QEMU ends, or the guest takes no commands within 120 s.
+    /// a port's socket has no listener, QEMU ends, or the guest accepts no commands within 120 s.
     pub fn start(self) -> Result<Guest, Error> {
         Guest::start(self)
     }
@@ -222,7 +222,7 @@ fn new_folder() -> Result<tempfile::TempDir, Error> {
     tempfile::tempdir().map_err(Error::system("making a folder for the guest"))
 }
 
-/// A running guest. Killed when dropped.
+/// A running guest. It is killed when this value is dropped.
 pub struct Guest {
     control: Control,
     qemu: Process,
@@ -230,7 +230,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Boots a guest with these ports and nothing else unusual.
+    /// Boots a guest with these ports and default settings.
     ///
     /// # Errors
     /// The causes of [`Settings::start`].
@@ -247,8 +247,8 @@ impl Guest {
         Ok(guest)
     }
 
-    /// Starts QEMU with the control channel beside what the command names, on its virtio-serial bus; waits until
-    /// the guest takes commands.
+    /// Starts QEMU with the command's arguments and with the control channel on the command's virtio-serial bus;
+    /// waits until the guest accepts commands.
     pub(crate) fn launch(command: Command, folder: tempfile::TempDir) -> Result<Self, Error> {
         let guest = Self::launch_silent(command, folder)?;
         guest.control.ready(BOOT).map_err(|silence| guest.explain("booting a guest", silence, BOOT))?;
@@ -270,22 +270,22 @@ impl Guest {
     /// Runs a shell's command line, for at most [`LIMIT`].
     ///
     /// # Errors
-    /// The guest has ended, or the command does not end in time. A command that fails is no error: see
+    /// The guest has ended, or the command does not end in time. A command that fails is not an error: see
     /// [`Output::status`].
     pub fn run(&self, line: &str) -> Result<Output, Error> {
         self.run_within(line, LIMIT)
     }
 
-    /// Runs a shell's command line; the guest kills its shell when the limit has passed.
+    /// Runs a shell's command line; the guest kills its shell after the limit.
     ///
     /// # Errors
-    /// The guest has ended, or the command does not end in time. A command that fails is no error: see
+    /// The guest has ended, or the command does not end in time. A command that fails is not an error: see
     /// [`Output::status`].
     pub fn run_within(&self, line: &str, limit: Duration) -> Result<Output, Error> {
         self.begin(line, limit)?.wait()
     }
 
-    /// Starts a shell's command line and does not wait for it. Other commands may run meanwhile.
+    /// Starts a shell's command line and does not wait for it. Other commands may run at the same time.
     ///
     /// # Errors
     /// The guest has closed its channel.
@@ -294,10 +294,10 @@ impl Guest {
         Ok(Job { guest: self, id, line: line.to_owned(), limit, since: Instant::now() })
     }
 
-    /// Runs a command line that must not fail, and gives what it wrote.
+    /// Runs a command line that must not fail, and returns its output.
     ///
     /// # Panics
-    /// With all that was said, where it does fail.
+    /// Panics with the command's output if the command fails.
     #[track_caller]
     pub fn must(&self, line: &str) -> String {
         match self.run(line) {
@@ -309,7 +309,7 @@ impl Guest {
         }
     }
 
-    /// What the kernel and QEMU have written on the console.
+    /// The output of the kernel and of QEMU on the console.
     pub fn console(&self) -> String {
         self.qemu.said()
     }
@@ -319,7 +319,7 @@ impl Guest {
         self.qemu.id()
     }
 
-    /// A folder of the host that goes with the guest.
+    /// A folder of the host that is removed with the guest.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -361,7 +361,7 @@ impl Job<'_> {
     /// Waits until the command has ended.
     ///
     /// # Errors
-    /// The guest has ended, the guest killed the command at its limit, or no answer came within the limit and 20 s.
+    /// The guest has ended, the guest killed the command at its limit, or no answer came within the limit plus 20 s.
     pub fn wait(self) -> Result<Output, Error> {
         /// As the shell tells of a command that SIGKILL ended.
         const KILLED: i32 = 128 + 9;

@@ -7,7 +7,7 @@ use environment::vm::{Module, Modules};
 use crate::Error;
 use crate::requirements::Requirements;
 
-/// The folder of the modules for a kernel image: beside the image in set-up's cache, else the system's.
+/// The folder of the modules for a kernel image: beside the image in set-up's cache, or else the system's.
 pub fn folder(image: &Path, needs: &mut Requirements) -> PathBuf {
     let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let version = name.trim_start_matches("vmlinuz-");
@@ -20,10 +20,11 @@ pub fn folder(image: &Path, needs: &mut Requirements) -> PathBuf {
     system
 }
 
-/// The named modules and all they depend on, in the order to load them in.
+/// The named modules and all modules that they depend on, in the order in which to load them.
 ///
 /// # Errors
-/// The folder or a module in it cannot be read. A name without a file is no error: the kernel has it built in.
+/// The folder or a module in it cannot be read. A name without a file is not an error: the module is built into the
+/// kernel.
 pub fn with_dependencies(folder: &Path, names: &[&str]) -> Result<Vec<Module>, Error> {
     let doing = || format!("reading the modules in {}", folder.display());
     let modules = Modules::below(folder).map_err(Error::system(doing()))?;

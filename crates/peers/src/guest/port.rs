@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use vm::QemuVersion;
 
-/// One of the guest's network interfaces: `eth0` is the first. QEMU is the front-end.
+/// One of the guest's network interfaces: `eth0` is the first. QEMU is the front-end of the interface.
 #[derive(Clone, Debug)]
 pub struct Port {
     socket: PathBuf,
@@ -17,7 +17,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// QEMU connects to a back-end that listens on the socket: once, when it starts.
+    /// QEMU connects once, when it starts, to a back-end that listens on the socket.
     pub fn new(socket: &Path) -> Self {
         Self {
             socket: socket.to_owned(),
@@ -35,57 +35,58 @@ impl Port {
         self
     }
 
-    /// QEMU waits for the back-end, and connects again each second when it has lost it.
+    /// QEMU waits for the back-end, and retries each second after it has lost the connection.
     pub fn reconnect(mut self) -> Self {
         self.reconnect = true;
         self
     }
 
-    /// More than one need as many CPUs of the guest, or `ethtool -L`.
+    /// Sets the number of queue pairs; more than one require as many CPUs in the guest, or `ethtool -L`.
     pub fn queue_pairs(mut self, pairs: u16) -> Self {
         self.queue_pairs = pairs;
         self
     }
 
-    /// The interface's address, as `02:00:00:00:00:01`. Otherwise one that no other port of this process has.
+    /// Sets the interface's address, such as `02:00:00:00:00:01`. The default is an address that no other port of
+    /// this process has.
     pub fn mac(mut self, address: &str) -> Self {
         self.mac = Some(address.to_owned());
         self
     }
 
-    /// Packed rings (VIRTIO 1.3, 2.8) are offered to the guest.
+    /// Whether packed rings (VIRTIO 1.3, 2.8) are offered to the guest.
     pub fn packed(self, on: bool) -> Self {
         self.switch("packed", on)
     }
 
-    /// Mergeable receive buffers.
+    /// Whether mergeable receive buffers are offered.
     pub fn mergeable(self, on: bool) -> Self {
         self.switch("mrg_rxbuf", on)
     }
 
-    /// What the guest may leave to the device or take unfinished from it: checksums and segmentation. On is
-    /// QEMU's own setting.
+    /// Whether the guest may leave checksums and segmentation to the device, and may receive frames for which they
+    /// are not done. QEMU's default is on.
     pub fn offloads(self, on: bool) -> Self {
         let names = "csum guest_csum gso host_tso4 host_tso6 host_ecn host_ufo guest_tso4 guest_tso6 guest_ecn guest_ufo";
         names.split(' ').fold(self, |port, name| port.switch(name, on))
     }
 
-    /// The largest payload that the device takes, bytes (VIRTIO_NET_F_MTU).
+    /// The largest payload that the device accepts, in bytes (VIRTIO_NET_F_MTU).
     pub fn host_mtu(self, bytes: u16) -> Self {
         self.property("host_mtu", bytes)
     }
 
-    /// Entries of each receiveq and transmitq: powers of two from 256 to 1024.
+    /// The number of entries of each receiveq and transmitq: powers of two from 256 to 1024.
     pub fn queue_sizes(self, receiveq: u16, transmitq: u16) -> Self {
         self.property("rx_queue_size", receiveq).property("tx_queue_size", transmitq)
     }
 
-    /// Any property of QEMU's `virtio-net-pci`, on or off.
+    /// Turns any property of QEMU's `virtio-net-pci` on or off.
     pub fn switch(self, name: &str, on: bool) -> Self {
         self.property(name, if on { "on" } else { "off" })
     }
 
-    /// Any property of QEMU's `virtio-net-pci`.
+    /// Sets any property of QEMU's `virtio-net-pci`.
     pub fn property(mut self, name: &str, value: impl ToString) -> Self {
         self.properties.push((name.to_owned(), value.to_string()));
         self
@@ -95,7 +96,7 @@ impl Port {
         (!self.server && !self.reconnect).then_some(self.socket.as_path())
     }
 
-    /// QEMU's arguments for the port of this index.
+    /// QEMU's arguments for the port with this index.
     pub(super) fn arguments(&self, index: usize, default_mac: &str, qemu: QemuVersion) -> Vec<String> {
         let mode = match (self.server, self.reconnect) {
             (true, _) => "server=on,wait=on".to_owned(),

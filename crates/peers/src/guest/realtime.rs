@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::requirements::Requirements;
 
-/// The newest one.
+/// The newest real-time kernel.
 pub fn find(needs: &mut Requirements) -> PathBuf {
     let folder = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache");

@@ -1,4 +1,4 @@
-//! What the guest has besides its kernel: the host's own programs, with the libraries that they name.
+//! The guest's files other than its kernel: the host's own programs, with the libraries that they need.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::modules;
 use crate::requirements::Requirements;
 use crate::{Error, process};
 
-/// Where the host's programs lie in the guest; first in its `PATH`, before busybox.
+/// The folder of the host's programs in the guest; it is the first in the guest's `PATH`, before busybox.
 pub const PROGRAMS: &str = "/programs";
 /// The modules that every guest loads.
 const MODULES: &[&str] = &["virtio_pci", "virtio_console", "virtio_net", "af_packet", "veth", "tun", "8021q"];
@@ -30,8 +30,8 @@ pub struct Userland {
 type Made = (PathBuf, &'static [&'static str]);
 
 impl Userland {
-    /// Finds the programs, and the modules of this kernel; `further` are loaded behind those of every guest. What is
-    /// missing is added to `needs`.
+    /// Finds the programs, and the modules of this kernel; the modules in `further` are loaded after those of every
+    /// guest. Requirements that are not met are added to `needs`.
     pub fn find(kernel: &Path, further: &'static [&'static str], needs: &mut Requirements) -> Self {
         let busybox = needs.program("busybox", "busybox-static");
         if busybox.is_file() && !std::fs::read(&busybox).is_ok_and(|bytes| is_static(&bytes)) {
@@ -52,7 +52,7 @@ impl Userland {
         Self { busybox, programs: programs.into(), modules: modules::folder(kernel, needs), further }
     }
 
-    /// The archive of these files; that of a kernel and its modules is kept until another one is made.
+    /// The archive of these files; the archive of the last kernel and its modules is kept for later calls.
     ///
     /// # Errors
     /// A program, library or module cannot be read, or `ldd` cannot be run.
@@ -116,7 +116,7 @@ fn is_static(bytes: &[u8]) -> bool {
     !bytes.windows(8).take(1 << 16).any(|window| window.starts_with(b"ld-linux"))
 }
 
-/// The libraries and the loader of a program, as `ldd` names them; none of a static program.
+/// The libraries and the loader of a program, as `ldd` lists them; a static program has none.
 ///
 /// # Errors
 /// `ldd` cannot be started, or does not end within 30 s.

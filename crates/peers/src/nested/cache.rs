@@ -1,4 +1,4 @@
-//! What is kept of nested machines: images, and machines that have booted.
+//! The cache for nested machines: images, and saved machines that have booted.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 /// How long an image or a machine may be out of use before the next one takes its place.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// Of the name of a machine's folder.
+/// The extension of a saved machine's folder.
 pub const SAVED: &str = "saved";
 
-/// The folder of the cache for all that is of the nested machine.
+/// The folder of the cache for all files of nested machines.
 pub fn folder() -> PathBuf {
     let folder = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache");
     folder.unwrap_or_else(home).join("tautline/nested")
 }
 
-/// Removes images and saved machines that no test has used lately.
+/// Removes images and saved machines that no test has used recently.
 pub fn drop_unused(folder: &Path) {
     for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = file.path();

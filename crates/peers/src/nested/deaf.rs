@@ -1,9 +1,11 @@
-//! Guests within the machine whose virtual CPU runs and takes no interrupt, as KVM's counters show.
+//! Finds guests in the nested machine whose virtual CPU runs and accepts no interrupt, as KVM's counters show; they
+//! are called deaf.
 //!
-//! QEMU's emulated SVM delivers an interrupt twice now and then. A guest that gets one while its interrupts are off can
-//! wait for ever for a lock that it holds itself (docs/nested.md). Its CPU then leaves the guest only for the
-//! interrupts of the host (`irq_exits`): it halts no more, reaches no device, and not even its own timer's interrupt
-//! can be injected. A guest that works, or waits, does one of these several times a second.
+//! QEMU's emulated SVM sometimes delivers an interrupt twice. A guest that receives the second interrupt while its
+//! interrupts are disabled can wait for ever for a lock that it holds itself (docs/nested.md). The guest's CPU then
+//! exits only for interrupts of the host (`irq_exits`): it no longer halts, accesses no device, and not even its own
+//! timer's interrupt can be injected. A guest that works or waits has one of these other exits several times a
+//! second.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,9 +34,9 @@ const READ_SHUTDOWNS: &str = "grep -v '^#' /sys/kernel/tracing/instances/shutdow
 /// Counters of one guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counters {
-    /// Exits for interrupts of the host.
+    /// The number of exits for interrupts of the host.
     host_interrupts: u64,
-    /// Interrupts injected, halts, and exits to devices.
+    /// The number of injected interrupts, halts, and exits to devices.
     signs_of_life: u64,
 }
 
@@ -70,7 +72,7 @@ impl Machine {
         Some(parse(&output.stdout))
     }
 
-    /// Watches the guests for ten seconds, and notes as evidence which of them are deaf.
+    /// Watches the guests for 10 s, and records as evidence which of them are deaf.
     pub(super) fn note_deaf_guests(&self) {
         let Some(before) = self.sample() else { return };
         std::thread::sleep(WATCHED);
@@ -78,9 +80,9 @@ impl Machine {
         deaf(&before, &after).into_iter().for_each(standstill::note);
     }
 
-    /// Watches the guests within while `work` starts and ends some, and notes as evidence which of them were deaf for
-    /// ten seconds, and whose CPU shut down: a fault while a fault's fault was delivered (a triple fault), for which a
-    /// stock kernel gives no cause and what runs in its user space cannot.
+    /// Watches the guests in the machine while `work` starts and ends some of them. Records as evidence the guests
+    /// that were deaf for 10 s, and the guests whose CPU shut down by a triple fault, for which a stock kernel gives
+    /// no cause and which its user space cannot provoke.
     pub fn watch_guests<T>(&self, work: impl FnOnce() -> T) -> T {
         self.must(KEEP_SHUTDOWNS);
         let ended = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! The machine's file system: an initramfs, kept in the cache under the hash of its content.
+//! The nested machine's file system: an initramfs, kept in the cache under the hash of its content.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const FIRMWARE: &[&str] = &[
 ];
 const FIRMWARE_FOLDERS: &[&str] = &["/usr/share/qemu", "/usr/share/seabios"];
 
-/// The parts of the image, found on the host before anything is started.
+/// The parts of the image, found on the host before the machine is started.
 pub struct Parts {
     kernel: PathBuf,
     qemu: PathBuf,
@@ -36,7 +36,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Finds the parts. What is missing is added to `needs`.
+    /// Finds the parts. Requirements that are not met are added to `needs`.
     pub fn find(kernel: &Path, qemu: &Path, needs: &mut Requirements) -> Self {
         let inner_kernel = chosen::kernel(needs);
         Self {
@@ -50,8 +50,9 @@ impl Parts {
         }
     }
 
-    /// The image's file in the cache. The content is made anew each time, and written only if the cache has no file
-    /// of the same content. So the file is never stale, and machines that run at the same time share its pages.
+    /// The image's file in the cache. The content is made again each time, and written only if the cache has no file
+    /// with the same content. The file is therefore never stale, and machines that run at the same time share its
+    /// pages.
     ///
     /// # Errors
     /// A part of the image cannot be read, `ldd`, `depmod` or `sha256sum` fails, or the cache's folder cannot be
@@ -103,7 +104,7 @@ impl Parts {
         Ok(bytes)
     }
 
-    /// A name for the cache: the hash of these words.
+    /// A name for the cache, which is the hash of these words.
     ///
     /// # Errors
     /// `sha256sum` cannot be run, or prints no hash.

@@ -1,5 +1,5 @@
-//! A guest within the machine, under real KVM: the kernel of set-up's cache with the file system of a
-//! [`crate::Guest`]. Its control channel goes through a serial port of the machine.
+//! A guest in the nested machine, under real KVM: it boots the kernel of set-up's cache with the file system of a
+//! [`crate::Guest`]. The guest's control channel passes through a serial port of the machine.
 
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -26,7 +26,7 @@ const PID: &str = "/run/guest.pid";
 const CHANNEL: &str = "-device virtio-serial-pci -chardev pipe,id=guest,path=/dev/virtio-ports/guest \
      -device virtserialport,chardev=guest,name=control";
 
-/// Settings of the guest within.
+/// The settings of the guest.
 #[derive(Clone, Debug)]
 pub struct InnerSettings {
     machine: String,
@@ -57,31 +57,32 @@ impl Default for InnerSettings {
 }
 
 impl InnerSettings {
-    /// The value of QEMU's `-machine`; `q35,accel=kvm` otherwise.
+    /// Sets the value of QEMU's `-machine`; the default is `q35,accel=kvm`.
     pub fn machine(mut self, value: &str) -> Self {
         value.clone_into(&mut self.machine);
         self
     }
 
-    /// A guest that ends each interrupt by an exit: QEMU delivers fewer of them twice then (docs/nested.md).
+    /// Makes the guest end each interrupt by an exit: QEMU then delivers fewer interrupts twice (docs/nested.md).
     pub fn exit_at_end_of_interrupt(self) -> Self {
         InnerSettings { cpu: "host,kvm-pv-eoi=off", ..self }
     }
 
-    /// Boots the machine's own kernel, which has drivers for more than virtio. The default is the cloud kernel.
+    /// Boots the machine's own kernel, which has drivers for more devices than virtio's. The default is the cloud
+    /// kernel.
     pub fn generic_kernel(mut self) -> Self {
         self.generic = true;
         self
     }
 
-    /// Started by `tautline vm run` with these options, not by QEMU's own command line. Machine, CPUs and shared
-    /// memory are then its business.
+    /// Starts the guest by `tautline vm run` with these options instead of QEMU's own command line. `tautline vm run`
+    /// then chooses the machine, the CPUs and the shared memory.
     pub fn vm_run(mut self, options: &str) -> Self {
         self.vm_run = Some(options.to_owned());
         self
     }
 
-    /// Memory that back-ends can map.
+    /// Uses memory that back-ends can map.
     pub(super) fn shared_memory(mut self) -> Self {
         self.shared = true;
         self
@@ -92,14 +93,14 @@ impl InnerSettings {
         InnerSettings { cpus, memory_mib, ..self }
     }
 
-    /// Further words on the kernel's command line.
+    /// Adds words to the kernel's command line.
     pub fn parameters(mut self, words: &str) -> Self {
         words.clone_into(&mut self.parameters);
         self
     }
 
-    /// Further arguments for QEMU, as a shell of the machine reads them: redirections, which open a descriptor
-    /// such as a macvtap's, included.
+    /// Adds arguments for QEMU, as a shell of the machine reads them, including redirections, which open a descriptor
+    /// such as a macvtap's.
     pub fn arguments(mut self, words: &str) -> Self {
         self.arguments = self.arguments + " " + words;
         self
@@ -131,22 +132,22 @@ impl InnerSettings {
     }
 }
 
-/// A running guest within a machine. Killed when dropped.
+/// A running guest in the nested machine. The guest is killed when this value is dropped.
 pub struct Inner<'a> {
     machine: &'a Machine,
     control: Control,
     stream: UnixStream,
-    /// The command that started it; none once that was waited for.
+    /// The command that started the guest; `None` after its end was waited for.
     job: Option<Job<'a>>,
 }
 
 impl Machine {
-    /// Boots a guest in the machine, and waits until it takes commands. One at a time.
+    /// Boots a guest in the machine, and waits until it accepts commands. Only one guest can be started at a time.
     ///
     /// # Errors
-    /// The control channel cannot be made, QEMU ends, or the guest takes no commands within 120 s, or within 10 boots
-    /// of a machine whose clock counts instructions. The machine's own [`Guest::run`](crate::Guest::run) may fail
-    /// too.
+    /// The control channel cannot be made, QEMU ends, or the guest accepts no commands within 120 s, or within the
+    /// time of 10 boots of a machine whose clock counts instructions. The machine's own
+    /// [`Guest::run`](crate::Guest::run) may fail too.
     pub fn guest(&self, settings: &InnerSettings) -> Result<Inner<'_>, Error> {
         let doing = "making the control channel of the guest within";
         let socket = self.folder().join(SOCKET);
@@ -185,10 +186,10 @@ impl Machine {
 }
 
 impl Inner<'_> {
-    /// Runs a shell's command line in it, for at most [`LIMIT`].
+    /// Runs a shell's command line in the guest, for at most [`LIMIT`].
     ///
     /// # Errors
-    /// The guest has ended, or the command does not end in time. A command that fails is no error: see
+    /// The guest has ended, or the command does not end in time. A command that fails is not an error: see
     /// [`Output::status`].
     pub fn run(&self, line: &str) -> Result<Output, Error> {
         let doing = || format!("running `{line}` in the guest within");
@@ -203,10 +204,10 @@ impl Inner<'_> {
         })
     }
 
-    /// Runs a command line that must not fail, and gives what it wrote.
+    /// Runs a command line that must not fail, and returns its output.
     ///
     /// # Panics
-    /// With all that was said, where it does fail.
+    /// Panics with the command's output if the command fails.
     #[track_caller]
     pub fn must(&self, line: &str) -> String {
         self.run(line).unwrap_or_else(|error| panic!("{error}")).expect_success()
@@ -215,21 +216,21 @@ impl Inner<'_> {
     /// Waits until the program that started the guest has ended: QEMU, or `tautline vm run`.
     ///
     /// # Errors
-    /// The causes of [`Job::wait`], with a limit of a day.
+    /// The causes of [`Job::wait`], with a limit of one day.
     pub fn wait(mut self) -> Result<Output, Error> {
         self.job.take().expect("only this takes it").wait()
     }
 
-    /// The id of its QEMU, or of its `tautline vm run`, in the machine.
+    /// The process id, in the machine, of the guest's QEMU or of its `tautline vm run`.
     ///
     /// # Errors
-    /// The machine runs no command, or its file of the process id holds no number.
+    /// The machine runs no command, or its process-id file contains no number.
     pub fn id(&self) -> Result<u32, Error> {
         let said = self.machine.run(&format!("cat {PID}"))?;
         said.stdout.trim().parse().map_err(|_| Error::refused("reading QEMU's process id", said.stderr))
     }
 
-    /// What its kernel has written on the console.
+    /// The output of the guest's kernel on the console.
     pub fn console(&self) -> String {
         self.machine.run(&format!("cat {CONSOLE}")).map(|output| output.stdout).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The machine's kernel, and those of its modules that paths into a guest need.
+//! The nested machine's kernel, and its modules that paths into a guest need.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,7 +39,7 @@ const MODULES: &[&str] = &[
 /// Further modules that a guest within loads if it has this kernel.
 const INNER_DRIVERS: &[&str] = &["e1000", "e1000e", "virtio_blk", "dummy"];
 
-/// The generic kernel that set-up has unpacked: of several, the one of the highest version.
+/// The generic kernel that set-up has unpacked; if there are several, the one with the highest version.
 pub fn find(needs: &mut Requirements) -> PathBuf {
     let folder = cache::folder().join("kernel");
     let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
@@ -91,7 +91,7 @@ pub fn add_modules(archive: &mut Archive, image: &Path, busybox: &Path) -> Resul
     Ok(())
 }
 
-/// An archive to unpack over the usual file system: drivers, and the script that loads them.
+/// An archive to unpack over the usual file system: drivers, and the script that loads the drivers.
 ///
 /// # Errors
 /// The kernel's modules are missing or cannot be read.

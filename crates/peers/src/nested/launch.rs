@@ -1,4 +1,4 @@
-//! The start of the machine's QEMU, and the channels to the machine.
+//! Starts the machine's QEMU, and connects the channels to the machine.
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::places;
 use crate::Error;
 use crate::guest::Guest;
 
-/// A QEMU about to start: its command, and the machine's channels in a folder of its own.
+/// A QEMU that is about to start: its command, and the machine's channels in a folder of its own.
 pub struct Launch {
     pub command: Command,
     pub folder: tempfile::TempDir,
@@ -16,10 +16,10 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// A start of QEMU with these arguments, beside those of the channels.
+    /// Prepares QEMU with these arguments and the arguments of the channels.
     ///
     /// # Errors
-    /// A temporary folder or the socket for files cannot be made.
+    /// A temporary folder or the socket for file transfers cannot be made.
     pub fn new(qemu: &Path, words: &[String]) -> Result<Self, Error> {
         let folder = tempfile::tempdir().map_err(Error::system("making a folder for the nested machine"))?;
         let socket = folder.path().join("data");
@@ -32,15 +32,15 @@ impl Launch {
         Ok(Self { command, folder, data })
     }
 
-    /// Boots the machine, and waits until it takes commands.
+    /// Boots the machine, and waits until it accepts commands.
     ///
     /// # Errors
-    /// QEMU cannot be started or ends, or the machine takes no commands within 120 s.
+    /// QEMU cannot be started or ends, or the machine accepts no commands within 120 s.
     pub fn boot(self) -> Result<(Guest, UnixStream), Error> {
         Self::accept(&self.data, Guest::launch(self.command, self.folder)?)
     }
 
-    /// Starts QEMU, which waits for a saved machine to restore.
+    /// Starts QEMU, which then waits for a saved machine to restore.
     ///
     /// # Errors
     /// QEMU cannot be started, ends, or does not connect to the control channel within 120 s.

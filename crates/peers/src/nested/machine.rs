@@ -1,4 +1,4 @@
-//! The machine itself: what it is to be, and its start.
+//! The nested machine: its settings, and its start.
 
 use std::ops::Deref;
 use std::os::unix::net::UnixStream;
@@ -13,21 +13,21 @@ use crate::Error;
 use crate::guest::Guest;
 use crate::requirements::Requirements;
 
-/// Where the programs lie that [`Settings::program`] brought; first in the `PATH` of commands.
+/// The folder of the programs that [`Settings::program`] has copied; it is the first in the `PATH` of commands.
 pub const PROGRAMS: &str = crate::guest::userland::PROGRAMS;
 
-/// What drives the machine's clock.
+/// The source of the machine's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
-    /// The host's: one thread for each CPU, as fast as it goes.
+    /// The host's clock: one thread for each CPU, as fast as possible.
     #[default]
     Host,
-    /// The instructions that were executed, two nanoseconds each, all CPUs on one thread. The same work takes the
-    /// same time again, whatever else the host does.
+    /// The number of executed instructions, at 2 ns each, with all CPUs on one thread. The same work then always
+    /// takes the same time, whatever else the host does.
     Instructions,
 }
 
-/// Settings of the machine.
+/// The settings of the nested machine.
 #[derive(Clone, Debug)]
 pub struct Settings {
     cpus: u16,
@@ -57,48 +57,50 @@ impl Settings {
         Settings { cpus, memory_mib, ..self }
     }
 
-    /// Sets what drives the machine's clock. The default is the host's clock.
+    /// Sets the source of the machine's clock. The default is the host's clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Copies a program of the host into it, with the libraries that it names. It can be called by its file's name.
+    /// Copies a program of the host to the machine, with the libraries that it needs. The program can be called by
+    /// its file's name.
     pub fn program(mut self, file: &Path) -> Self {
         self.programs.push(file.to_owned());
         self
     }
 
-    /// A further word on the kernel's command line.
+    /// Adds a word to the kernel's command line.
     pub fn parameter(mut self, word: &str) -> Self {
         self.parameters.push(word.to_owned());
         self
     }
 
-    /// Further arguments for QEMU: a device to hand on, an ivshmem server's socket.
+    /// Adds arguments for QEMU, for example a device to assign, or an ivshmem server's socket.
     pub fn arguments<const N: usize>(mut self, arguments: [&str; N]) -> Self {
         self.arguments.extend(arguments.map(str::to_owned));
         self
     }
 
-    /// Starts the machine, and waits until it takes commands. A machine with a file, a socket or a clock of its own
-    /// boots; others are restored from a machine of the same settings that was saved after its boot.
+    /// Starts the machine, and waits until it accepts commands. A machine with a file, a socket or a clock of its own
+    /// boots; other machines are restored from a machine with the same settings that was saved after its boot.
     ///
     /// # Errors
-    /// QEMU, a kernel or a program of the image is missing. The image cannot be made. QEMU ends, the machine takes no
-    /// commands within 120 s, or a saved one cannot be restored. Or a program cannot be copied into the machine.
+    /// QEMU, a kernel or a program of the image is missing. The image cannot be made. QEMU ends, the machine accepts
+    /// no commands within 120 s, or a saved machine cannot be restored. Or a program cannot be copied into the
+    /// machine.
     pub fn start(self) -> Result<Machine, Error> {
         Machine::start(&self)
     }
 }
 
-/// A running machine. Killed when dropped.
+/// A running machine. A running nested machine. It is killed when this value is dropped.
 pub struct Machine {
-    /// The channel for files. One transfer at a time.
+    /// The channel for file transfers. Only one transfer runs at a time.
     pub(super) data: Mutex<UnixStream>,
     machine: Guest,
     clock: Clock,
-    /// How long its own start took.
+    /// The duration of the machine's start.
     boot: Duration,
 }
 
@@ -111,12 +113,13 @@ impl Deref for Machine {
 }
 
 impl Machine {
-    /// What drives its clock.
+    /// The source of the machine's clock.
     pub(super) fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// How long its own start took. With the counting clock that is a boot, and a measure of the host's speed.
+    /// The duration of the machine's start. With the clock that counts instructions, the start is a boot, and its
+    /// duration is a measure of the host's speed.
     pub(super) fn boot(&self) -> Duration {
         self.boot
     }

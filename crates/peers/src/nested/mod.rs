@@ -1,13 +1,14 @@
-//! A machine in which KVM is real: a distribution's generic kernel under QEMU's emulated CPU, which has SVM.
+//! A machine in which KVM runs guests: a distribution's generic kernel under QEMU's emulated CPU, which has SVM.
 //!
-//! `/dev/kvm` of many build machines cannot run a stock guest. In a [`Machine`] it can: `kvm-amd` is loaded, and
-//! vhost-net, macvtap, irqfd, ioeventfd, VFIO (behind an emulated IOMMU) and all tracepoints are the kernel's own.
-//! All that it works with is in its memory: QEMU with libraries and firmware, the kernel and the file system of a
-//! guest within ([`Machine::guest`]), and the programs that [`Settings::program`] names. Nothing is shared with the
-//! host, whose timing would leak in.
+//! `/dev/kvm` of many build machines cannot run a stock guest. A [`Machine`] can: `kvm-amd` is loaded, and vhost-net,
+//! macvtap, irqfd, ioeventfd, VFIO (behind an emulated IOMMU) and all tracepoints are the kernel's own. All files
+//! that the machine uses are in its memory: QEMU with libraries and firmware, the kernel and the file system of a
+//! guest in it ([`Machine::guest`]), and the programs that [`Settings::program`] names. The machine shares nothing
+//! with the host, because the host's timing would influence it.
 //!
-//! A [`Machine`] is a [`Guest`](crate::Guest) too, so that commands run in it as in any. Figures that are taken in it
-//! are those of an emulated CPU: they show that a path works, and what it counts; never how fast it is.
+//! A [`Machine`] is a [`Guest`](crate::Guest) too, so that commands run in it as in any guest. Figures that are
+//! measured in the machine come from an emulated CPU: they show that a path works, and the numbers of its events;
+//! they say nothing about speed.
 
 mod cache;
 mod deaf;

@@ -1,4 +1,5 @@
-//! Network paths into the guest within: what QEMU and the machine need for each, and the addresses at both ends.
+//! Network paths from the nested machine to a guest in it: the requirements of QEMU and of the machine for each path,
+//! and the addresses at both ends.
 
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ const SOCKET: &str = "/run/guest.vhost-user";
 /// No packets but those of the test: IPv6 sends some by itself.
 const QUIET: &str =
     "for all in all default; do echo 1 >/proc/sys/net/ipv6/conf/$all/disable_ipv6; done 2>/dev/null";
-/// Where the network card that is handed on sits in the machine.
+/// The PCI address in the machine of the network card that is assigned to a guest.
 pub const HANDED_ON: &str = "00:06.0";
 /// The machine's own card on the same wire.
 const NEAR: &str = "52:54:00:00:01:06";
 
-/// How frames get from the machine into the guest within.
+/// The path of frames from the machine to the guest in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkPath {
     /// QEMU emulates an e1000, on a TAP.
@@ -27,19 +28,20 @@ pub enum NetworkPath {
     VhostNet,
     /// The kernel is the virtio device, on a macvtap above one end of a veth pair.
     Macvtap,
-    /// `tautline switch` is the virtio device; its other port is a TAP. Needs the program in the machine.
+    /// `tautline switch` is the virtio device; its other port is a TAP. This path requires the program in the
+    /// machine.
     VhostUser,
-    /// A network card of the machine, handed on by VFIO; its wire ends at another card of the machine. Needs
-    /// [`Settings::card_to_hand_on`].
+    /// A network card of the machine, assigned to the guest by VFIO; its cable ends at another card of the machine.
+    /// This path requires [`Settings::card_to_hand_on`].
     Direct,
 }
 
 impl NetworkPath {
-    /// All of them.
+    /// All paths.
     pub const ALL: [Self; 6] =
         [Self::E1000, Self::VirtioQemu, Self::VhostNet, Self::Macvtap, Self::VhostUser, Self::Direct];
 
-    /// Its name in tables.
+    /// The path's name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::E1000 => "e1000",
@@ -55,12 +57,12 @@ impl NetworkPath {
         1 + Self::ALL.iter().position(|path| *path == self).expect("all are in the list")
     }
 
-    /// The machine's address on it; a network of 24 bits each.
+    /// The machine's address on the path; each path has a network of 24 bits.
     pub fn machine_address(self) -> String {
         format!("10.0.{}.1", self.number())
     }
 
-    /// The address of the guest within.
+    /// The guest's address on the path.
     pub fn guest_address(self) -> String {
         format!("10.0.{}.2", self.number())
     }
@@ -127,7 +129,8 @@ impl NetworkPath {
 }
 
 impl Settings {
-    /// A wire between two e1000e of the machine, one of which, [`HANDED_ON`], [`NetworkPath::Direct`] hands on.
+    /// Adds a cable between two e1000e cards of the machine; [`NetworkPath::Direct`] assigns one of them,
+    /// [`HANDED_ON`], to the guest.
     pub fn card_to_hand_on(self) -> Self {
         let far = format!("e1000e,netdev=far,mac={},addr=06,romfile=", NetworkPath::Direct.mac());
         let near = format!("e1000e,netdev=near,mac={NEAR},addr=07,romfile=");
@@ -137,7 +140,7 @@ impl Settings {
 }
 
 impl Machine {
-    /// Its own interface on the wire of [`NetworkPath::Direct`], which is down.
+    /// The machine's own interface at the cable of [`NetworkPath::Direct`]; it is down.
     pub fn near_interface(&self) -> String {
         let found = self.must(&format!(
             "modprobe e1000e; basename $(dirname $(grep -l {NEAR} /sys/class/net/*/address))"
@@ -145,16 +148,17 @@ impl Machine {
         found.trim().to_owned()
     }
 
-    /// Brings its own card on the wire of [`NetworkPath::Direct`] up, where another program hands the other one on.
+    /// Brings up the machine's own card at the cable of [`NetworkPath::Direct`], for tests in which another program
+    /// assigns the other card.
     pub fn bring_near_end_up(&self) {
         self.must(&format!("{QUIET}\nmodprobe e1000e; set -e\n{}", NetworkPath::near_end()));
     }
 
-    /// Makes the machine's end of a path. To be called before a guest with that path is started.
+    /// Makes the machine's end of a path. Must be called before a guest with this path is started.
     ///
     /// # Errors
-    /// A command of the machine fails, as without a module or the device of the path, or the switch does not listen
-    /// within 10 s.
+    /// A command of the machine fails, for example because a module or the path's device is missing, or the switch
+    /// does not listen within 10 s.
     pub fn prepare(&self, path: NetworkPath) -> Result<(), Error> {
         let output = self.run(&format!("{QUIET}\n{}", path.prepare()))?;
         if !output.success() {
@@ -180,7 +184,7 @@ impl Machine {
 }
 
 impl InnerSettings {
-    /// Adds a network card on this path. The guest then has the generic kernel, which has drivers for all paths.
+    /// Adds a network card on this path. The guest then boots the generic kernel, which has drivers for all paths.
     pub fn network(self, path: NetworkPath) -> Self {
         let settings = self.arguments(&path.arguments()).generic_kernel();
         if path == NetworkPath::VhostUser { settings.shared_memory() } else { settings }
@@ -188,10 +192,10 @@ impl InnerSettings {
 }
 
 impl Inner<'_> {
-    /// Gives the guest its address on a path, and waits until the wire is up.
+    /// Sets the guest's address on a path, and waits until the link is up.
     ///
     /// # Errors
-    /// The guest has no card of the path, refuses its address, or the link is not up within 10 s.
+    /// The guest has no card on the path, refuses the address, or the link is not up within 10 s.
     pub fn bring_up(&self, path: NetworkPath) -> Result<Output, Error> {
         let (mac, address) = (path.mac(), path.guest_address());
         let output = self.run(&format!(
@@ -211,7 +215,7 @@ impl Inner<'_> {
 
 impl Machine {
     /// Boots a guest with a card on each of these paths, with addresses at both ends and all links up. For
-    /// [`NetworkPath::Direct`] the machine needs [`Settings::card_to_hand_on`].
+    /// [`NetworkPath::Direct`] the machine requires [`Settings::card_to_hand_on`].
     ///
     /// # Errors
     /// The causes of [`Machine::prepare`], [`Machine::guest`] and [`Inner::bring_up`].

@@ -1,8 +1,9 @@
-//! Packets in one direction only, one after the other: pings to an address that no host has, so that no answer comes.
+//! Sends packets in one direction only, one after the other: pings to an address that no host has, so that no answer
+//! comes.
 
 use super::network::NetworkPath;
 
-/// Which way packets go.
+/// The direction of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the machine's network stack to the guest's driver.
@@ -15,7 +16,7 @@ impl Direction {
     /// Both.
     pub const BOTH: [Self; 2] = [Self::NetRx, Self::NetTx];
 
-    /// As `tautline kvm path` calls it.
+    /// The name of the direction in `tautline kvm path`.
     pub fn name(self) -> &'static str {
         match self {
             Self::NetRx => "net-rx",
@@ -24,7 +25,7 @@ impl Direction {
     }
 }
 
-/// Pings on one path's network. A shell of the sender runs [`Pings::prepare`] once, then [`Pings::send`].
+/// Pings on the network of one path. A shell of the sender runs [`Pings::prepare`] once, then [`Pings::send`].
 #[derive(Clone, Debug)]
 pub struct Pings {
     address: String,
@@ -42,8 +43,8 @@ impl NetworkPath {
         Pings { address: nobody(&self.machine_address()), mac }
     }
 
-    /// Pings that leave the sender in the same way, and that the path's far end does not take: what the sender
-    /// itself costs on [`NetworkPath::Direct`], whose sender has a card of its own.
+    /// Pings that leave the sender in the same way and that the path's far end does not accept: they measure the cost
+    /// of the sender itself on [`NetworkPath::Direct`], whose sender has a card of its own.
     pub fn pings_past_it(self) -> Pings {
         // An address of its own: both are prepared before either is sent.
         Pings { address: other(&self.machine_address(), 8), mac: NOBODY.into() }
@@ -62,12 +63,13 @@ fn other(address: &str, host: u8) -> String {
 }
 
 impl Pings {
-    /// Pings into an interface that drops all: what sending costs by itself. The address is the interface's own.
+    /// Pings to an interface that drops all packets: they measure the cost of sending alone. The interface has this
+    /// address itself.
     pub fn into_dummy(address: &str) -> Self {
         Self { address: nobody(address), mac: NOBODY.into() }
     }
 
-    /// The address that they go to.
+    /// The destination address of the pings.
     pub fn address(&self) -> &str {
         &self.address
     }

@@ -1,12 +1,12 @@
-//! Where things lie in the machine that a guest within it needs.
+//! The paths of files in the machine that a guest in it needs.
 
-/// The kernel of a guest within.
+/// The kernel of a guest in the machine.
 pub const KERNEL: &str = "/guest/kernel";
-/// Its file system.
+/// The file system of that guest.
 pub const INITRAMFS: &str = "/guest/initramfs";
 /// The machine's own kernel, for a guest that needs its drivers.
 pub const GENERIC_KERNEL: &str = "/guest/generic/kernel";
-/// The file system for that.
+/// The file system for a guest with the machine's own kernel.
 pub const GENERIC_INITRAMFS: &str = "/guest/generic/initramfs";
-/// Where the host finds its control channel, in the machine's folder.
+/// The name of the guest's control socket in the machine's folder on the host.
 pub const SOCKET: &str = "guest";

@@ -1,7 +1,9 @@
-//! A machine that has booted, kept in the cache: another one goes on from there in a second, where a boot takes 17.
+//! A machine that has booted, kept in the cache: another machine continues from this state within 1 s, while a boot
+//! takes 17 s.
 //!
-//! Its memory is a file, which the machines that go on map privately: none writes to it, and pages that none has
-//! written are in the host's memory once. What QEMU saves besides is the state of its devices.
+//! The saved memory is a file, which the restored machines map privately: no machine writes to the file, and pages
+//! that no machine has written exist in the host's memory once. The rest of what QEMU saves is the state of its
+//! devices.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -29,12 +31,12 @@ const RESTORING: &str = "restoring the nested machine";
 pub struct Saved(PathBuf);
 
 impl Saved {
-    /// The place for this name, which must differ for machines with other arguments or another content.
+    /// The place for this name; machines with different arguments or contents must have different names.
     pub fn new(name: &str) -> Self {
         Self(cache::folder().join(name).with_extension(SAVED))
     }
 
-    /// Restores the saved machine. Boots and saves one first if the cache has none.
+    /// Restores the saved machine. If the cache has no such machine, boots and saves one first.
     ///
     /// # Errors
     /// The causes of [`Launch::new`], [`Launch::boot`] and [`Launch::wait`]. QEMU refuses to save or to restore, or

@@ -1,4 +1,5 @@
-//! Files to and from the machine, through a serial port of their own: bytes as they are, of any length.
+//! Transfers files to and from the machine, through a serial port that carries only these bytes, unchanged and of any
+//! length.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,7 +14,8 @@ use crate::{Error, process};
 const LIMIT: Duration = Duration::from_secs(60);
 
 impl Machine {
-    /// Writes a file in the machine, executable, with the folders above it. The machine must take each part within 60 s.
+    /// Writes an executable file in the machine, with the folders above it. The machine must take each part within 60
+    /// s.
     ///
     /// # Errors
     /// The machine has ended, does not take the file in time, or its file system refuses the folder or the file.

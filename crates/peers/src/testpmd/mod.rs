@@ -1,4 +1,4 @@
-//! DPDK's testpmd: forwards, answers or makes packets on virtio-user and vhost ports.
+//! Runs DPDK's testpmd, which forwards, answers or generates packets on virtio-user and vhost ports.
 
 mod stats;
 mod vdev;
@@ -23,12 +23,12 @@ const PACKAGES: &str = "dpdk-dev librte-net-virtio23 librte-net-vhost23";
 /// What no virtual port carries: RFC 2544 counts it, testpmd does not.
 const FCS_BYTES: u16 = 4;
 
-/// What testpmd does with packets (its `set fwd`).
+/// The forwarding mode of testpmd (its `set fwd`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Forward {
     /// Forward from each port to its pair (0 to 1, 1 to 0; a single port to itself), unchanged.
     Io,
-    /// Forward to the pair, with testpmd's own and the peer's address written in.
+    /// Forward to the pair, with testpmd's own and the peer's address as source and destination.
     Mac,
     /// Forward to the pair, with source and destination Ethernet addresses exchanged.
     MacSwap,
@@ -36,7 +36,7 @@ pub enum Forward {
     FiveTupleSwap,
     /// Receive and drop.
     RxOnly,
-    /// Make and send.
+    /// Generate and send.
     TxOnly,
 }
 
@@ -61,7 +61,7 @@ fn memory_mib(pages: Pages) -> u64 {
     }
 }
 
-/// Settings of testpmd.
+/// The settings of testpmd.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     program: Option<PathBuf>,
@@ -87,14 +87,14 @@ impl Settings {
         self
     }
 
-    /// The widest vector instructions that DPDK may use: 512 for the packed ring's vector path.
+    /// The widest vector instructions that DPDK may use, in bits: the packed ring's vector path requires 512.
     pub fn simd_bits(mut self, bits: u16) -> Self {
         self.simd_bits = Some(bits);
         self
     }
 
-    /// The CPU of the thread that moves packets; wherever the system puts it otherwise. Two processes whose
-    /// packet threads share one CPU starve each other: give each its own.
+    /// The CPU of the thread that moves packets; by default the system chooses the CPU. Two processes whose packet
+    /// threads share one CPU take CPU time from each other, so each should have its own.
     pub fn forwarding_cpu(mut self, cpu: usize) -> Self {
         self.forwarding_cpu = Some(cpu);
         self
@@ -106,25 +106,25 @@ impl Settings {
         self
     }
 
-    /// Sets the pages of its memory. The default is small pages.
+    /// Sets the kind of pages of testpmd's memory. The default is small pages.
     pub fn pages(mut self, pages: Pages) -> Self {
         self.pages = pages;
         self
     }
 
-    /// Further arguments for DPDK's environment layer.
+    /// Adds arguments for DPDK's environment layer.
     pub fn eal<const N: usize>(mut self, arguments: [&str; N]) -> Self {
         self.eal.extend(arguments.map(str::to_owned));
         self
     }
 
-    /// Further arguments for testpmd.
+    /// Adds arguments for testpmd.
     pub fn arguments<const N: usize>(mut self, arguments: [&str; N]) -> Self {
         self.arguments.extend(arguments.map(str::to_owned));
         self
     }
 
-    /// Starts testpmd, and waits until it takes commands. It forwards nothing yet.
+    /// Starts testpmd, and waits until it accepts commands. testpmd does not forward yet.
     ///
     /// # Errors
     /// The test is not root, testpmd, `stdbuf` or free huge pages are missing, a port's socket has no listener within
@@ -133,8 +133,8 @@ impl Settings {
         Testpmd::start(self, None)
     }
 
-    /// Starts testpmd in a network namespace, in which its devices find the interfaces that they name. Waits until it
-    /// takes commands.
+    /// Starts testpmd in a network namespace, which contains the interfaces that its devices name. Waits until
+    /// testpmd accepts commands.
     ///
     /// # Errors
     /// The causes of [`Settings::start`].
@@ -143,12 +143,12 @@ impl Settings {
     }
 }
 
-/// A running testpmd. Ended when dropped.
+/// A running testpmd. It is killed when this value is dropped.
 pub struct Testpmd {
     process: Process,
     /// The forwarding mode and the packet size in bytes that were set last.
     set: Option<(Forward, u16)>,
-    /// How many of its ports are drivers.
+    /// The number of ports that are drivers.
     drivers: usize,
     _folder: tempfile::TempDir,
 }
@@ -258,7 +258,7 @@ impl Testpmd {
     /// Starts to forward.
     ///
     /// # Errors
-    /// The causes of [`Testpmd::command`], or testpmd does not start, as when it forwards already.
+    /// The causes of [`Testpmd::command`], or testpmd does not start, for example because it forwards already.
     pub fn start_forwarding(&mut self) -> Result<(), Error> {
         self.expect("start", "packet forwarding - ports=")
     }
@@ -266,7 +266,7 @@ impl Testpmd {
     /// Sends `bursts` bursts of 32 generated packets from each port, then forwards.
     ///
     /// # Errors
-    /// The causes of [`Testpmd::command`], or testpmd does not start, as when it forwards already.
+    /// The causes of [`Testpmd::command`], or testpmd does not start, for example because it forwards already.
     pub fn start_with_bursts(&mut self, bursts: u32) -> Result<(), Error> {
         self.expect(&format!("start tx_first {bursts}"), "packet forwarding - ports=")
     }
@@ -282,7 +282,7 @@ impl Testpmd {
     /// The counters of a port.
     ///
     /// # Errors
-    /// The causes of [`Testpmd::command`], or the answer lacks a counter, as without such a port.
+    /// The causes of [`Testpmd::command`], or the answer lacks a counter, for example because there is no such port.
     pub fn stats(&mut self, port: u16) -> Result<PortStats, Error> {
         let text = self.command(&format!("show port stats {port}"))?;
         PortStats::parse(&text)
@@ -301,7 +301,7 @@ impl Testpmd {
     /// Reads a port's counters every 5 ms until `enough` returns true.
     ///
     /// # Errors
-    /// The causes of [`Testpmd::stats`], or `enough` returns false until the limit has passed.
+    /// The causes of [`Testpmd::stats`], or `enough` has not returned true within the limit.
     pub fn wait_for_stats(
         &mut self,
         port: u16,
@@ -344,7 +344,7 @@ impl Testpmd {
         })
     }
 
-    /// The features that its last driver negotiated, as feature bits of VIRTIO; none if no port is a driver.
+    /// The feature bits of VIRTIO that the last driver negotiated; `None` if no port is a driver.
     ///
     /// # Errors
     /// The causes of [`Testpmd::paths`].
@@ -357,32 +357,33 @@ impl Testpmd {
         Ok(u64::from_str_radix(digits, 16).ok())
     }
 
-    /// Its exit status, if it has ended: 128 and the signal's number where a signal ended it.
+    /// testpmd's exit status, if it has ended: 128 plus the signal's number if a signal ended it.
     pub fn ended(&mut self) -> Option<i32> {
         self.process.ended()
     }
 
-    /// All that it has said.
+    /// All output of testpmd.
     pub fn said(&self) -> String {
         self.process.said()
     }
 
-    /// Its process id.
+    /// testpmd's process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Ends testpmd in order: it stops rings, and closes and removes sockets. Dropping kills it.
+    /// Ends testpmd in order: testpmd stops its rings, and closes and removes its sockets. Dropping the value kills
+    /// testpmd.
     ///
     /// # Errors
-    /// testpmd takes no commands, or does not end within 60 s.
+    /// testpmd accepts no commands, or does not end within 60 s.
     pub fn quit(mut self) -> Result<Output, Error> {
         self.process.write("quit\n")?;
         let status = self.process.end(LIMIT)?;
         Ok(Output { status, stdout: self.process.said(), stderr: String::new() })
     }
 
-    /// Ends it as a crash would.
+    /// Kills testpmd, with the same effect as a crash.
     pub fn kill(self) {}
 
     fn expect(&mut self, line: &str, answer: &str) -> Result<(), Error> {
@@ -394,11 +395,11 @@ impl Testpmd {
 /// The version of a build of testpmd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// The file that is run.
+    /// The path of the program.
     pub program: PathBuf,
-    /// Such as "DPDK 26.07.0".
+    /// The version, such as "DPDK 26.07.0".
     pub version: String,
-    /// Whether DPDK is in the program or in libraries beside it: "static" or "shared".
+    /// Whether DPDK is part of the program ("static") or in libraries beside it ("shared").
     pub linkage: String,
 }
 

@@ -1,7 +1,7 @@
-//! What testpmd's `show port stats` and `show fwd stats` say.
+//! Parses the answers to testpmd's `show port stats` and `show fwd stats`.
 
-/// Counters of one port since its start or the last `clear port stats`. Sent and received as testpmd's port
-/// does it.
+/// The counters of one port since its start or the last `clear port stats`. Sent and received are counted from the
+/// side of testpmd's port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "DPDK's own names, rte_eth_stats")]
 pub struct PortStats {
@@ -13,14 +13,14 @@ pub struct PortStats {
     pub tx_packets: u64,
     pub tx_errors: u64,
     pub tx_bytes: u64,
-    /// Packets a second since the last look.
+    /// Received packets a second since the last reading.
     pub rx_pps: u64,
-    /// Packets a second since the last look.
+    /// Sent packets a second since the last reading.
     pub tx_pps: u64,
 }
 
 impl PortStats {
-    /// None where a counter is not there.
+    /// Returns `None` if a counter is missing.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let number = |name: &str| {
             let rest = text.split(name).nth(1)?.strip_prefix(':')?;
@@ -41,23 +41,23 @@ impl PortStats {
     }
 }
 
-/// Counters of the forwarding thread over all ports, since it was started.
+/// The counters of the forwarding thread over all ports, since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ForwardStats {
     /// Packets received.
     pub rx_packets: u64,
-    /// Packets given to ports, sent or not.
+    /// Packets that were passed to ports, whether sent or not.
     pub tx_total: u64,
-    /// Of these, packets for which a port had no room.
+    /// The packets among these for which a port had no space.
     pub tx_dropped: u64,
-    /// Cycles of polls that moved something (`--record-core-cycles`).
+    /// The cycles of polls that moved at least one packet (`--record-core-cycles`).
     pub busy_cycles: u64,
-    /// The clock that counts them; not told before the first packet.
+    /// The frequency of the clock that counts the cycles, in MHz; unknown before the first packet.
     pub mhz: Option<u64>,
 }
 
 impl ForwardStats {
-    /// None where a counter is not there.
+    /// Returns `None` if a counter is missing.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let all = text.split("Accumulated forward statistics").nth(1)?;
         let number = |after: &str| -> Option<u64> {

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 use std::path::Path;
 
-/// The device through which the kernel is the back-end of a driver.
+/// The device with which the kernel is the back-end of a driver.
 pub const VHOST_NET: &str = "/dev/vhost-net";
 
-/// A port of testpmd, as DPDK's `--vdev` takes it.
+/// A port of testpmd, in the form of DPDK's `--vdev`.
 #[derive(Clone, Debug)]
 pub struct Vdev {
     kind: &'static str,
@@ -14,29 +14,30 @@ pub struct Vdev {
 }
 
 impl Vdev {
-    /// `net_virtio_user`: a virtio driver, the vhost-user front-end. It connects to a listening back-end.
+    /// `net_virtio_user`: a virtio driver, which is the vhost-user front-end. The driver connects to a listening
+    /// back-end.
     pub fn virtio_user(socket: &Path) -> Self {
         Self { kind: "net_virtio_user", arguments: format!("path={}", socket.display()) }
     }
 
-    /// `net_vhost`: a vhost-user back-end, the device. It listens.
+    /// `net_vhost`: a vhost-user back-end, which is the device. It listens.
     pub fn vhost(socket: &Path) -> Self {
         Self { kind: "net_vhost", arguments: format!("iface={}", socket.display()) }
     }
 
-    /// `net_virtio_user` on a TAP through the kernel's vhost-net, which takes [`VHOST_NET`]. The TAP must have
+    /// `net_virtio_user` on a TAP through the kernel's vhost-net, which requires [`VHOST_NET`]. The TAP must have
     /// been made for one queue.
     pub fn vhost_net(interface: &str) -> Self {
         Self { kind: "net_virtio_user", arguments: format!("path={VHOST_NET},iface={interface}") }
     }
 
-    /// `net_tap`: a system call for each frame. The TAP is made if there is none, and one that is there must
+    /// `net_tap`, which makes a system call for each frame. The TAP is made if there is none; an existing TAP must
     /// have been made for many queues.
     pub fn tap(interface: &str) -> Self {
         Self { kind: "net_tap", arguments: format!("iface={interface}") }
     }
 
-    /// The other role on the socket: `net_virtio_user` listens, `net_vhost` connects, again and again.
+    /// Exchanges the roles on the socket: `net_virtio_user` listens, and `net_vhost` retries to connect.
     pub fn other_role(self) -> Self {
         let word = if self.is_driver() { "server" } else { "client" };
         self.argument(word, 1)
@@ -47,32 +48,32 @@ impl Vdev {
         self.argument("queues", pairs)
     }
 
-    /// Packed rings; of the driver.
+    /// Whether the driver uses packed rings.
     pub fn packed(self, on: bool) -> Self {
         self.argument("packed_vq", u8::from(on))
     }
 
-    /// Mergeable receive buffers; of the driver, which has them on otherwise.
+    /// Whether the driver uses mergeable receive buffers; the default is on.
     pub fn mergeable(self, on: bool) -> Self {
         self.argument("mrg_rxbuf", u8::from(on))
     }
 
-    /// VIRTIO_F_IN_ORDER; of the driver, which has it on otherwise.
+    /// Whether the driver uses VIRTIO_F_IN_ORDER; the default is on.
     pub fn in_order(self, on: bool) -> Self {
         self.argument("in_order", u8::from(on))
     }
 
-    /// Vector instructions; of the driver. Whether it takes them, [`super::Testpmd::paths`] tells.
+    /// Whether the driver may use vector instructions. [`super::Testpmd::paths`] shows whether the driver uses them.
     pub fn vectorized(self, on: bool) -> Self {
         self.argument("vectorized", u8::from(on))
     }
 
-    /// Entries of each queue; of the driver.
+    /// The number of entries of each queue of the driver.
     pub fn queue_size(self, entries: u16) -> Self {
         self.argument("queue_size", entries)
     }
 
-    /// Any argument of the device.
+    /// Sets any argument of the device.
     pub fn argument(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         let _ = write!(self.arguments, ",{name}={value}");
         self
@@ -82,7 +83,7 @@ impl Vdev {
         self.kind == "net_virtio_user"
     }
 
-    /// The socket that must be listened on before testpmd starts: a driver that connects does so at once.
+    /// The socket that must have a listener before testpmd starts, because a driver connects at once.
     pub(super) fn waits_for(&self) -> Option<&Path> {
         let word = |name: &str| self.arguments.split(',').find_map(|word| word.strip_prefix(name));
         if !self.is_driver() || word("server=").is_some_and(|value| value == "1") {
@@ -92,7 +93,7 @@ impl Vdev {
         word("path=").filter(|path| *path != VHOST_NET).map(Path::new)
     }
 
-    /// As the command line has it; each device of a process has a number.
+    /// The text for the command line; each device of a process has a number.
     pub(super) fn text(&self, index: usize) -> String {
         format!("{}{index},{}", self.kind, self.arguments)
     }

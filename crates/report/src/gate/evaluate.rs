@@ -1,4 +1,4 @@
-//! One limit against one run.
+//! Evaluates one limit for one run.
 
 use measure::compare::{self, Analysis, Summary};
 use measure::{EnvironmentRecord, MetricSpec, Results, Unit, bootstrap};

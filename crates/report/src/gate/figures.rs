@@ -1,4 +1,4 @@
-//! One limit against figures that belong to no environment.
+//! Evaluates one limit for figures without an environment.
 
 use measure::{Histogram, Unit};
 
@@ -9,15 +9,15 @@ use super::outcome::{GateOutcome, GateVerdict};
 /// A figure that `max` and `min` may limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Its name, such as `throughput.64`.
+    /// The metric's name, such as `throughput.64`.
     pub metric: String,
     /// The unit of the value.
     pub unit: Unit,
     /// The figure itself, or why there is none.
     pub value: Result<f64, String>,
-    /// The distribution behind it, nanoseconds, where there is one.
+    /// The distribution of the figure in nanoseconds, if there is one.
     pub histogram: Option<Histogram>,
-    /// Events that were missed, where they are counted.
+    /// The number of missed events, if they are counted.
     pub missed: Option<u64>,
 }
 

@@ -1,4 +1,5 @@
-//! Patterns over metrics' names: `*` stands for any characters, dots too; everything else for itself.
+//! Patterns for names of metrics: `*` matches any characters, including dots; every other character matches
+//! itself.
 
 /// Whether the pattern covers the whole name.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {

@@ -10,30 +10,30 @@ use serde::de::IntoDeserializer;
 pub struct Limit {
     /// The metric's name, or a pattern with `*`.
     pub metric: String,
-    /// The environment's name; all of them where none is given.
+    /// The environment's name; `None` for all environments.
     pub environment: Option<String>,
-    /// What is limited.
+    /// The limited statistic and its limit.
     pub bound: Bound,
 }
 
-/// What is limited, and how far.
+/// The limited figure, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// The slowdown against the base environment.
     MaxSlowdown(f64),
-    /// A statistic, not to be exceeded, in the metric's unit.
+    /// The highest allowed value of a statistic, in the metric's unit.
     Max(Statistic, f64),
-    /// A statistic, not to be fallen short of, in the metric's unit.
+    /// The lowest allowed value of a statistic, in the metric's unit.
     Min(Statistic, f64),
-    /// No more differences from the base than chance explains, at this significance.
+    /// No more differences from the baseline than chance explains, at this significance.
     NoDifference(f64),
 }
 
-/// What of a metric is limited.
+/// The statistic that is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Statistic {
-    /// The median over the trials' values; of a distribution, over all its samples.
+    /// The median of the trials' values. For a distribution, the median of all samples.
     Median,
     /// The 99th percentile of a distribution.
     P99,
@@ -41,12 +41,12 @@ pub enum Statistic {
     P999,
     /// The observed maximum of a distribution.
     Max,
-    /// Events missed, a count.
+    /// The number of missed events.
     Missed,
 }
 
 impl Statistic {
-    /// By the name that it is written with.
+    /// The statistic of this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         use serde::de::value::{Error, StrDeserializer};
         let written: StrDeserializer<'_, Error> = name.into_deserializer();

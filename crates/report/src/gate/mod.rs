@@ -1,4 +1,5 @@
-//! Limits that a user sets on a run: held, failed, or not measured, which counts as failed.
+//! Limits that a user sets on a run. Each is held, failed, or not measured, and a limit that was not measured
+//! counts as failed.
 //!
 //! A gate is a TOML file:
 //!
@@ -20,15 +21,15 @@
 //! ```
 //!
 //! **The rule is the point estimate.** A slowdown limit fails when the measured ratio exceeds it, even if
-//! the low end of its interval does not. Judging by the low end would let a limit be held by measuring badly:
-//! the fewer the starts and the louder the machine, the wider the interval and the easier the pass. A gate
-//! must not reward noise, so the interval is shown with the outcome and does not excuse it.
+//! the low end of its interval does not. If the low end decided, a worse measurement would pass more easily: fewer
+//! starts and a noisier machine widen the interval. A gate must not reward noise. The interval is therefore shown
+//! with the outcome, but has no effect on it.
 //!
-//! `no_difference` is about all the metrics that it names together: some of them are found to differ by chance, and
-//! [`measure::label_exchange`] says whether more are than chance explains.
+//! `no_difference` judges all the metrics that it names together. Some of them differ by chance, and
+//! [`measure::label_exchange`] says whether more differ than chance explains.
 //!
-//! A limit that no metric or environment of the run matches counts as failed: a gate that checks nothing is a
-//! spelling mistake, not a success.
+//! A limit that matches no metric or environment of the run counts as failed, because it is probably a spelling
+//! mistake.
 
 mod evaluate;
 mod figures;
@@ -56,13 +57,14 @@ impl Gate {
     /// Reads a gate file's text.
     ///
     /// # Errors
-    /// The text is not TOML of this form, sets no limit, or a limit is impossible: no metric's name, none or several
-    /// bounds, a factor that is not above 0, a share that is not between 0 and 1, a figure that is not finite.
+    /// The text is not TOML of this form or sets no limit. Or a limit is impossible: no metric's name, none or
+    /// several bounds, a factor that is not above 0, a share that is not between 0 and 1, a figure that is not
+    /// finite.
     pub fn parse(text: &str) -> Result<Self, GateError> {
         Ok(Gate { limits: parse::parse(text)? })
     }
 
-    /// With more limits behind those that it has.
+    /// Adds further limits.
     pub fn and(mut self, limits: &[Limit]) -> Self {
         self.limits.extend_from_slice(limits);
         self
@@ -73,12 +75,12 @@ impl Gate {
         &self.limits
     }
 
-    /// Holds a run against the limits: at least one outcome for each.
+    /// Evaluates the limits for a run. Returns at least one outcome for each.
     pub fn evaluate(&self, results: &measure::Results, analysis: &Analysis) -> Vec<GateOutcome> {
         self.limits.iter().flat_map(|limit| evaluate::limit(limit, results, analysis)).collect()
     }
 
-    /// Holds the figures of a run without environments against the limits: at least one outcome for each.
+    /// Evaluates the limits for the figures of a run without environments. Returns at least one outcome for each.
     pub fn evaluate_figures(&self, figures: &[Figure]) -> Vec<GateOutcome> {
         self.limits.iter().flat_map(|limit| figures::limit(limit, figures)).collect()
     }

@@ -1,11 +1,11 @@
-//! A limit in one line, for a command line: what the file says in a table, held to the same rules.
+//! A limit in one line for a command line. It has the same rules as a table of a gate file.
 
 use std::str::FromStr;
 
 use super::limit::{Limit, Statistic};
 use super::parse::{Written, limit};
 
-/// Why a line is no limit.
+/// What is wrong with a limit in one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{what}; {remedy} (METRIC[@ENVIRONMENT][:STATISTIC]<=VALUE, or >=; STATISTIC is median, p99, p999, max, missed \

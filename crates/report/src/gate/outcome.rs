@@ -1,4 +1,4 @@
-//! What became of a limit.
+//! The outcome of a limit.
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use measure::label_exchange::LabelExchange;
 use super::limit::{Bound, Limit};
 use crate::{EMULATED_MARK, units};
 
-/// What became of a limit for one metric in one environment.
+/// The outcome of a limit for one metric in one environment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GateOutcome {
     /// The limit.
     pub limit: Limit,
-    /// The metric's name, or the limit's pattern where nothing matched it.
+    /// The metric's name, or the limit's pattern if it matched nothing.
     pub metric: String,
-    /// The environment's name, where one was found.
+    /// The environment's name, if one matched.
     pub environment: Option<String>,
-    /// The unit of the figure; none for slowdowns and counts.
+    /// The unit of the figure; `None` for slowdowns and counts.
     pub unit: Option<Unit>,
     /// Whether the figure is of an emulated CPU.
     pub emulated: bool,
@@ -25,26 +25,26 @@ pub struct GateOutcome {
     pub verdict: GateVerdict,
 }
 
-/// Held or not.
+/// Whether a limit was held.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GateVerdict {
     /// The figure is within the limit.
     Held {
         /// The figure.
         figure: f64,
-        /// Its interval, of slowdowns.
+        /// The interval of a slowdown.
         interval: Option<(f64, f64)>,
     },
     /// The figure is not within the limit.
     Failed {
         /// The figure.
         figure: f64,
-        /// Its interval, of slowdowns.
+        /// The interval of a slowdown.
         interval: Option<(f64, f64)>,
     },
-    /// How the metrics together differ from the base, and whether by no more than chance.
+    /// How the metrics together differ from the baseline, and whether chance explains it.
     Differences(LabelExchange, bool),
-    /// There is no figure, and why: counts as failed.
+    /// There is no figure, for this reason. Counts as failed.
     NotMeasured(String),
 }
 

@@ -1,4 +1,4 @@
-//! From a gate file's text to limits that make sense.
+//! Parses a gate file and checks each limit.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ use super::limit::{Bound, Limit, Statistic};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("gate file, line {line}: {what}; {remedy}")]
 pub struct GateError {
-    /// The line, from 1.
+    /// The number of the line, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// What is wrong in the line.
     pub what: String,
-    /// What to do.
+    /// What the user can do.
     pub remedy: String,
 }
 
@@ -26,7 +26,7 @@ struct File {
     limit: Vec<Spanned<Written>>,
 }
 
-/// A limit as it is written.
+/// A limit as it is written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
@@ -64,7 +64,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Limit>, GateError> {
 
 const MORE_THAN_ONE: (&str, &str) = ("it limits more than one thing", "write a [[limit]] for each");
 
-/// A limit that makes sense, or what is wrong with it and what to do.
+/// Checks a limit. The error says what is wrong with it and what the user can do.
 pub(super) fn limit(written: Written) -> Result<Limit, (&'static str, &'static str)> {
     if written.metric.is_empty() {
         return Err(("the metric has no name", "give a metric's name, or a pattern such as \"os.*\""));

@@ -1,4 +1,4 @@
-//! The top of the page: what each environment costs, in a sentence and a chart, and how sure that is.
+//! The top of the page: what each environment costs, in a sentence and a chart, and how certain that is.
 
 use maud::{Markup, html};
 use measure::compare::{Comparison, Finding};

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-/// What is drawn. Every text is escaped.
+/// The content of the page. Every text is escaped.
 #[derive(Clone, Debug, Default)]
 pub struct Bars {
     /// The page's title.
@@ -11,18 +11,18 @@ pub struct Bars {
     pub facts: Vec<String>,
     /// A bar for each figure.
     pub bars: Vec<Bar>,
-    /// Causes with their time in µs, under a heading.
+    /// Causes with their times in µs, under a heading.
     pub parts: Vec<(&'static str, Vec<(String, f64)>)>,
 }
 
 /// A figure beside its limit.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// Stage and statistic.
+    /// The stage and the statistic.
     pub name: String,
-    /// None where nothing was measured.
+    /// The value found, µs; `None` if nothing was measured.
     pub found_us: Option<f64>,
-    /// None where it has none.
+    /// The limit, µs; `None` if there is none.
     pub limit_us: Option<f64>,
 }
 

@@ -2,18 +2,18 @@
 
 use maud::{Markup, html};
 
-/// What is drawn. Every text is escaped.
+/// The content of the page. Every text is escaped.
 #[derive(Clone, Debug, Default)]
 pub struct Exits {
     /// The page's title.
     pub title: String,
     /// Lines above the tables.
     pub facts: Vec<String>,
-    /// The longest time first.
+    /// The reasons, the one with the longest time first.
     pub reasons: Vec<Reason>,
     /// By number.
     pub vcpus: Vec<Vcpu>,
-    /// What the kernel counted by itself, where nothing was traced: by name, a second.
+    /// The kernel's own counts a second, by name, if nothing was traced.
     pub counts: Vec<(String, f64)>,
     /// Lines below.
     pub notes: Vec<String>,
@@ -22,15 +22,15 @@ pub struct Exits {
 /// Exits of a virtual CPU for one reason.
 #[derive(Clone, Debug)]
 pub struct Reason {
-    /// Which virtual CPU.
+    /// The number of the virtual CPU.
     pub vcpu: u64,
     /// The reason.
     pub name: String,
     /// Exits a second.
     pub per_second: f64,
-    /// What half, 99 % and all of them took at most, ns.
+    /// The median, 99th percentile and maximum of the exits' times, ns.
     pub at_most_ns: [Option<u64>; 3],
-    /// Their share of all time of all virtual CPUs, without what these were halted.
+    /// The share of these exits in the time of all virtual CPUs, not counting halted time.
     pub share: f64,
 }
 
@@ -39,11 +39,11 @@ pub struct Reason {
 pub struct Vcpu {
     /// Its number.
     pub number: u64,
-    /// In the guest.
+    /// Time in the guest.
     pub guest_ns: u64,
-    /// In the kernel.
+    /// Time in the kernel.
     pub kernel_ns: u64,
-    /// In user space.
+    /// Time in user space.
     pub user_ns: u64,
     /// Halted.
     pub halted_ns: u64,

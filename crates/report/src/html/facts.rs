@@ -1,4 +1,4 @@
-//! What machine it was and how to repeat the run.
+//! The machine of the run, and how to repeat it.
 
 use maud::{Markup, html};
 

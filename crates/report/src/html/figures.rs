@@ -1,4 +1,4 @@
-//! A page of facts, tables and plots, for results that have no baseline to be compared to.
+//! A page of facts, tables and plots, for results without a baseline.
 use maud::{Markup, html};
 use measure::Unit;
 
@@ -7,29 +7,29 @@ use crate::plot::curves::{Line, draw};
 use crate::plot::{Series, legend};
 use crate::units;
 
-/// All that is on the page.
+/// The content of the page.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// Its heading.
     pub title: String,
     /// Names and values, above the tables.
     pub facts: Vec<(String, String)>,
-    /// In this order.
+    /// The tables, in the order on the page.
     pub tables: Vec<Table>,
-    /// In this order.
+    /// The plots, in the order on the page.
     pub plots: Vec<Plot>,
 }
 
-/// A table; without rows its notes say why.
+/// A table. If it has no rows, its notes say why.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     /// Its heading.
     pub title: String,
-    /// Of the columns.
+    /// The headings of the columns.
     pub headings: Vec<String>,
-    /// As wide as the headings.
+    /// The rows, each with a cell for each heading.
     pub rows: Vec<Vec<String>>,
-    /// What the columns mean.
+    /// Explanations of the columns.
     pub notes: Vec<String>,
 }
 
@@ -38,11 +38,11 @@ pub struct Table {
 pub struct Plot {
     /// Its heading.
     pub title: String,
-    /// What goes to the right, with its unit.
+    /// The title of the x axis, with its unit.
     pub x_title: String,
-    /// What goes up.
+    /// The unit of the y axis.
     pub unit: Unit,
-    /// Name and points by rising x; what is not above 0 leaves a gap.
+    /// Names and points by rising x. A point that is not above 0 leaves a gap.
     pub lines: Vec<(String, Vec<(f64, f64)>)>,
 }
 

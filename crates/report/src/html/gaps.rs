@@ -1,4 +1,4 @@
-//! What was thrown away, what is missing, and why.
+//! Discarded trials and missing figures, with the reasons.
 
 use maud::{Markup, html};
 

@@ -1,4 +1,4 @@
-//! What a gate found.
+//! The outcomes of a gate.
 
 use maud::{Markup, html};
 

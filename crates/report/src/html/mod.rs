@@ -1,7 +1,8 @@
 //! One self-contained page: plots, every figure, what is missing, how to repeat it.
 //!
-//! Nothing on it is fetched: no font, no picture, no script but the one in it that finds a metric by typing. The page's
-//! own policy forbids any other. Every text passes through the markup macro, which escapes it.
+//! The page fetches nothing: no font, no picture, and no script. Its only script is inline and finds a metric by
+//! typing. The page's Content-Security-Policy forbids any other script. Every text passes through the markup
+//! macro, which escapes it.
 
 mod answer;
 pub mod budget;
@@ -38,7 +39,7 @@ pub fn render(runs: &[Results]) -> String {
     render_with_gate(runs, &[])
 }
 
-/// [`render`], with what a gate found in the last run.
+/// [`render`], with the outcomes of a gate for the last run.
 pub fn render_with_gate(runs: &[Results], outcomes: &[GateOutcome]) -> String {
     let title = match runs {
         [] | [_] => "What virtualization costs here".to_owned(),

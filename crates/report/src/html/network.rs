@@ -1,4 +1,4 @@
-//! The group `net` on the page: the ladder as charts, then every figure.
+//! The group `net` on the page: the ladder as charts, and every figure.
 
 use maud::{Markup, html};
 

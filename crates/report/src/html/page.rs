@@ -1,4 +1,4 @@
-//! What every page is made of.
+//! Parts that all pages share.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -14,7 +14,7 @@ pub(super) fn page(title: &str, body: Markup) -> String {
     with_policy(title, "default-src 'none'; style-src 'unsafe-inline'", body)
 }
 
-/// A page with the finder.
+/// A page with the script that finds a metric.
 pub(super) fn page_with_finder(title: &str, body: Markup) -> String {
     let policy = format!("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{FINDER_HASH}'");
     with_policy(title, &policy, html! { (body) script { (PreEscaped(FINDER)) } })
@@ -39,7 +39,7 @@ fn with_policy(title: &str, policy: &str, body: Markup) -> String {
     .into_string()
 }
 
-/// A table that scrolls sideways by itself where the page is too narrow for it.
+/// A table that scrolls sideways if the page is too narrow for it.
 pub(super) fn scrolling(table: Markup) -> Markup {
     html! { div class="scroll" tabindex="0" { (table) } }
 }

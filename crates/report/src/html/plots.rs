@@ -1,4 +1,4 @@
-//! The plots, each with what it needs to be read.
+//! The plots, each with its explanation.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ fn figures(plots: Vec<(String, Markup)>) -> Markup {
     }
 }
 
-/// The explanation of what follows, once for all groups.
+/// The explanation of the plots, once for all groups.
 pub(super) fn how_to_read(view: &View) -> Markup {
     let base = view.results.base().map(|base| units::text(&base.name)).unwrap_or_default();
     html! {

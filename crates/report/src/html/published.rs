@@ -1,4 +1,4 @@
-//! What others published about the same kinds of kernels, beside ours and never mixed with it.
+//! Published figures for the same kinds of kernels. They are shown beside ours and never combined with them.
 
 use maud::{Markup, html};
 use measure::EnvironmentKind;
@@ -7,7 +7,7 @@ use crate::published::{LMBENCH, PLATFORM};
 use crate::units;
 use crate::view::{View, environment_name};
 
-/// None where nothing here can be held against it.
+/// The section; `None` if no published figure matches a metric of the run.
 pub(super) fn section(view: &View) -> Option<Markup> {
     let vms: Vec<_> = view.environments.iter().filter(|e| e.kind == EnvironmentKind::Vm).collect();
     let specs = &view.results.metrics;

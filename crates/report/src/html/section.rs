@@ -5,10 +5,10 @@ use measure::Group;
 
 /// One part.
 pub(super) struct Section {
-    /// Its address within the run.
+    /// The section's address within the run.
     pub(super) id: &'static str,
     pub(super) title: String,
-    /// What stands beside the title: the part's answer.
+    /// The text beside the title: the section's main result.
     pub(super) words: String,
     pub(super) content: Markup,
     fold: Fold,
@@ -27,17 +27,17 @@ impl Section {
         Section { id, title: title.into(), words: String::new(), content, fold: Fold::Never }
     }
 
-    /// A part that can be folded, and is not at first.
+    /// A section that can be folded and is open at first.
     pub(super) fn open(id: &'static str, title: String, words: String, content: Markup) -> Self {
         Section { id, title, words, content, fold: Fold::Open }
     }
 
-    /// A part that is folded at first.
+    /// A section that is folded at first.
     pub(super) fn closed(id: &'static str, title: &str, content: Markup) -> Self {
         Section { id, title: title.into(), words: String::new(), content, fold: Fold::Closed }
     }
 
-    /// The part, with its run's name before its address.
+    /// Renders the section. The run's name is put before its address.
     pub(super) fn draw(&self, run: &str) -> Markup {
         let id = format!("{run}-{}", self.id);
         let heading = html! {
@@ -73,7 +73,7 @@ pub(super) fn contents(runs: &[(String, String, Vec<Section>)]) -> Markup {
     }
 }
 
-/// What a group of metrics is called.
+/// The title of a group of metrics.
 pub(super) fn title(group: Group) -> &'static str {
     match group {
         Group::Cpu => "Computing (cpu)",

@@ -2,16 +2,16 @@
 
 use maud::{Markup, html};
 
-/// What is drawn. Every text is escaped.
+/// The content of the page. Every text is escaped.
 #[derive(Clone, Debug, Default)]
 pub struct Sequence {
     /// The page's title.
     pub title: String,
     /// Lines above the diagram.
     pub facts: Vec<String>,
-    /// Each lane's program and mode. A lane is a line from top to bottom.
+    /// Each lane's program and mode. A lane is a vertical line.
     pub lanes: Vec<[String; 2]>,
-    /// From lane to lane.
+    /// The arrows between lanes.
     pub arrows: Vec<Arrow>,
     /// Lines below.
     pub notes: Vec<String>,
@@ -20,7 +20,7 @@ pub struct Sequence {
 /// One step.
 #[derive(Clone, Debug, Default)]
 pub struct Arrow {
-    /// From which lane.
+    /// The lane where the arrow begins.
     pub from: usize,
     /// To which.
     pub to: usize,

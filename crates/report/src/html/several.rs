@@ -1,4 +1,4 @@
-//! Three runs or more side by side: what changed over them, and every figure.
+//! The page's part about three runs or more side by side: the figures that changed, and all figures.
 
 use maud::{Markup, html};
 use measure::Group;
@@ -9,10 +9,10 @@ use crate::plot::{self, Series, trend};
 use crate::several::{Cell, Row, Several, facts};
 use crate::{EMULATED_MARK, EMULATED_MEANING, units};
 
-/// As many lines as a chart stays readable with: one for each colour.
+/// The highest number of lines with which a chart is readable: one for each colour.
 const LINES: usize = 6;
 
-/// The parts of the page that stand before those of each run.
+/// The sections of the page before the sections of the single runs.
 pub(super) fn sections(several: &Several) -> Vec<Section> {
     let mut sections = vec![Section::always("runs", "In short", answer(several))];
     for group in Group::ALL {
@@ -40,7 +40,7 @@ fn answer(several: &Several) -> Markup {
     }
 }
 
-/// The runs by number, with what tells one from another.
+/// The table of the runs, with the facts that distinguish them.
 fn runs(several: &Several) -> Markup {
     html! {
         table class="environments" {
@@ -67,7 +67,7 @@ fn environments<'a>(several: &'a Several) -> Vec<&'a str> {
     names
 }
 
-/// What changed most in an environment, over the runs.
+/// A chart of the figures of one environment that changed most over the runs.
 fn chart(several: &Several, environment: &str) -> Option<Markup> {
     let mut rows: Vec<&Row> =
         several.rows.iter().filter(|row| row.environment == environment && row.is_changed()).collect();

@@ -61,7 +61,7 @@ fn plain(view: &View, rows: &[Row]) -> Markup {
     }
 }
 
-/// What a metric is found by.
+/// The words by which a metric is found.
 pub(super) fn search_words(spec: &MetricSpec) -> String {
     format!("{} {}", units::text(spec.id.as_str()), units::text(&spec.title))
 }

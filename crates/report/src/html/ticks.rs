@@ -1,4 +1,4 @@
-//! A page of ticks: how long from the instant to the receiver, environment beside environment, and stage by stage.
+//! A page of ticks: the time from the instant to the receiver, by environment and by stage.
 
 use maud::{Markup, html};
 use measure::Histogram;
@@ -7,7 +7,7 @@ use super::budget::{self, Bar};
 use crate::plot::Series;
 use crate::plot::histogram::{self, Strip};
 
-/// What is drawn. Every text is escaped.
+/// The content of the page. Every text is escaped.
 #[derive(Clone, Debug, Default)]
 pub struct Ticks {
     /// The page's title.
@@ -18,7 +18,7 @@ pub struct Ticks {
     pub loads: Vec<Load>,
     /// Each latency beside the budget.
     pub bars: Vec<Bar>,
-    /// Where the time went, for each row.
+    /// The times of the stages, for each row.
     pub stages: Vec<Stages>,
     /// Lines below.
     pub notes: Vec<String>,
@@ -29,16 +29,16 @@ pub struct Ticks {
 pub struct Load {
     /// The load.
     pub name: String,
-    /// Name, place among all environments, whether its CPU is emulated, and latencies.
+    /// Name, position among all environments, whether the CPU is emulated, and latencies.
     pub environments: Vec<(String, usize, bool, Histogram)>,
 }
 
 /// The stages of one environment under one load.
 #[derive(Clone, Debug, Default)]
 pub struct Stages {
-    /// Which, and for how many ticks.
+    /// The environment and load, and the number of ticks.
     pub heading: String,
-    /// Name, p50, p99.9 and maximum, and what is published, µs.
+    /// Name; p50, p99.9 and maximum; and a published value, µs.
     pub rows: Vec<(String, [f64; 3], Option<f64>)>,
     /// Why the worst tick was late.
     pub worst: Vec<String>,

@@ -1,4 +1,5 @@
-//! The ladder: CPU time a packet on each path, stacked by role, what the last piece adds as a whisker.
+//! The ladder as a chart: CPU time a packet on each path, stacked by role, with the cost of the last piece as a
+//! whisker.
 
 use maud::{Markup, html};
 use measure::Unit;
@@ -23,9 +24,9 @@ struct Bar {
     emulated: bool,
     cost_ns: f64,
     own_interval: Option<(f64, f64)>,
-    /// The end of the path that it adds to.
+    /// The cost of the path with one piece less, ns.
     below_ns: f64,
-    /// Role and share of the cost.
+    /// The roles, each with its share of the cost.
     parts: Vec<(String, f64)>,
 }
 
@@ -64,7 +65,7 @@ pub(crate) fn roles(view: &View) -> Vec<Series> {
     roles
 }
 
-/// The chart of one work; nothing where there is no cost.
+/// The chart of one work; `None` if no cost was measured.
 pub(crate) fn draw(view: &View, environment: &str, work: &FlowRecord, roles: &[Series]) -> Option<Markup> {
     let bars = bars(view, environment, work);
     // An emulated CPU's costs would press all others against the axis: its bars end there, the figure stands beside.

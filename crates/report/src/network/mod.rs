@@ -1,4 +1,4 @@
-//! The group `net`: what a packet costs on each path. Its tables are the same on the terminal and on the page.
+//! The group `net`: what a packet costs on each path. The terminal and the page show the same tables.
 
 pub(crate) mod chart;
 pub(crate) mod table;
@@ -12,16 +12,16 @@ use crate::units;
 use crate::view::View;
 use table::{Table, path_name};
 
-/// All of the group for one environment.
+/// The group's tables for one environment.
 pub(crate) struct Section<'a> {
     pub(crate) environment: &'a str,
-    /// One for each work: its rungs.
+    /// The table of rungs for each work.
     pub(crate) ladders: Vec<(&'a FlowRecord, Table)>,
-    /// Where the CPU time goes, of the work with the smallest and of the one with the largest datagrams.
+    /// Tables of CPU time, for the work with the smallest datagrams and for the one with the largest.
     pub(crate) details: Vec<Table>,
 }
 
-/// The sections, one for each environment of the host's kind in which a flow was measured.
+/// The sections, one for each environment of the same kind as the host in which a flow was measured.
 pub(crate) fn sections<'a>(view: &View<'a>) -> Vec<Section<'a>> {
     let results: &'a Results = view.results;
     let network = &results.network;
@@ -52,15 +52,16 @@ pub(crate) fn sections<'a>(view: &View<'a>) -> Vec<Section<'a>> {
     sections
 }
 
-/// A line of the group for a reader who reads nothing else.
+/// A line of the summary.
 pub(crate) struct Line {
-    /// What it is about.
+    /// The subject of the figure.
     pub(crate) name: &'static str,
     /// The figures.
     pub(crate) words: String,
 }
 
-/// For each environment: what a packet of the smallest datagrams costs on each path, and the pieces that add most.
+/// Summary lines for each environment: the cost of a packet of the smallest datagrams on each path, and the pieces
+/// that add most.
 pub(crate) fn in_short(view: &View) -> Vec<Line> {
     let mut lines = Vec::new();
     for section in sections(view) {
@@ -83,7 +84,7 @@ pub(crate) fn missing(results: &Results) -> Vec<(String, &Failure)> {
     paths.filter_map(|path| Some((format!("path {}", path_name(path)), path.failure.as_ref()?))).collect()
 }
 
-/// On the terminal.
+/// Draws the group for the terminal.
 pub(crate) fn draw(canvas: &mut Canvas, view: &View) {
     for section in sections(view) {
         canvas.paragraph(&format!(

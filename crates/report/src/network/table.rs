@@ -1,8 +1,8 @@
-//! Tables in words, and what paths are called in them.
+//! Tables of text, and names of paths in them.
 
 use crate::{EMULATED_MARK, units};
 
-/// A table in words.
+/// A table of text.
 pub(crate) struct Table {
     pub(crate) title: String,
     pub(crate) head: Vec<String>,
@@ -10,13 +10,13 @@ pub(crate) struct Table {
     pub(crate) note: Option<&'static str>,
 }
 
-/// A path by its pieces, with the mark where emulated.
+/// The name of a path: its pieces, with the mark if emulated.
 pub(crate) fn path_name(path: &measure::network::PathRecord) -> String {
     let mark = if path.emulated { EMULATED_MARK } else { "" };
     format!("{}{mark}", units::text(&path.pieces.join(" + ")))
 }
 
-/// Paths in a column: one that adds a piece to the path above it by that piece alone.
+/// Names of paths for a column. A path that adds one piece to the path above it is named by that piece.
 pub(crate) fn names<'a>(paths: impl Iterator<Item = &'a measure::network::PathRecord>) -> Vec<String> {
     let mut above: Option<&str> = None;
     let name = |path: &'a measure::network::PathRecord| {

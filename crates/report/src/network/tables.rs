@@ -1,4 +1,4 @@
-//! Figures of the group `net` as rows of words.
+//! Figures of the group `net` as rows of text.
 
 use measure::network::{Figures, FlowRecord, LINE_RATES_GBPS, PathRecord, Rung, cores, figures, rungs};
 use measure::{Results, Unit};
@@ -51,7 +51,7 @@ pub(super) fn ladder(view: &View, environment: &str, work: &FlowRecord) -> Table
     Table { title: titled(&work.title), head, rows: rows.collect(), note: None }
 }
 
-/// What a packet costs on each path in CPU time, cheapest first.
+/// The CPU time of a packet on each path, cheapest first.
 pub(super) fn costs(view: &View, environment: &str, work: &FlowRecord) -> Vec<String> {
     let mut found: Vec<(f64, String)> = Vec::new();
     for rung in rungs(view.results, environment, &work.work) {
@@ -66,7 +66,7 @@ pub(super) fn costs(view: &View, environment: &str, work: &FlowRecord) -> Vec<St
     found.into_iter().map(|(_, words)| words).collect()
 }
 
-/// What the pieces add of which that was shown, dearest first.
+/// The additional cost of each piece with a shown difference, the most expensive first.
 pub(super) fn dearest_pieces(results: &Results, environment: &str, work: &FlowRecord) -> Vec<String> {
     let is_shown = |rung: &Rung| rung.own_interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0);
     let mut found: Vec<Rung> = rungs(results, environment, &work.work).into_iter().filter(is_shown).collect();
@@ -107,7 +107,7 @@ fn share(part: u64, of: u64) -> String {
     }
 }
 
-/// Where the time of a packet goes: by role of a thread, by kind, and what ordinary users can count.
+/// The CPU time of a packet: by role of a thread and by kind, and counts that need no privileges.
 pub(super) fn cpu_time(results: &Results, environment: &str, work: &FlowRecord) -> Vec<Table> {
     let found: Vec<_> = results
         .network
@@ -214,7 +214,7 @@ fn count(amount: f64) -> String {
     }
 }
 
-/// Cores to line rates.
+/// Numbers of cores for line rates.
 pub(super) fn line_rates(results: &Results, environment: &str, work: &FlowRecord) -> Table {
     let mut head = vec!["path".to_owned()];
     head.extend(LINE_RATES_GBPS.map(|rate| format!("{rate} Gb/s")));

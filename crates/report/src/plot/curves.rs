@@ -1,4 +1,4 @@
-//! A curve, log-log: one line an environment.
+//! A curve with logarithmic axes: one line for each environment.
 
 use maud::{Markup, html};
 use measure::Unit;
@@ -11,7 +11,7 @@ use super::{Series, WIDTH, frame, number};
 /// One environment's line.
 pub(crate) struct Line {
     pub(crate) series: Series,
-    /// By rising x; what cannot be drawn leaves a gap.
+    /// Points by rising x. A point that cannot be drawn leaves a gap.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
@@ -21,8 +21,8 @@ const TOP: f64 = 10.0;
 const BOTTOM: f64 = 250.0;
 const HEIGHT: f64 = 292.0;
 
-/// The plot; nothing where no point can be drawn. `y_range` is what the y axis must hold besides, so that
-/// plots side by side have the same.
+/// The plot; `None` if no point can be drawn. The y axis also covers `y_range`, so that plots side by side have
+/// the same scale.
 pub(crate) fn draw(
     label: &str,
     x_title: &str,

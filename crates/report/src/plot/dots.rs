@@ -1,4 +1,4 @@
-//! All slowdowns of one environment at a glance: a line for each group, a dot for each metric, a line at 1.
+//! All slowdowns of one environment: a row for each group, a dot for each metric, a line at 1.
 
 use maud::{Markup, html};
 
@@ -14,9 +14,9 @@ pub(crate) struct Row {
 /// One metric.
 pub(crate) struct Dot {
     pub(crate) ratio: f64,
-    /// Whether a difference was shown; a dot without one is pale.
+    /// Whether a difference was shown. A dot without one is pale.
     pub(crate) is_shown: bool,
-    /// The metric and what was found.
+    /// The metric and its finding.
     pub(crate) words: String,
 }
 
@@ -25,8 +25,8 @@ const RIGHT: f64 = WIDTH - 10.0;
 const TOP: f64 = 20.0;
 const HEIGHT: f64 = 16.0;
 
-/// The chart; nothing where no ratio can be drawn. `range` is what the axis must hold besides, so that the charts of
-/// all environments have the same.
+/// The chart; `None` if no ratio can be drawn. The axis also covers `range`, so that the charts of all
+/// environments have the same scale.
 pub(crate) fn draw(label: &str, series: &Series, rows: &[Row], range: &[f64]) -> Option<Markup> {
     let ratios = || rows.iter().flat_map(|row| &row.dots).map(|dot| dot.ratio);
     if !ratios().any(drawable) {

@@ -1,5 +1,5 @@
-//! Distributions of latencies: one strip an environment over the same axis, counts on a logarithmic scale so
-//! that one late event in a million is seen, the maximum marked.
+//! Distributions of latencies: one strip for each environment over the same axis, with the maximum marked. Counts
+//! are on a logarithmic scale, so that one late event in a million is visible.
 
 use maud::{Markup, html};
 use measure::{Histogram, Unit};
@@ -23,7 +23,7 @@ const GAP: f64 = 10.0;
 /// Bars over the whole axis: each some four units wide.
 const BINS: usize = 105;
 
-/// The plot; nothing where all are empty.
+/// The plot; `None` if all strips are empty.
 pub(crate) fn draw(label: &str, strips: &[Strip]) -> Option<Markup> {
     let extremes = strips
         .iter()

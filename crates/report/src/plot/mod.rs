@@ -1,8 +1,8 @@
 //! Plots as inline SVG.
 //!
-//! Drawn with the page's own markup macro: every text escaped by construction, colours as CSS classes (light,
-//! dark and paper follow from the style sheet), a title and a label for screen readers. All are
-//! [`WIDTH`] units wide, so that a phone shows one readable plot and a desk two side by side.
+//! Plots are written with the page's own markup macro, which escapes every text. Colours are CSS classes, so that
+//! light, dark and print styles apply. Each plot has a title and a label for screen readers. All are [`WIDTH`]
+//! units wide, so that a phone shows one readable plot and a desk two side by side.
 
 pub(crate) mod curves;
 pub(crate) mod dots;
@@ -19,7 +19,7 @@ pub(crate) const WIDTH: f64 = 480.0;
 /// Colours the style sheet knows.
 const COLORS: usize = 6;
 
-/// How a series looks: a colour and a shape by its place, dashed and hollow where emulated.
+/// How a series looks: colour and shape by its position, dashed and hollow if emulated.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Series {
     pub(crate) name: String,
@@ -50,7 +50,7 @@ impl Series {
     }
 }
 
-/// What the colours mean, as a line of text with swatches.
+/// The legend of the colours, as a line of text with swatches.
 pub(crate) fn legend(series: &[Series]) -> Markup {
     html! {
         ul class="legend" {

@@ -18,7 +18,7 @@ pub(crate) struct Point {
     pub(crate) series: Series,
     pub(crate) ratio: f64,
     pub(crate) interval: Option<(f64, f64)>,
-    /// What the interval says, in words.
+    /// The finding, in words.
     pub(crate) finding: String,
 }
 
@@ -30,8 +30,8 @@ const ROW_GAP: f64 = 9.0;
 /// What fits left of the axis, in characters.
 const TITLE_WIDTH: usize = 27;
 
-/// The chart; nothing where no ratio can be drawn. `range` is what the axis must hold besides, so that charts
-/// side by side have the same.
+/// The chart; `None` if no ratio can be drawn. The axis also covers `range`, so that charts side by side have the
+/// same scale.
 pub(crate) fn draw(label: &str, rows: &[Row], range: &[f64]) -> Option<Markup> {
     let points = || rows.iter().flat_map(|row| &row.points);
     let extents = points()

@@ -1,4 +1,4 @@
-//! A logarithmic axis: values to coordinates, and the ticks that a reader expects on it.
+//! A logarithmic axis: maps values to coordinates and chooses ticks.
 
 /// A logarithmic axis from `low` to `high`, drawn between two coordinates.
 #[derive(Clone, Copy, Debug)]
@@ -10,8 +10,8 @@ pub(super) struct LogAxis {
 }
 
 impl LogAxis {
-    /// An axis that holds all values that can be drawn on it (positive and finite), at least a factor of
-    /// `least` wide, with a little room at both ends. None where nothing can be drawn.
+    /// An axis that covers all values that can be drawn on it (positive and finite), with a little room at both
+    /// ends. It is at least a factor of `least` wide. `None` if no value can be drawn.
     pub(super) fn around(values: impl Iterator<Item = f64>, least: f64, from: f64, to: f64) -> Option<Self> {
         let drawable = values.filter(|value| drawable(*value));
         let (low, high) = drawable
@@ -26,15 +26,15 @@ impl LogAxis {
         Some(LogAxis { low: low - missing - room, high: high + missing + room, from, to })
     }
 
-    /// The coordinate of a value; values beyond the axis fall on its ends.
+    /// The coordinate of a value. Values beyond the axis are drawn at its ends.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = (value.clamp(f64::MIN_POSITIVE, f64::MAX).ln() - self.low) / (self.high - self.low);
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
         self.from + share * (self.to - self.from)
     }
 
-    /// Ticks at 1, 2 and 5 of each decade, at 1 and 3, at decades alone, or at every so many decades: the densest that
-    /// gives no more than `most`. Where the axis is narrower than that, at even steps.
+    /// Ticks at 1, 2 and 5 of each decade, at 1 and 3, at decades, or at every nth decade: the densest choice with
+    /// at most `most` ticks. If the axis is narrower, ticks are at even steps.
     pub(super) fn ticks(&self, most: usize) -> Vec<f64> {
         let decades = |mantissas: &[f64], every: i32| -> Vec<f64> {
             let (first, last) = (exponent(self.low), exponent(self.high));
@@ -66,7 +66,7 @@ impl LogAxis {
         (0..=most).map(|n| (first + n as f64) * step).filter(|value| self.holds(*value)).collect()
     }
 
-    /// Ticks at powers of two, as sizes have them; no more than `most`.
+    /// Ticks at powers of two, for sizes; at most `most`.
     pub(super) fn binary_ticks(&self, most: usize) -> Vec<f64> {
         // From the logarithms, not from the values: room at the ends can go beyond what a double holds.
         let power = |ln: f64| (ln / std::f64::consts::LN_2).clamp(-1022.0, 1023.0);
@@ -81,7 +81,7 @@ impl LogAxis {
     }
 }
 
-/// Whether a value has a place on a logarithmic axis.
+/// Whether a value can be drawn on a logarithmic axis.
 pub(super) fn drawable(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }

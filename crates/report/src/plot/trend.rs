@@ -1,11 +1,12 @@
-//! Costs over several runs: a line for each metric, at equal distances the runs, a logarithmic axis of ratios.
+//! A plot of costs over several runs: one line for each metric, runs at equal distances, and a logarithmic axis of
+//! ratios.
 
 use maud::{Markup, html};
 
 use super::scale::{LogAxis, drawable};
 use super::{Series, WIDTH, frame, number};
 
-/// One metric's costs, one for each run; a gap where there is none.
+/// The costs of one metric, one for each run; a gap if a run has no cost.
 pub(crate) struct Line {
     pub(crate) series: Series,
     pub(crate) costs: Vec<Option<f64>>,
@@ -19,7 +20,7 @@ const HEIGHT: f64 = 216.0;
 /// Numbers of runs that fit below the axis.
 const NUMBERED: usize = 20;
 
-/// The plot; nothing where no cost can be drawn.
+/// The plot; `None` if no cost can be drawn.
 pub(crate) fn draw(label: &str, lines: &[Line]) -> Option<Markup> {
     let costs = lines.iter().flat_map(|line| line.costs.iter().flatten().copied());
     let runs = lines.iter().map(|line| line.costs.len()).max()?;
@@ -74,7 +75,7 @@ fn draw_line(line: &Line, runs: usize, axis: &LogAxis) -> Markup {
     }
 }
 
-/// The outline through all places; a gap lifts the pen.
+/// The path of a line through all places, interrupted at gaps.
 fn path(places: &[Option<(f64, f64)>]) -> String {
     let mut path = String::new();
     let mut command = 'M';
@@ -93,7 +94,7 @@ fn path(places: &[Option<(f64, f64)>]) -> String {
 const SPARK_WIDTH: f64 = 96.0;
 const SPARK_HEIGHT: f64 = 22.0;
 
-/// A line of costs for a table's cell; nothing where fewer than two can be drawn.
+/// A small line of costs for a table's cell; `None` if fewer than two costs can be drawn.
 pub(crate) fn spark(label: &str, series: &Series, costs: &[Option<f64>]) -> Option<Markup> {
     let found = costs.iter().flatten().copied();
     if found.clone().filter(|cost| drawable(*cost)).count() < 2 {

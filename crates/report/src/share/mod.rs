@@ -1,5 +1,5 @@
-//! One archive of a run that can be handed on: results, audit and doctor, without what names the machine, its network
-//! or its users. The archive is a JSON document; [`check`] says whether one is fit to be kept in public.
+//! One archive of a run that can be shared: results, audit and doctor, without names of the machine, its network
+//! or its users. The archive is a JSON document. [`check`] says whether it may be published.
 
 mod scrub;
 
@@ -13,7 +13,7 @@ pub use scrub::Scrubber;
 /// The schema of an archive.
 pub const SCHEMA: &str = "tautline-shared/1";
 
-/// The archive. What was taken out is in the scrubber.
+/// The archive of a run. The scrubber records what was removed.
 pub fn archive(
     results: &Results,
     audit: Option<Value>,
@@ -74,7 +74,7 @@ fn scrubbed(value: Value, scrubber: &mut Scrubber) -> Value {
     }
 }
 
-/// What an archive is not fit for: nothing where it may be kept in public.
+/// Reasons why an archive must not be published; empty if there are none.
 pub fn check(archive: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     if archive["schema"] != SCHEMA {
@@ -109,13 +109,13 @@ pub fn check(archive: &Value) -> Vec<String> {
 /// The results in an archive.
 ///
 /// # Errors
-/// They lack a field, or one has another type.
+/// The results lack a field, or a field has another type.
 pub fn results(archive: &Value) -> Result<Results, serde_json::Error> {
     serde_json::from_value(archive["results"].clone())
 }
 
-/// What a reader looks through before the archive is written: what was taken out, and the texts that stay, apart from
-/// the names of metrics and what each trial says.
+/// Text for checking the archive before it is written: what was removed, and which texts stay. Names of metrics
+/// and texts of each trial are left out.
 pub fn preview(archive: &Value, scrubber: &Scrubber) -> String {
     let mut text = String::from("taken out:\n");
     for ((taken, place), times) in &scrubber.taken {

@@ -1,4 +1,4 @@
-//! Texts without what names a machine, its network or its users.
+//! Removes from texts what names a machine, its network or its users.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -79,17 +79,18 @@ const COMMON_NAMES: [&str; 12] = [
 const DOMAINS: [&str; 10] =
     ["com", "corp", "edu", "example", "internal", "intranet", "lan", "local", "localdomain", "org"];
 
-/// What is taken out of texts, and what was.
+/// Replaces names in texts, and records what it replaced.
 #[derive(Clone, Debug, Default)]
 pub struct Scrubber {
-    /// Names of this machine and its users, in lower case, each with what stands in its place.
+    /// Names of this machine and its users, in lower case, each with its substitute.
     names: Vec<(String, String)>,
-    /// What was taken out: the text, what stands in its place, how often.
+    /// The replaced texts, their substitutes, and the numbers of replacements.
     pub taken: BTreeMap<(String, String), usize>,
 }
 
 impl Scrubber {
-    /// One that takes out these names wherever they stand as whole words: pairs of a name and its substitute.
+    /// A scrubber that replaces these names wherever they stand as whole words: pairs of a name and its
+    /// substitute.
     pub fn new(names: impl IntoIterator<Item = (String, &'static str)>) -> Self {
         let mut scrubber = Self::default();
         for (name, place) in names {
@@ -102,7 +103,7 @@ impl Scrubber {
         scrubber
     }
 
-    /// Takes out one more name.
+    /// Replaces one more name.
     pub(super) fn add(&mut self, name: &str, place: &str) {
         self.names.push((name.to_lowercase(), place.to_owned()));
         // The longest first: a full name holds the short one.
@@ -164,7 +165,8 @@ impl Scrubber {
         text
     }
 
-    /// A kernel command line: what is known to say how the machine behaves; of the rest its number.
+    /// Scrubs a kernel command line. Parameters that are known to describe the machine's behaviour stay; of the
+    /// others only the number is kept.
     pub fn command_line(&mut self, line: &str) -> String {
         let is_known = |word: &&str| {
             let name = word.split('=').next().unwrap_or_default();
@@ -183,7 +185,7 @@ impl Scrubber {
         kept.join(" ")
     }
 
-    /// A command: its options stay, files do not.
+    /// Scrubs a command: options stay, names of files are replaced.
     pub fn command(&mut self, words: &[String]) -> Vec<String> {
         let mut is_file = false;
         let mut found = Vec::new();

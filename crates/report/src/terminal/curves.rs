@@ -1,4 +1,4 @@
-//! Curves as a compact matrix: a few places of x as columns, a line per environment, the worst ratio beside.
+//! Curves as a compact matrix: some values of x as columns, a row for each environment, and the worst ratio.
 
 use comfy_table::Cell as Text;
 

@@ -1,4 +1,4 @@
-//! Metrics that time every event: extremes and quantiles, how often and how long was watched.
+//! Metrics that time every event: extremes and quantiles, number of events and time watched.
 
 use comfy_table::Cell as Text;
 use measure::compare::Summary;

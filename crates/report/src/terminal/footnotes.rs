@@ -1,4 +1,4 @@
-//! What was thrown away, what is missing, and why.
+//! Discarded trials and missing figures, with the reasons.
 
 use crate::units;
 use crate::view::View;

@@ -1,4 +1,4 @@
-//! Metrics with one value a trial: what, the base's figure, then each environment beside it.
+//! Metrics with one value a trial: the name, the baseline's figure, and each environment beside it.
 
 use comfy_table::Cell as Text;
 

@@ -1,4 +1,4 @@
-//! The tables that a person reads in a minute.
+//! The tables for the terminal.
 
 mod curves;
 mod distributions;

@@ -1,4 +1,4 @@
-//! What was shown, environment by environment.
+//! The differences that were shown, by environment.
 
 use crate::in_short;
 use crate::view::View;

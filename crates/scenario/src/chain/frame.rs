@@ -1,4 +1,4 @@
-//! Frames between members: Ethernet, with the type that IEEE 802 keeps for experiments.
+//! Frames between members: Ethernet, with the type that IEEE 802 reserves for experiments.
 
 /// Local experimental EtherType 1 (IEEE 802 §9.2.4).
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
@@ -7,7 +7,7 @@ const ETHERNET: usize = 14;
 const COMMON: usize = 4;
 /// The longest frame.
 pub const LONGEST: usize = 1514;
-/// Members of a chain at most.
+/// The most members of a chain.
 pub const MOST_MEMBERS: usize = 8;
 
 const READY: u8 = 1;
@@ -16,39 +16,39 @@ const TICK_END: u8 = 3;
 const END: u8 = 4;
 const END_HEARD: u8 = 5;
 
-/// What one member says to the next; [`Frame::Ready`] and [`Frame::EndHeard`] go the other way.
+/// A message from one member to the next. [`Frame::Ready`] and [`Frame::EndHeard`] go in the other direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// Its sender can be sent to, and so can all behind it.
+    /// The sender and all members after it can receive frames.
     Ready,
-    /// Something for a user.
+    /// Data for a user.
     Data {
         /// The tick that the work belongs to.
         tick: u64,
         /// Which user.
         user: u32,
-        /// What its work is.
+        /// The data.
         bytes: &'a [u8],
     },
-    /// Nothing more comes for a tick.
+    /// Marks the end of a tick's frames.
     TickEnd(TickEnd),
-    /// Nothing more comes.
+    /// Marks the end of the chain.
     End,
-    /// The answer to that.
+    /// The answer to `End`.
     EndHeard,
 }
 
-/// When a tick's work came to each member and left it.
+/// When a tick's work arrived at each member and was passed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TickEnd {
     /// Counted from 1.
     pub tick: u64,
-    /// When it was due, ns of the first member's clock.
+    /// When the tick was due, ns of the first member's clock.
     pub due_ns: u64,
-    /// Data frames that its sender sent for it.
+    /// The number of data frames that the sender sent for the tick.
     pub frames: u32,
-    /// Of each member: when this came, and when it was passed on, ns after it was due. The first has nothing that
-    /// came; what is earlier than due, or more than 4 s later, is at the limit.
+    /// For each member, when the tick's end arrived and when it was passed on, ns after the tick was due. For the
+    /// first member there is no arrival. Times before due, or more than 4 s after it, are set to the limit.
     pub times_ns: [[u32; 2]; MOST_MEMBERS],
 }
 
@@ -57,7 +57,7 @@ pub fn address(place: usize) -> [u8; 6] {
     [0x02, 0x54, 0x4c, 0, 0, place as u8]
 }
 
-/// Writes a frame from the member at `from` to the one at `to`; nothing of data that is too long for a frame.
+/// Writes a frame from the member at `from` to the one at `to`. Data that is too long for a frame is left out.
 pub fn write(from: usize, to: usize, frame: &Frame<'_>, bytes: &mut Vec<u8>) {
     bytes.clear();
     bytes.extend_from_slice(&address(to));
@@ -123,7 +123,7 @@ pub fn read(to: usize, bytes: &[u8]) -> Option<(usize, Frame<'_>)> {
     Some((from.into(), frame))
 }
 
-/// The data of a data frame at most.
+/// The most data of a data frame.
 pub const MOST_DATA: usize = LONGEST - ETHERNET - COMMON - 12;
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {

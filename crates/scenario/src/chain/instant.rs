@@ -1,4 +1,4 @@
-//! Time, as all members on one machine have it.
+//! The clock that all members on one machine share.
 
 use std::io;
 
@@ -15,7 +15,7 @@ pub fn now_ns() -> u64 {
 /// Sleeps until shortly before an instant, and spins up to it.
 ///
 /// # Errors
-/// The clock cannot be slept on.
+/// Sleeping on the clock is refused.
 pub fn wait_until(due_ns: u64, spin_ns: u64) -> io::Result<()> {
     let wake_ns = due_ns.saturating_sub(spin_ns);
     let wake = Timespec { tv_sec: (wake_ns / 1_000_000_000) as i64, tv_nsec: (wake_ns % 1_000_000_000) as _ };

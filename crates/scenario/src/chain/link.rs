@@ -1,4 +1,4 @@
-//! A member's port: frames out in bursts, frames in with the time at which they came.
+//! A member's port: sends frames in bursts, and receives frames with their arrival times.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ impl Link {
     /// Starts a port, and waits until its queues run.
     ///
     /// # Errors
-    /// They do not.
+    /// The queues do not start.
     pub fn start(port: Box<dyn Port>) -> Result<Self, Failure> {
         let mut rig = TestRig::new();
         rig.attach("port", port).map_err(failed)?;
@@ -63,7 +63,7 @@ impl Link {
         })
     }
 
-    /// Puts a frame into the burst, which goes when it is full.
+    /// Adds a frame to the burst, which is sent when it is full.
     ///
     /// # Errors
     /// The port has stopped.
@@ -79,7 +79,7 @@ impl Link {
         if self.batch.len() == BURST { self.flush() } else { Ok(()) }
     }
 
-    /// Sends what is in the burst; waits a while for room.
+    /// Sends the frames of the burst. Waits a while for room.
     ///
     /// # Errors
     /// The port has stopped.
@@ -109,8 +109,8 @@ impl Link {
         Ok(())
     }
 
-    /// Waits up to `limit` for frames; hands each of a burst to `each`, with the time at which the burst came. How
-    /// many there were.
+    /// Waits up to `limit` for frames. Calls `each` for each frame of a burst, with the time at which the burst came.
+    /// Returns the number of frames.
     ///
     /// # Errors
     /// The port has stopped.

@@ -1,4 +1,4 @@
-//! One member at work.
+//! Runs one member.
 
 use std::io;
 use std::time::Duration;
@@ -23,20 +23,20 @@ const LINGER: Duration = Duration::from_millis(30);
 /// How long before each instant the first member stops sleeping and spins.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// What a member is to do.
+/// The job of a member.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// The scenario.
     pub description: Description,
-    /// Which member of it.
+    /// The member's index in the chain.
     pub place: usize,
-    /// How many ticks the first makes.
+    /// The number of ticks that the first member makes.
     pub ticks: u64,
-    /// The CPUs to work on; any if empty.
+    /// The CPUs to run on; if empty, any.
     pub cpus: Vec<usize>,
-    /// A SCHED_FIFO priority; otherwise the ordinary policy.
+    /// A SCHED_FIFO priority; `None` for the ordinary policy.
     pub priority: Option<i32>,
-    /// It gives up when nothing came for so long, ms.
+    /// The member gives up if nothing came for this time, ms.
     pub silence_ms: u64,
 }
 
@@ -46,13 +46,13 @@ impl Job {
     }
 }
 
-/// A time of this member's CLOCK_MONOTONIC on the first one's, ns.
+/// Converts a time of this member's CLOCK_MONOTONIC to the first member's, ns.
 pub type Clock<'a> = &'a dyn Fn(u64) -> u64;
 
-/// Works until the chain has ended. `clock` tells the first member's time: on one machine it is the same.
+/// Runs until the chain has ended. `clock` converts to the first member's time. On one machine both are the same.
 ///
 /// # Errors
-/// The port stops, or the other members are silent.
+/// The port stops, or the other members send nothing.
 pub fn run(port: Box<dyn Port>, job: &Job, clock: Clock<'_>) -> Result<Outcome, Failure> {
     let mut remarks = Vec::new();
     let mut want = |what: String, result: io::Result<()>| {

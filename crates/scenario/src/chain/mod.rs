@@ -1,8 +1,8 @@
 //! A chain of members that pass frames on, each to the next, at every tick.
 //!
-//! Each member has a port of the same switch. At each tick the first sends data frames, then the end of the tick; the
-//! others pass on what their work makes of it, then the end of the tick with the times at which it came and went.
-//! Frames of one sender keep their order, so that the end of a tick says that nothing more comes.
+//! Each member has a port of the same switch. At each tick the first member sends data frames, then the end of the
+//! tick. The others pass on the results of their work, then the end of the tick with the times at which it arrived
+//! and left. Frames of one sender keep their order, so that after the end of a tick no more frames of it come.
 
 mod frame;
 mod instant;

@@ -1,59 +1,61 @@
-//! What members say when a chain has ended.
+//! The reports of members when a chain has ended.
 
 use measure::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// What one member counted.
+/// The counts of one member.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Ticks: of the first those that it sent, of others those whose end came.
+    /// The number of ticks. For the first member, ticks sent; for the others, ticks whose end arrived.
     pub ticks: u64,
     /// Data frames that came.
     pub received: u64,
-    /// Data frames that were sent for those ticks to this member, by what their ends say.
+    /// Data frames that were sent to this member for those ticks, according to the ends of the ticks.
     pub announced: u64,
-    /// Data frames that it sent.
+    /// Data frames that the member sent.
     pub sent: u64,
-    /// Frames for which its port had no room in time.
+    /// Frames for which the member's port had no room in time.
     pub dropped: u64,
-    /// What it could make no sense of.
+    /// Data that the member could not process.
     pub refused: u64,
-    /// Of the first: instants that passed while it was late by a whole interval or more; no tick was sent for them.
+    /// For the first member: instants without a tick, because it was late by a whole interval or more.
     pub skipped: u64,
-    /// In a guest: how far the clock that it was given for the first member's was off at most, ns; 0 on one machine.
+    /// For a member in a guest: the bound of the error of its conversion to the first member's clock, ns; 0 on one
+    /// machine.
     pub clock_error_ns: u64,
-    /// What was wanted and refused.
+    /// Settings that the system refused.
     pub remarks: Vec<String>,
-    /// Of the last.
+    /// The results of the last member.
     pub ended: Option<Ended>,
 }
 
-/// What the last member saw of the ticks.
+/// The results of the last member about the ticks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Ticks of which all work was done and right, by the deadline.
+    /// Ticks whose work was complete and correct by the deadline.
     pub in_time: u64,
-    /// Ticks of which all work was done and right, but later.
+    /// Ticks whose work was complete and correct, but after the deadline.
     pub late: u64,
-    /// Ticks of which work was missing.
+    /// Ticks with missing work.
     pub incomplete: u64,
-    /// Ticks whose times at the members are not in order: a guest's clock was off by more than a stage took.
+    /// Ticks whose times at the members are not in order, because a guest's clock was wrong by more than a stage
+    /// took.
     pub disordered: u64,
-    /// From due to done.
+    /// The time from due to done.
     pub latency: Histogram,
-    /// Where that time went: they add up to it.
+    /// The parts of that time by stage, which add up to it.
     pub stages: Vec<Stage>,
     /// The slowest tick: its number, and its time in each stage, ns.
     pub worst: (u64, Vec<u64>),
 }
 
-/// A stage of a tick's way.
+/// A stage of a tick's path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
-    /// A member's name, or `to` and the name for the way to it.
+    /// The name of a member, or `to` and the name for the transfer to that member.
     pub name: String,
-    /// What is allowed, ns.
+    /// The budget of the stage, ns.
     pub budget_ns: Option<u64>,
-    /// What was needed.
+    /// The time that the stage took.
     pub time: Histogram,
 }

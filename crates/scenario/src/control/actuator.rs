@@ -1,4 +1,4 @@
-//! The actuator. It knows what it must be told: the readings follow from axis and tick.
+//! The actuator. It knows the expected forces, because the readings follow from axis and tick.
 
 use super::axis::{self, Estimate};
 use super::controller::read;

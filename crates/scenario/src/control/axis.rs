@@ -1,4 +1,4 @@
-//! One axis: what a sensor reads of it, and what a controller makes of the readings.
+//! One axis: its readings, and the force that a controller computes from them.
 
 /// From one tick to the next, s, as the model has it.
 const STEP: f64 = 0.001;
@@ -9,7 +9,7 @@ const MOTION_VARIANCE: f64 = 1e-2;
 const STIFFNESS: f64 = 400.0;
 const DAMPING: f64 = 40.0;
 
-/// The reading of an axis at a tick: a slow oscillation, and noise that follows from both.
+/// The reading of an axis at a tick: a slow oscillation with noise. Both are determined by axis and tick.
 pub fn reading(axis: u32, tick: u64) -> f64 {
     let mut noise = (u64::from(axis) << 40 ^ tick).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     noise ^= noise >> 29;
@@ -27,7 +27,7 @@ pub fn reading(axis: u32, tick: u64) -> f64 {
 pub struct Estimate {
     position: f64,
     velocity: f64,
-    /// Covariance: of the position, of both, of the velocity.
+    /// The covariance of the position, of position and velocity, and of the velocity.
     covariance: [f64; 3],
 }
 
@@ -38,7 +38,7 @@ impl Default for Estimate {
 }
 
 impl Estimate {
-    /// Takes a reading; the force that brings the axis to rest in the middle.
+    /// Takes a reading, and returns the force that brings the axis to rest in the middle.
     pub fn update(&mut self, reading: f64) -> f64 {
         let [pp, pv, vv] = self.covariance;
         let position = self.position + STEP * self.velocity;

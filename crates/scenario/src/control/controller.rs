@@ -1,4 +1,4 @@
-//! The controller: for each reading a step of the filter, and a force.
+//! The controller: for each reading, a step of the filter and a force.
 
 use super::axis::Estimate;
 use crate::description::Load;

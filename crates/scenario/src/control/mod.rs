@@ -1,4 +1,4 @@
-//! A control loop: readings of axes, an estimate of each axis' state, and what to do.
+//! A control loop: readings of axes, an estimate of each axis' state, and the resulting forces.
 
 mod actuator;
 mod axis;

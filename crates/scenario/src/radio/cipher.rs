@@ -7,7 +7,7 @@ use cmac::{Cmac, Mac};
 /// A key of 128 bits.
 pub type Key = [u8; 16];
 
-/// What both algorithms take besides the key and the text.
+/// The input of both algorithms besides key and text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Input {
     /// COUNT.

@@ -1,4 +1,4 @@
-//! The core's end: it takes apart what layer 2 put together, and checks each byte.
+//! The core's end, which undoes the work of layer 2 and checks each byte.
 
 use super::header_compression::Decompressor;
 use super::packet;
@@ -11,7 +11,7 @@ struct User {
     rlc: Assembler,
     pdcp: Receiver,
     decompressor: Decompressor,
-    /// The tick of its last packet that was right.
+    /// The tick of the user's last correct packet.
     tick: u64,
 }
 

@@ -1,6 +1,6 @@
-//! Compression of IPv4 and UDP headers with one context a user, after RFC 5795 and RFC 3095: what stays the same from
-//! packet to packet is sent once in a while, otherwise only identification and checksum are. The wire format is our
-//! own; what costs time, the parsing and comparing, is the same.
+//! Compression of IPv4 and UDP headers with one context for each user, after RFC 5795 and RFC 3095: fields that
+//! rarely change are sent now and then, and otherwise only identification and checksum. The wire format differs from
+//! the RFCs, but the expensive parts, parsing and comparing, are the same.
 
 use etherparse::{Ipv4HeaderSlice, UdpHeaderSlice};
 
@@ -27,7 +27,7 @@ type Context = [u8; HEADERS];
 /// Why a packet cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompressionError {
-    /// Not one of ours, or cut off.
+    /// The data has another format or is truncated.
     #[error("{0} bytes that are no packet with compressed headers")]
     Malformed(usize),
     /// The packet that brought the context was lost.
@@ -94,10 +94,10 @@ pub struct Decompressor {
 }
 
 impl Decompressor {
-    /// The packet as it was, into `packet`.
+    /// Writes the restored packet into `packet`.
     ///
     /// # Errors
-    /// It is malformed, or its context did not come.
+    /// The packet is malformed, or its context did not arrive.
     pub fn restore(&mut self, compressed: &[u8], packet: &mut Vec<u8>) -> Result<(), CompressionError> {
         packet.clear();
         let malformed = CompressionError::Malformed(compressed.len());

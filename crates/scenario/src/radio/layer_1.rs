@@ -1,4 +1,5 @@
-//! Layer 1, as far as it looks at bytes: descrambling and the CRC. The signal processing before it is a card's.
+//! The part of layer 1 that works on bytes: descrambling and the CRC. Signal processing, which a card does, is not
+//! included.
 
 use super::radio_unit::seed;
 use super::transport_block::{CRC_BYTES, Scrambler, check};

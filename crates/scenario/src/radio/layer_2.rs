@@ -1,5 +1,5 @@
-//! Layer 2's transmit side: at each tick, for each user with something to send, header compression, ciphering and
-//! integrity; then a pass of the scheduler for each of two carriers, and segments that fill what was granted.
+//! Layer 2's transmit side. At each tick, for each user with data, it does header compression, ciphering and
+//! integrity. Then come a pass of the scheduler for each of two carriers, and segmentation to fill the grants.
 
 use measure::Failure;
 use rayon::prelude::*;
@@ -22,9 +22,9 @@ struct User {
     compressor: Compressor,
     pdcp: Sender,
     rlc: Segmenter,
-    /// Packets as they came.
+    /// Received packets.
     came: Vec<Vec<u8>>,
-    /// PDCP PDUs that wait, the first of which is sent up to `done`.
+    /// Waiting PDCP PDUs. The first of them is sent up to byte `done`.
     waiting: Vec<Vec<u8>>,
     done: usize,
     scratch: Vec<u8>,
@@ -81,7 +81,7 @@ impl User {
 pub(crate) struct Layer2 {
     users: Vec<User>,
     users_of_cell: usize,
-    /// One for each cell.
+    /// The schedulers of all cells.
     schedulers: Vec<Scheduler>,
     pool: Option<ThreadPool>,
     refused: u64,

@@ -1,5 +1,5 @@
-//! What users send: one UDP packet a tick, whose every byte follows from user and tick, so that the other end can
-//! check it.
+//! The users' packets: one UDP packet for each tick. Every byte is determined by user and tick, so that the other end
+//! can check it.
 
 use etherparse::{IpNumber, Ipv4Header, UdpHeader};
 
@@ -14,7 +14,7 @@ const SERVER: [u8; 4] = [198, 19, 0, 1];
 const SERVER_PORT: u16 = 7;
 const USER_PORT: u16 = 1024;
 
-/// Why a packet is not the one that was sent.
+/// Why a packet differs from the one that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the packet of user {user} for tick {tick} is another one than was sent")]
 pub struct Altered {
@@ -22,7 +22,8 @@ pub struct Altered {
     tick: u64,
 }
 
-/// The packet of a user for a tick, `bytes` long with its headers, into `packet`. At least [`SHORTEST`].
+/// Writes a user's packet for a tick into `packet`. It is `bytes` long including headers. `bytes` must be at least
+/// [`SHORTEST`].
 pub fn write(user: u32, tick: u64, bytes: usize, packet: &mut Vec<u8>) {
     let payload_bytes = bytes.max(SHORTEST) - HEADERS;
     let mut payload = Vec::with_capacity(payload_bytes);
@@ -57,7 +58,7 @@ pub fn write(user: u32, tick: u64, bytes: usize, packet: &mut Vec<u8>) {
     packet.extend_from_slice(&payload);
 }
 
-/// Checks a packet of a user against what was sent; its tick.
+/// Checks a packet of a user against what was sent. Returns its tick.
 ///
 /// # Errors
 /// A byte differs.

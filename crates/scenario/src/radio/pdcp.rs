@@ -7,11 +7,11 @@ use super::cipher::{Input, Key, eea2, eia2};
 const HEADER: usize = 2;
 /// Bytes of the message authentication code.
 const CODE: usize = 4;
-/// What it adds to a packet.
+/// Bytes that PDCP adds to a packet.
 pub const OVERHEAD: usize = HEADER + CODE;
 const SEQUENCE_BITS: u32 = 12;
 
-/// What one bearer is protected by.
+/// The keys and numbers that protect one bearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bearer {
     cipher: Key,
@@ -20,7 +20,8 @@ pub struct Bearer {
 }
 
 impl Bearer {
-    /// Of one user; both ends derive the same keys from the user's number. Keys of a benchmark protect nothing.
+    /// The bearer of a user. Both ends derive the same keys from the user's number. The keys are for a benchmark and
+    /// protect nothing.
     pub fn of_user(user: u32) -> Self {
         let key = |purpose: u8| {
             let mut key = [purpose; 16];
@@ -35,13 +36,13 @@ impl Bearer {
     }
 }
 
-/// Why a PDU is refused.
+/// Why a PDU is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PdcpError {
-    /// Shorter than its header and code.
+    /// The PDU is shorter than its header and code.
     #[error("a PDCP PDU of {0} bytes; the shortest has 6")]
     Short(usize),
-    /// The code is another one.
+    /// The integrity code is wrong.
     #[error("the message authentication code of a PDCP PDU is wrong")]
     Integrity,
 }
@@ -54,7 +55,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Nothing sent yet.
+    /// A sender that has sent nothing yet.
     pub fn new(bearer: Bearer) -> Self {
         Sender { bearer, count: 0 }
     }
@@ -79,18 +80,18 @@ impl Sender {
 #[derive(Clone, Debug)]
 pub struct Receiver {
     bearer: Bearer,
-    /// COUNT of the next one, if none is lost.
+    /// The COUNT of the next PDU, if none is lost.
     expected: u32,
 }
 
 impl Receiver {
-    /// Nothing received yet.
+    /// A receiver that has received nothing yet.
     pub fn new(bearer: Bearer) -> Self {
         Receiver { bearer, expected: 0 }
     }
 
-    /// Deciphers a PDU in place and checks it; the packet lies behind the header. PDUs may be missing, but not 2048
-    /// in a row.
+    /// Deciphers a PDU in place and checks it. Returns the packet, which is behind the header. PDUs may be missing,
+    /// but fewer than 2048 in a row.
     ///
     /// # Errors
     /// The PDU is too short, or its integrity code is wrong.

@@ -1,11 +1,11 @@
-//! The radio unit: one transport block of each user at each tick, as layer 1 gets it from the air.
+//! The radio unit: one transport block for each user at each tick, as layer 1 receives it from the air.
 
 use super::packet;
 use super::transport_block::{CRC_BYTES, Scrambler, attach};
 use crate::description::Load;
 use crate::work::{First, Out};
 
-/// The scrambling seed of a user (3GPP TS 38.211 §7.3.1.1: its number, then the cell's).
+/// The scrambling seed of a user (3GPP TS 38.211 §7.3.1.1: the user's number, then the cell's).
 pub(super) fn seed(user: u32) -> u32 {
     user << 15 | 1
 }

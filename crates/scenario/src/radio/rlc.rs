@@ -1,5 +1,5 @@
-//! Segments of RLC's unacknowledged mode with a sequence number of 12 bits (3GPP TS 38.322 §6.2.2.3): a whole packet
-//! has a header of one byte, a first segment one of two, a later one four.
+//! Segments of RLC's unacknowledged mode with a sequence number of 12 bits (3GPP TS 38.322 §6.2.2.3). The header of a
+//! whole packet has one byte, that of a first segment two, that of a later one four.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ const AT_THE_SAME_TIME: usize = 8;
 /// Bytes of a packet at most.
 const LONGEST_PACKET: usize = 9000;
 
-/// Cuts packets into what fits.
+/// Divides packets into segments that fit the grants.
 #[derive(Clone, Debug, Default)]
 pub struct Segmenter {
     sequence: u16,
 }
 
 impl Segmenter {
-    /// The next PDU of a packet of which `done` bytes are sent, of at most `grant` bytes with its header, which goes
-    /// before the part of the packet that it covers. `None` if the grant is too small for anything.
+    /// The next PDU of a packet of which `done` bytes are sent. Together with its header it has at most `grant`
+    /// bytes. `None` if the grant is too small for any data.
     pub fn next(&mut self, packet_bytes: usize, done: usize, grant: usize) -> Option<Segment> {
         let left = packet_bytes - done;
         let (information, header) = match done {
@@ -51,14 +51,14 @@ impl Segmenter {
     }
 }
 
-/// A PDU: its header, and which part of the packet follows.
+/// A PDU: its header, and the range of the packet in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     header: [u8; LONGEST_HEADER],
     header_bytes: usize,
-    /// First byte of the packet in it.
+    /// The first byte of the range.
     pub from: usize,
-    /// Behind the last.
+    /// The end of the range.
     pub to: usize,
 }
 
@@ -69,36 +69,36 @@ impl Segment {
     }
 }
 
-/// Why a PDU is refused.
+/// Why a PDU is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RlcError {
-    /// Shorter than its header.
+    /// The PDU is shorter than its header.
     #[error("an RLC PDU of {0} bytes ends in its header")]
     Short(usize),
-    /// It continues a packet at a place where that does not stand.
+    /// The segment does not continue where the packet's received part ends.
     #[error("an RLC segment at byte {offset} of a packet of which {have} bytes are there")]
     Gap {
-        /// Where it belongs.
+        /// The offset of the segment.
         offset: usize,
-        /// What is there.
+        /// The number of bytes received so far.
         have: usize,
     },
-    /// More than any packet has.
+    /// The packet would be longer than any packet is.
     #[error("an RLC packet longer than {LONGEST_PACKET} bytes")]
     Long,
 }
 
-/// Puts packets together; their segments come in order.
+/// Reassembles packets. The segments of a packet must come in order.
 #[derive(Clone, Debug, Default)]
 pub struct Assembler {
     begun: BTreeMap<u16, Vec<u8>>,
 }
 
 impl Assembler {
-    /// Takes a PDU; `Some` of a packet that is whole now.
+    /// Takes a PDU. Returns the packet if it is complete now.
     ///
     /// # Errors
-    /// It is malformed, or what came before it is missing: the packet is lost.
+    /// The PDU is malformed, or an earlier one is missing, so that the packet is lost.
     pub fn take(&mut self, pdu: &[u8]) -> Result<Option<Vec<u8>>, RlcError> {
         let short = RlcError::Short(pdu.len());
         let &first = pdu.first().ok_or(short)?;

@@ -1,5 +1,6 @@
-//! A pass of the scheduler: how many bytes each user may send in this tick. Proportional fair: the user whose channel
-//! is best compared with what it had on average comes first (Kelly, 1997, as used since in LTE's schedulers).
+//! A pass of the scheduler, which decides how many bytes each user may send in this tick. It is proportionally fair:
+//! the user whose channel is best in comparison with its average comes first (Kelly, 1997, as used since in LTE's
+//! schedulers).
 
 /// Bytes of one resource block at the best channel quality.
 const BLOCK_BYTES: u32 = 64;
@@ -20,7 +21,7 @@ struct User {
 pub struct Scheduler {
     users: Vec<User>,
     order: Vec<u32>,
-    /// Bytes that the cell has in a tick.
+    /// The bytes that the cell can send in a tick.
     capacity: u32,
     random: u32,
 }

@@ -1,5 +1,5 @@
-//! Transport blocks: CRC24A behind the data (3GPP TS 38.212 §5.1), and scrambling by a Gold sequence of length 31
-//! (TS 38.211 §5.2.1).
+//! Transport blocks: CRC24A after the data (3GPP TS 38.212 §5.1), and scrambling by a Gold sequence of length 31 (TS
+//! 38.211 §5.2.1).
 
 use crc::{CRC_24_LTE_A, Crc, Table};
 
@@ -10,17 +10,17 @@ const AHEAD: u32 = 1600;
 
 static CRC24A: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_24_LTE_A);
 
-/// Why a block is refused.
+/// Why a block is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the CRC of a transport block of {0} bytes is wrong")]
 pub struct BlockError(usize);
 
-/// The scrambling sequence of one user, as long as a block.
+/// The scrambling sequence of one user, as long as its blocks.
 #[derive(Clone, Debug)]
 pub struct Scrambler(Vec<u8>);
 
 impl Scrambler {
-    /// For blocks of at most so many bytes; `seed` is c_init.
+    /// The sequence for blocks of at most `bytes` bytes; `seed` is c_init.
     pub fn new(seed: u32, bytes: usize) -> Self {
         let (mut one, mut other) = (1u32, seed & 0x7fff_ffff);
         let mut step = || {
@@ -33,7 +33,7 @@ impl Scrambler {
         Scrambler((0..bytes).map(|_| (0..8).fold(0, |byte, _| byte << 1 | step())).collect())
     }
 
-    /// Scrambles or descrambles in place; what is beyond the sequence stays.
+    /// Scrambles or descrambles in place. Bytes beyond the sequence stay unchanged.
     pub fn apply(&self, block: &mut [u8]) {
         block.iter_mut().zip(&self.0).for_each(|(byte, sequence)| *byte ^= sequence);
     }
@@ -45,10 +45,10 @@ pub fn attach(block: &mut Vec<u8>) {
     block.extend_from_slice(&sum[1..]);
 }
 
-/// Checks and takes off the CRC.
+/// Checks and removes the CRC.
 ///
 /// # Errors
-/// It is wrong, or the block is shorter than a CRC.
+/// The CRC is wrong, or the block is shorter than a CRC.
 pub fn check(block: &[u8]) -> Result<&[u8], BlockError> {
     let data = block.len().checked_sub(CRC_BYTES).map(|bytes| block.split_at(bytes));
     match data {

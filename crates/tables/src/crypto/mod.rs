@@ -1,4 +1,4 @@
-//! `tautline crypto bench`: a crypto device beside the library called directly.
+//! `tautline crypto bench`: a crypto device compared with direct calls of the library.
 
 mod results;
 mod table;

@@ -1,4 +1,4 @@
-//! What is written, docs/results-schema.md.
+//! The results file of `tautline crypto bench`, docs/results-schema.md.
 
 use std::path::PathBuf;
 
@@ -10,20 +10,20 @@ use lab::Origin;
 /// The schema of this version's files.
 pub const SCHEMA: &str = "tautline-crypto-bench/1";
 
-/// What is written.
+/// The document that is written.
 #[derive(Serialize, Deserialize)]
 pub struct Results {
-    /// Where the file comes from.
+    /// Version, start and machine of the run.
     #[serde(flatten)]
     pub origin: Origin,
     /// The socket.
     pub target: PathBuf,
     /// Packed rings.
     pub packed: bool,
-    /// Requests under way at once.
+    /// Requests that are outstanding at once.
     pub depth: u16,
     /// Length of a trial, ns.
     pub trial_ns: u64,
-    /// Each algorithm and size.
+    /// The results of each algorithm and size.
     pub rows: Vec<Row>,
 }

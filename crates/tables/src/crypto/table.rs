@@ -1,4 +1,4 @@
-//! What a person sees.
+//! The text for the terminal.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use super::results::Results;
 /// The size that the first table is about, if it was measured.
 const SIZE: u32 = 16 << 10;
 
-/// The answer; a table of one size; the ratio by size.
+/// The overall result, a table for one size, and the ratio by size.
 pub fn text(results: &Results, width: usize) -> String {
     let depth = results.depth;
     let mut sizes: Vec<u32> = results.rows.iter().map(|row| row.bytes).collect();

@@ -1,11 +1,11 @@
-//! What a verification ends with: what the changes gave, and which rules are shown to give it.
+//! The summary at the end of a verification: the effect of the changes, and the rules that were shown to cause it.
 
 use lab::host_verify::{Effect, Figure, Finding, RuleEffect, Verification};
 use report::EMULATED_MARK;
 
 use super::table::{ABLATION, shown};
 
-/// The last lines; none where nothing was measured.
+/// The lines of the summary; empty if nothing was measured.
 pub fn lines(verification: &Verification) -> Vec<String> {
     let mark = if verification.emulated { EMULATED_MARK } else { "" };
     let effects = &verification.effects;
@@ -49,7 +49,7 @@ pub fn lines(verification: &Verification) -> Vec<String> {
     lines
 }
 
-/// Whether one of the figures that are shown of a rule came out so without it.
+/// Whether one of the shown figures of a rule had this finding in the measurement without the rule.
 fn has(rule: &RuleEffect, finding: Finding) -> bool {
     ABLATION.into_iter().filter_map(|figure: Figure| rule.of(figure)).any(|effect| effect.finding == finding)
 }

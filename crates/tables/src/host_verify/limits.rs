@@ -1,11 +1,11 @@
-//! What a gate may limit of a verification: `applied.wakeup` and `as-found.wakeup`, distributions in nanoseconds, and
-//! `applied.interrupts` and its like a second.
+//! Figures of a verification that a gate may limit: `applied.wakeup` and `as-found.wakeup` are distributions in
+//! nanoseconds, `applied.interrupts` and the like are counts a second.
 
 use lab::host_verify::{Effect, Figure, Sample, State, Verification};
 use measure::{Histogram, Unit};
 use report::gate;
 
-/// All of them.
+/// All such figures.
 pub fn figures(verification: &Verification) -> Vec<gate::Figure> {
     let mut all = of_state(verification, "as-found", &State::AsFound, |effect| effect.base);
     all.extend(of_state(verification, "applied", &State::Applied, |effect| effect.other));

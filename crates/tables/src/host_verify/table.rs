@@ -1,4 +1,4 @@
-//! A verification for the terminal.
+//! The text of a verification.
 
 use std::fmt::Write;
 
@@ -7,11 +7,11 @@ use lab::host_verify::{Effect, Figure, Finding, RuleEffect, State, Verification}
 use measure::Histogram;
 use report::{EMULATED_MARK, EMULATED_MEANING, units};
 
-/// What of a rule is shown: the whole is in the file.
+/// The figures of a rule that are shown; all figures are in the file.
 pub(super) const ABLATION: [Figure; 4] =
     [Figure::WakeupP99, Figure::WakeupMax, Figure::Interrupts, Figure::Switches];
 
-/// All of it, in at most `width` columns.
+/// The whole verification, in at most `width` columns.
 pub fn render(verification: &Verification, width: usize) -> String {
     let mut text = String::new();
     let mark = if verification.emulated { EMULATED_MARK } else { "" };

@@ -31,12 +31,12 @@ const ANSWERS: &[(&str, &[(&str, &str)])] = &[
     ("the first store to a page", &[("of 4 KiB", "page-fault-4k"), ("of 2 MiB", "page-fault-2m")]),
 ];
 
-/// One self-contained page.
+/// Renders one self-contained page.
 pub fn page(costs: &Costs) -> String {
     figures::render(&drawn(costs))
 }
 
-/// What a person reads.
+/// Renders the text for the terminal.
 pub fn text(costs: &Costs, width: usize) -> String {
     let mut text = String::new();
     let host = &costs.host;

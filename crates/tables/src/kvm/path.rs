@@ -9,7 +9,7 @@ use kvm::path::{Arrows, Place, Summary, Traffic, sequence};
 use lab::traced::path::Report;
 use report::html::sequence::{Arrow, Sequence};
 
-/// One self-contained page.
+/// Renders one self-contained page.
 pub fn page(report: &Report) -> String {
     report::html::sequence::render(&diagram(report))
 }
@@ -73,7 +73,7 @@ fn place(place: &Place) -> String {
     format!("{} ({}, CPU {})", place.who, place.mode.name(), place.cpu)
 }
 
-/// The steps, what is published of them, and what they cost.
+/// The steps, the published steps of such a path, and the cost.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
     if let Some(line) = report.explanation.as_ref().and_then(unexplained) {

@@ -1,4 +1,4 @@
-//! `tautline kvm worst`: what took the time of the longest latency.
+//! `tautline kvm worst`: explains what took the time of the longest latency.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use report::html::budget::{Bar, Bars};
 const EMULATED: &str =
     "Emulated CPU: causes are real; times show that each path works, never how fast it is.";
 
-/// One self-contained page.
+/// Renders one self-contained page.
 pub fn page(report: &Report) -> String {
     report::html::budget::render(&bars(report))
 }
@@ -36,7 +36,7 @@ fn alignment(report: &Report) -> Option<String> {
     ))
 }
 
-/// What took the time of the longest, beside the median.
+/// The causes of the longest latency, beside those of the median.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
     let _ = writeln!(

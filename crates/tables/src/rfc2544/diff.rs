@@ -10,11 +10,11 @@ use traffic::results::Run;
 use super::gate::figures;
 use super::show;
 
-/// What two runs have found.
+/// The figures of two runs, compared.
 #[derive(Debug, Serialize)]
 pub struct Diff {
     schema: &'static str,
-    /// What must stand beside the figures of each run.
+    /// Labels that must be shown with the figures of each run.
     before_labels: Vec<String>,
     after_labels: Vec<String>,
     figures: Vec<Pair>,
@@ -27,12 +27,12 @@ struct Pair {
     unit: &'static str,
     before: Option<f64>,
     after: Option<f64>,
-    /// After over before.
+    /// The figure after, divided by the figure before.
     ratio: Option<f64>,
 }
 
 impl Diff {
-    /// All figures of the first run in its order, then those that only the second has.
+    /// Compares the figures: those of the first run in its order, then those that only the second has.
     pub fn new(before: &Run, after: &Run) -> Self {
         let (labels, [before, after]) = ([before, after].map(show::labels), [before, after].map(figures));
         let value = |figures: &[Figure], metric: &str| {

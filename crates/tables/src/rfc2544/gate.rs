@@ -1,4 +1,4 @@
-//! What a gate may limit of a run: the names of its figures.
+//! Names of the figures that a gate may limit.
 use measure::Unit;
 use report::gate::Figure;
 use traffic::results::{Latency, Run, SizeResult};

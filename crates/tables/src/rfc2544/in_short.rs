@@ -1,11 +1,11 @@
-//! What a run of `rfc2544` ends with: a line for each size.
+//! The summary at the end of a run of `rfc2544`: one line for each size.
 
 use report::units;
 use traffic::results::{Latency, Run, SearchResult, SizeResult};
 
 use super::tables::{at_the_most, is_software};
 
-/// The last lines; none where no size came to its end.
+/// The lines of the summary; empty if no size was finished.
 pub fn lines(run: &Run) -> Vec<String> {
     let heading = (!run.sizes.is_empty()).then(|| "\nIn short".to_owned());
     let line = |size: &SizeResult| format!("  {} bytes: {}", size.frame_bytes_with_fcs, said(run, size));
@@ -28,7 +28,7 @@ fn said(run: &Run, size: &SizeResult) -> String {
     } else {
         format!(", limited by the {}", size.maximum.bottleneck())
     };
-    // The most that was asked for beside a throughput says more than an idle path.
+    // The latency at the highest requested load is more informative than the latency of an idle path.
     let latency = size.latency.iter().rev().find_map(|at: &Latency| Some((at, at.histogram.as_ref()?)));
     let latency = latency.map_or_else(String::new, |(at, times)| {
         let load = match at.percent_of_throughput {

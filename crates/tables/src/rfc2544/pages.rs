@@ -14,7 +14,7 @@ fn ppm() -> Unit {
     Unit::Other(String::new())
 }
 
-/// One self-contained page.
+/// Renders one self-contained page.
 pub fn page(run: &Run) -> String {
     report::html::figures::render(&figures(run))
 }

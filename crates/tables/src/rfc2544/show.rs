@@ -1,4 +1,4 @@
-//! The table and the page.
+//! The text and the page of a run.
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
@@ -6,7 +6,7 @@ use traffic::results::Run;
 
 use super::{in_short, tables};
 
-/// What stands above all figures: shorter trials and what else makes them not comparable.
+/// Labels above all figures: shorter trials, and other reasons why the figures are not comparable.
 pub fn labels(run: &Run) -> Vec<String> {
     let mut labels = run.labels.clone();
     if run.quick {
@@ -15,7 +15,7 @@ pub fn labels(run: &Run) -> Vec<String> {
     labels
 }
 
-/// The machine; what could not be read is left out.
+/// Facts of the machine. Facts that could not be read are left out.
 pub fn machine(run: &Run) -> Vec<(&'static str, String)> {
     let host = &run.host;
     let mitigations = host.mitigations.iter().map(|(name, state)| format!("{name}: {state}"));
@@ -32,7 +32,7 @@ pub fn machine(run: &Run) -> Vec<(&'static str, String)> {
     facts.into_iter().filter(|(_, fact)| !fact.is_empty()).collect()
 }
 
-/// What a person reads first.
+/// Renders the text for the terminal.
 pub fn text(run: &Run, width: usize) -> String {
     let mut text = String::new();
     let facts = machine(run);
@@ -63,7 +63,7 @@ pub fn text(run: &Run, width: usize) -> String {
     text
 }
 
-/// A line below the headings, and no other.
+/// A table with one line below the headings, and no other lines.
 pub fn table_style() -> TableStyle {
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'))
 }

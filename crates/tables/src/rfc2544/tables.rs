@@ -1,4 +1,4 @@
-//! What was found, as rows of text: the terminal's tables and the page's are the same.
+//! Results as rows of text, which the terminal and the page share.
 use traffic::results::{Bursts, Latency, Run, SearchResult, SizeResult};
 use traffic::rfc2544::SOFTWARE_TAP;
 use traffic::search::rfc2544::BackToBack;
@@ -14,10 +14,10 @@ pub struct Table {
     pub notes: Vec<String>,
 }
 
-/// Stands beside a figure that a disturbed machine may have spoilt.
+/// Marks a figure that a disturbed machine may have falsified.
 pub const DISTURBED: &str = "!";
 
-/// Stands in place of a latency that would be the generator's own.
+/// Replaces a latency that the generator itself would have caused.
 pub const GENERATOR_LATE: &str = "generator late";
 
 /// All tables that have a row.

@@ -3,7 +3,7 @@ use traffic::results::SearchResult;
 use traffic::rfc2544::LEAST_FPS;
 use traffic::search::{Cut, Finding, Load};
 
-/// What cut a search short, for people.
+/// The reason why a search ended early, in words.
 pub fn why_cut(cut: Cut) -> &'static str {
     match cut {
         Cut::Trials => "the number of trials that a search may take was reached",
@@ -15,7 +15,7 @@ pub fn why_cut(cut: Cut) -> &'static str {
     }
 }
 
-/// Why a search has no answer, for people.
+/// Why a search has no answer, in words.
 pub fn why_undecided(result: &SearchResult) -> Option<String> {
     let of = |finding: &Finding<Load>| match finding {
         Finding::Undecided { cut, .. } => Some(format!("undecided: {}", why_cut(*cut))),

@@ -1,4 +1,4 @@
-//! `tautline scenario`: how many users a chain serves in time.
+//! `tautline scenario`: shows how many users a chain serves in time.
 
 mod mark;
 mod page;

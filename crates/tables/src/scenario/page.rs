@@ -8,7 +8,7 @@ use super::mark::marked;
 use super::users;
 use super::view::View;
 
-/// One self-contained page.
+/// Renders one self-contained page.
 pub fn page(results: &Results) -> String {
     figures::render(&drawn(results))
 }

@@ -1,4 +1,4 @@
-//! What a person sees at a terminal.
+//! The text for the terminal.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use report::html::figures;
 use super::users;
 use super::view::View;
 
-/// The users that fit, and the stages.
+/// The number of users that fit, and the stages.
 pub fn text(results: &Results, width: usize) -> String {
     let View { load, users, stages } = View::of(results);
     let mut text = format!("{}: {load}\n\n", results.description.title);

@@ -1,4 +1,4 @@
-//! Users by environment: how many fit, and what was missed with how many.
+//! The number of users that fit in each environment, and the missed ticks for each number of users.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ fn legend(results: &Results) -> Vec<String> {
     vec![fit, missed]
 }
 
-/// What a run ends with: a line for each environment, set beside the first one that ran.
+/// The summary at the end of a run: one line for each environment, compared with the first one that ran.
 pub fn in_short(results: &Results) -> Vec<String> {
     let base = results.ran().first().and_then(|(_, runs)| middle(runs));
     let line = |environment| format!("  {}", said(environment, results.is_search, base));
@@ -91,7 +91,7 @@ fn middle(runs: &[Run]) -> Option<f64> {
     median(&runs.iter().map(|run| f64::from(run.fits)).collect::<Vec<_>>())
 }
 
-/// What was missed of 1000 ticks with each number of users, of all trials of one environment.
+/// The number of missed ticks of 1000 with each number of users, over all trials of one environment.
 pub fn curve(runs: &[Run]) -> Vec<(f64, f64)> {
     let tried: BTreeSet<u32> = trials(runs).map(|trial| trial.users).collect();
     let share = |users| {

@@ -1,4 +1,4 @@
-//! What is shown of a run, as text and on a page.
+//! The content of a run's text and page.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use scenario::chain::Stage;
 use super::mark::marked;
 use super::users;
 
-/// All of it, in this order.
+/// The tables in the order in which they are shown.
 pub struct View {
     pub load: String,
-    /// Its notes say what the cells mean.
+    /// The table of users. Its notes explain the cells.
     pub users: Table,
-    /// Its notes are what there is to be said of the runs.
+    /// The table of stages. Its notes are remarks on the runs.
     pub stages: Table,
 }
 

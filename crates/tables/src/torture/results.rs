@@ -1,4 +1,4 @@
-//! What is written, docs/results-schema.md.
+//! The results file of `tautline torture`, docs/results-schema.md.
 
 use std::path::PathBuf;
 
@@ -10,23 +10,23 @@ use lab::Origin;
 /// The schema of this version's files.
 pub const SCHEMA: &str = "tautline-torture/1";
 
-/// What is written.
+/// The document that is written.
 #[derive(Serialize, Deserialize)]
 pub struct Results {
-    /// Where the file comes from.
+    /// Version, start and machine of the run.
     #[serde(flatten)]
     pub origin: Origin,
     /// The socket.
     pub target: PathBuf,
     /// The command that started the back-end, if one did.
     pub command: Option<String>,
-    /// Which cases were made: the same seed makes the same.
+    /// The seed of the cases. The same seed makes the same cases.
     pub seed: u64,
-    /// What came of each family of cases.
+    /// The counts of each family of cases.
     pub families: Vec<Counts>,
-    /// What became of the bystanders' frames.
+    /// The bystanders' frames: how many arrived, were lost or changed.
     pub beside: Option<Undisturbed>,
-    /// What became of the bystander's requests to a crypto device.
+    /// The bystander's requests to a crypto device, and their results.
     #[serde(default)]
     pub requests_beside: Option<Requests>,
 }

@@ -1,4 +1,4 @@
-//! What a person sees.
+//! The text for the terminal.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use super::results::Results;
 const HEADER: [&str; 9] =
     ["cases of", "cases", "messages", "read", "ring states", "seen", "closed by it", "a second", "findings"];
 
-/// A row for each family, its findings below, and what became of the bystanders.
+/// A row for each family with its findings, and the counts of the bystanders.
 pub fn text(results: &Results, width: usize) -> String {
     let mut table = Table::new();
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));

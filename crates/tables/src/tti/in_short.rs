@@ -1,4 +1,4 @@
-//! What a run of `tti` ends with: a line for each environment.
+//! The summary at the end of a run of `tti`: one line for each environment.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use report::units;
 
 use super::mark::marked;
 
-/// What is said of one environment under one load.
+/// The figures of one environment under one load.
 struct Under {
     load: &'static str,
     p999_ns: u64,
@@ -32,7 +32,7 @@ impl Under {
     }
 }
 
-/// The last lines; none where there is no row.
+/// The lines of the summary; empty if there are no rows.
 pub fn lines(results: &Results) -> Vec<String> {
     let mut environments: Vec<&str> = Vec::new();
     for row in &results.rows {
@@ -51,7 +51,7 @@ pub fn lines(results: &Results) -> Vec<String> {
     heading.into_iter().chain(environments.iter().map(|name| line(name))).collect()
 }
 
-/// The load with the latest 99.9 %, and whether every tick under any load kept the budget.
+/// The load with the highest 99.9th percentile, and whether all ticks under all loads kept the budget.
 fn said(loads: &[Option<Under>], budget_ns: u64) -> String {
     let found = || loads.iter().flatten();
     let Some(worst) = found().max_by_key(|under| under.p999_ns) else {

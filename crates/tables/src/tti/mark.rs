@@ -1,4 +1,4 @@
-//! Names of environments, as a person sees them.
+//! Names of environments for the outputs, with their marks.
 
 use lab::tti::Row;
 

@@ -1,4 +1,4 @@
-//! `tautline tti`: ticks, and when each is in user space.
+//! `tautline tti`: shows when ticks reach user space.
 
 mod in_short;
 mod mark;

@@ -10,7 +10,7 @@ use super::mark::marked;
 use super::stage_table;
 use linux::duration;
 
-/// One self-contained page.
+/// Renders one self-contained page.
 pub fn page(results: &Results) -> String {
     report::html::ticks::render(&drawn(results))
 }

@@ -1,4 +1,4 @@
-//! What a person sees of para-virtualized scheduling.
+//! The text for para-virtualized scheduling.
 
 use std::fmt::Write;
 

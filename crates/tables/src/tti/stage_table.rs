@@ -1,4 +1,4 @@
-//! The stages of ticks, as a person sees them.
+//! The stages of ticks as text.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use lab::tti::{Outcome, Results, load_name};
 
 use super::mark::marked;
 
-/// A table for all rows; nothing where nothing was found.
+/// A table for all rows; empty if no stages were found.
 pub fn text(results: &Results, width: usize) -> String {
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
     let mut table = Table::new();
@@ -46,7 +46,7 @@ pub fn text(results: &Results, width: usize) -> String {
     text
 }
 
-/// For how many ticks all stages were found.
+/// The number of ticks for which all stages were found.
 pub fn found(outcome: &Outcome) -> String {
     let stages = &outcome.stages;
     format!(

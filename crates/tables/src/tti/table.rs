@@ -1,4 +1,4 @@
-//! What a person sees.
+//! The text for the terminal.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -28,7 +28,7 @@ const HEADER: [&str; 12] = [
     "max, µs",
 ];
 
-/// A row for each environment and load; below it the stages, and what there is to say of the rows.
+/// A row for each environment and load, followed by the stages and remarks on the rows.
 pub fn text(results: &Results, width: usize) -> String {
     let show = |ns: u64| duration::show(Duration::from_nanos(ns)).to_string();
     let way = match results.wait {

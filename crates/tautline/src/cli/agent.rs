@@ -8,7 +8,8 @@ use super::EXIT_CODES;
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub struct Agent {
-    /// Serve runs of other machines that prove a key, one at a time, until interrupted. Port 0 for any.
+    /// Serve runs of other machines that prove a key, one at a time, until this command is interrupted. Port 0 for
+    /// any.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<String>,
 
@@ -16,15 +17,15 @@ pub struct Agent {
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub key: Option<PathBuf>,
 
-    /// What else to do.
+    /// A subcommand to carry out instead of serving.
     #[command(subcommand)]
     pub command: Option<AgentCommand>,
 }
 
-/// What else `agent` does.
+/// The subcommands of `agent`.
 #[derive(Debug, Subcommand)]
 pub enum AgentCommand {
-    /// Make a pair of keys: near.pem for who measures, far.pem to be copied to the machine that listens.
+    /// Make a pair of keys: near.pem for the machine that measures, far.pem for the machine that listens.
     Keys(AgentKeys),
 }
 
@@ -32,7 +33,7 @@ pub enum AgentCommand {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct AgentKeys {
-    /// Where to [default: tautline in the user's configuration folder, ~/.config].
+    /// The folder for the keys [default: tautline in the user's configuration folder, ~/.config].
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
 

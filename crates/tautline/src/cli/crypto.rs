@@ -1,4 +1,4 @@
-//! What the user may write after `crypto`.
+//! The command line of `crypto`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,15 +19,16 @@ pub struct Crypto {
     #[arg(long, required = true, value_name = "NAME=vhost-user:PATH[,sessions=N]", value_parser = port)]
     pub port: Vec<Port>,
 
-    /// What else to do.
+    /// A subcommand to carry out instead of serving.
     #[command(subcommand)]
     pub command: Option<CryptoCommand>,
 }
 
-/// What else `crypto` does.
+/// The subcommands of `crypto`.
 #[derive(Debug, Subcommand)]
 pub enum CryptoCommand {
-    /// Operations a second and latencies of a device, by algorithm and size, beside the library called directly.
+    /// Operations a second and latencies of a device, by algorithm and size, compared with direct calls of the
+    /// library.
     Bench(CryptoBench),
 }
 
@@ -35,7 +36,7 @@ pub enum CryptoCommand {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct CryptoBench {
-    /// The device: the vhost-user socket where it listens. Nobody else may be connected.
+    /// The device: the vhost-user socket where it listens. No other front-end may be connected.
     #[arg(long, value_name = "virtio-user:PATH", value_parser = target)]
     pub to: PathBuf,
 
@@ -48,7 +49,7 @@ pub struct CryptoBench {
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',', default_value = "64,256,1024,4096,16384,65536", value_parser = size)]
     pub sizes: Vec<u32>,
 
-    /// Requests under way at once; one alone is always measured too.
+    /// Requests that are outstanding at once. One outstanding request is always measured too.
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST_SLOTS)))]
     pub depth: u16,
 
@@ -56,11 +57,11 @@ pub struct CryptoBench {
     #[arg(long)]
     pub packed: bool,
 
-    /// How often device and library are measured in turns, for each algorithm and size; from 6 on there are intervals.
+    /// How often device and library are measured in turns, for each algorithm and size; 6 or more give intervals.
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub blocks: u32,
 
-    /// Time for each trial; a block has three.
+    /// Length of each trial; a block has three.
     #[arg(long, value_name = "DURATION", default_value = "20ms", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(10)))]
     pub trial: Duration,
 
@@ -68,7 +69,7 @@ pub struct CryptoBench {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::between(Duration::from_millis(10)..=Duration::from_secs(600)))]
     pub timeout: Duration,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }

@@ -1,4 +1,4 @@
-//! What the user may write after `tautline ctl`.
+//! The command line of `tautline ctl`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use linux::duration;
 /// Arguments of `ctl`.
 #[derive(Args, Debug)]
 pub struct Ctl {
-    /// The control socket of the switch: what it was given as --control.
+    /// The path that the switch was given as --control.
     #[arg(value_name = "SOCKET")]
     pub socket: PathBuf,
 
-    /// What to do.
+    /// The request to the switch.
     #[command(subcommand)]
     pub command: CtlCommand,
 }
@@ -23,36 +23,36 @@ pub struct Ctl {
 /// The verbs of `ctl`.
 #[derive(Debug, Subcommand)]
 pub enum CtlCommand {
-    /// Ports: what they agreed on with their peers, and their counters.
+    /// Show ports, the features agreed on with their peers, and their counters.
     Ports(Look),
-    /// Everything that is counted: ports, addresses, workers.
+    /// Show all counters: of ports, addresses and workers.
     Stats(Look),
-    /// Dropped frames by reason and place, most first.
+    /// Show dropped frames by reason and queue, the most frequent first.
     Drops(Look),
-    /// How each ring stands, in words: who waits for whom.
+    /// Show the state of each ring, in words: whether driver or device must act next.
     Rings(Look),
-    /// Ports and their rates, again and again.
+    /// Show ports and their rates, at every interval.
     Watch(Watch),
-    /// What happens to ports, a line each: added, removed, connected, disconnected, stopped.
+    /// Print a line for each event of a port: added, removed, connected, disconnected, stopped.
     Events(Events),
     /// Add a port.
     Add(Add),
-    /// End a port and forget it.
+    /// End and remove a port.
     Remove(Remove),
-    /// Have the ports and wires of a file and no others: add what is missing, remove what is not in it, keep what is the
-    /// same.
+    /// Make the switch have exactly the ports and wires of a file: missing ones are added, others removed,
+    /// unchanged ones stay.
     Apply(Apply),
     /// Write frames of a port to a pcapng file, until Ctrl-C.
     Capture(Capture),
-    /// Copy what a port sends and receives to another port, which does nothing else from then on.
+    /// Copy what a port sends and receives to another port, which carries only the copies from then on.
     Mirror(Mirror),
 }
 
-/// Arguments of the verbs that look.
+/// Arguments of the commands that show the state.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Look {
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
@@ -61,15 +61,15 @@ pub struct Look {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Watch {
-    /// Time between two looks.
+    /// Time between two reports.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::between(Duration::from_millis(100)..=Duration::from_secs(3600)))]
     pub interval: Duration,
 
-    /// Looks until the end [default: until Ctrl-C].
+    /// Number of reports [default: until Ctrl-C].
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
 
-    /// Where results go; as JSON one line each time.
+    /// Where results go. In JSON, one line for each report.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
@@ -78,7 +78,7 @@ pub struct Watch {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Events {
-    /// Events until the end [default: until Ctrl-C].
+    /// Number of events after which the command ends [default: until Ctrl-C].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 
@@ -95,23 +95,25 @@ pub struct Add {
     #[arg(value_name = "NAME=KIND:TARGET")]
     pub port: String,
 
-    /// The only source addresses that its frames may have.
+    /// The only source addresses that frames from this port may have.
     #[arg(long, value_name = "MAC[+MAC…]", value_delimiter = '+')]
     pub allow: Vec<String>,
 
-    /// Longest frame that is taken from it, in bytes with Ethernet header [default: that of the switch].
+    /// The longest frame that is accepted from this port, in bytes with Ethernet header [default: that of the
+    /// switch].
     #[arg(long, value_name = "BYTES")]
     pub max_frame: Option<u32>,
 
-    /// Frames a second from it that may go to several others; 0 for any number [default: 20000].
+    /// Frames a second from this port that may go to several others; 0 for any number [default: 20000].
     #[arg(long, value_name = "N")]
     pub flood_limit: Option<u32>,
 
-    /// How much may come from it: packets or bits a second, as 100kpps or 1gbit; the rest is dropped and counted.
+    /// Limit what comes from this port: packets or bits a second, as 100kpps or 1gbit. Frames above the limit are
+    /// dropped and counted.
     #[arg(long, value_name = "RATE[+RATE]", value_delimiter = '+')]
     pub police: Vec<String>,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
@@ -123,7 +125,7 @@ pub struct Remove {
     /// The port's name.
     pub port: String,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
@@ -135,7 +137,7 @@ pub struct Apply {
     /// A file with a table [ports.NAME] for each port and the key wire, as in a configuration file.
     pub file: PathBuf,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
@@ -151,11 +153,11 @@ pub struct Capture {
     #[arg(long, value_name = "FILE")]
     pub output: PathBuf,
 
-    /// How its end is told: text or json [default: text].
+    /// The form of the report at the end: text or json [default: text].
     #[arg(long, value_enum, value_name = "FORMAT", hide_possible_values = true)]
     pub format: Option<Format>,
 
-    /// Frames until the end [default: until Ctrl-C].
+    /// Number of frames after which the capture ends [default: until Ctrl-C].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 
@@ -163,7 +165,7 @@ pub struct Capture {
     #[arg(long, value_name = "EXPRESSION")]
     pub filter: Option<String>,
 
-    /// Bytes of each frame at most.
+    /// The most bytes of each frame that are written.
     #[arg(long, value_name = "BYTES", default_value_t = 65_549, value_parser = clap::value_parser!(u32).range(14..=65_549))]
     pub snaplen: u32,
 }
@@ -179,7 +181,7 @@ pub struct Mirror {
     #[arg(long, value_name = "PORT")]
     pub to: String,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }

@@ -1,4 +1,4 @@
-//! What the user may write after `tautline host`.
+//! The command line of `tautline host`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,19 +23,21 @@ pub use verify::Verify;
 /// The verbs of `host`.
 #[derive(Debug, Subcommand)]
 pub enum HostCommand {
-    /// What is amiss: every rule with the value found, the value wanted, why, and what a change would risk.
+    /// List every rule with the value found, the value wanted, the reason, and the risk of a change.
     Audit(Audit),
-    /// What would make it so, in order; changes nothing.
+    /// List the changes that would meet the rules, in order; change nothing.
     Plan(Plan),
     /// Make the changes of the plan that can be made while the host runs.
     Apply(Apply),
-    /// What the plan's changes give: wake-up latency and interrupts before and after, in turns; then all is put back.
+    /// Measure what the plan's changes give: wake-up latency and interrupts before and after, in turns. All values
+    /// are restored at the end.
     Verify(Verify),
-    /// Put back everything that apply changed, also after a crash.
+    /// Restore everything that apply changed, also after a crash.
     Undo(Undo),
-    /// How interrupts reach a running guest: past the host or by its software, proved by counting both ends.
+    /// Show how interrupts reach a running guest, directly or through the host's software, by counting at both
+    /// ends.
     Interrupts(Interrupts),
-    /// The same profile for libvirt, Nova, KubeVirt, QEMU or systemd.
+    /// Write the same profile for libvirt, Nova, KubeVirt, QEMU or systemd.
     Export(Export),
 }
 
@@ -43,23 +45,23 @@ pub enum HostCommand {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Audit {
-    /// Which host, for what.
+    /// The host, and the profile that it is checked against.
     #[command(flatten)]
     pub subject: Subject,
 
-    /// How long interrupts on the CPUs are counted; 0s for not at all.
+    /// How long interrupts on the CPUs are counted; 0s counts none.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::between(Duration::ZERO..=Duration::from_secs(3600)))]
     pub watch: Duration,
 
-    /// Exit code 3 where a rule is not met or could not be read.
+    /// Exit with code 3 if a rule is not met or could not be read.
     #[arg(long)]
     pub gate: bool,
 
-    /// Write all that was read of the host to this file, for --root on another machine.
+    /// Write everything that was read of the host to this file, for --root on another machine.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
@@ -68,15 +70,15 @@ pub struct Audit {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Plan {
-    /// Which host, for what.
+    /// The host, and the profile that it is checked against.
     #[command(flatten)]
     pub subject: Subject,
 
-    /// Write the profile for tuned instead.
+    /// Write the profile for tuned instead of a plan.
     #[arg(long)]
     pub tuned: bool,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
@@ -85,7 +87,7 @@ pub struct Plan {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES, group(clap::ArgGroup::new("picked").required(true).args(["rules", "all"])))]
 pub struct Apply {
-    /// Which host, for what.
+    /// The host, and the profile that it is checked against.
     #[command(flatten)]
     pub subject: Subject,
 
@@ -97,15 +99,15 @@ pub struct Apply {
     #[arg(long)]
     pub all: bool,
 
-    /// Apply this rule although it can cut a connection or stall a CPU.
+    /// Apply this rule although its change can cut a connection or stall a CPU.
     #[arg(long, value_name = "RULE")]
     pub accept: Vec<String>,
 
-    /// Where the values found are kept for undo.
+    /// The file in which the values found are kept for undo.
     #[arg(long, value_name = "FILE", default_value = journal::PLACE)]
     pub journal: PathBuf,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
@@ -114,15 +116,15 @@ pub struct Apply {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Undo {
-    /// Where apply kept the values found.
+    /// The file in which apply kept the values found.
     #[arg(long, value_name = "FILE", default_value = journal::PLACE)]
     pub journal: PathBuf,
 
-    /// The folder that apply was given.
+    /// The value of --root that apply was given.
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
@@ -131,7 +133,7 @@ pub struct Undo {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Export {
-    /// For which tool.
+    /// The tool.
     #[arg(long, value_enum)]
     pub to: Target,
 
@@ -139,7 +141,7 @@ pub struct Export {
     #[arg(long, value_name = "CPUS")]
     pub isolate: WrittenCpus,
 
-    /// The CPUs of the host's own work [default: those online that are not set aside].
+    /// The CPUs of the host's own work [default: the online CPUs that are not set aside].
     #[arg(long, value_name = "CPUS")]
     pub housekeeping: Option<WrittenCpus>,
 
@@ -151,11 +153,11 @@ pub struct Export {
     #[arg(long, value_name = "NAME", default_value = "realtime-guest")]
     pub name: String,
 
-    /// text for the tool's own form, or json for an object that holds it.
+    /// `text` is the tool's own form, `json` an object that contains it.
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Text, hide_possible_values = true)]
     pub format: Format,
 
-    /// Where it is written; - for the standard output.
+    /// The file to write; - for the standard output.
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! What the user may write after `kvm`.
+//! The command line of `kvm`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use linux::duration;
 /// Arguments of `kvm`.
 #[derive(Args, Debug)]
 pub struct Kvm {
-    /// What to do.
+    /// The subcommand to carry out.
     #[command(subcommand)]
     pub command: KvmCommand,
 }
@@ -19,13 +19,15 @@ pub struct Kvm {
 /// The commands of `kvm`.
 #[derive(Debug, Subcommand)]
 pub enum KvmCommand {
-    /// Unit costs as distributions: exits, interrupts, wake-ups, faults. Needs no guest: it brings a tiny one.
+    /// Measure the unit costs of exits, interrupts, wake-ups and faults, as distributions. No guest is needed: the
+    /// command starts a tiny one.
     Costs(KvmCosts),
-    /// The exits of a running guest, counted and timed in the kernel by reason and virtual CPU.
+    /// Count and time the exits of a running guest in the kernel, by reason and virtual CPU.
     Trace(KvmTrace),
-    /// The steps of a packet or an interrupt: who ran where, for how long, beside the steps such a path is known to have.
+    /// Show the steps of a packet or an interrupt: which thread ran where and for how long, beside the known steps
+    /// of such a path.
     Path(KvmPath),
-    /// The longest wake-up or interrupt of a guest's CPU beside the median: who had the time.
+    /// Show the longest wake-up or interrupt of a guest's CPU beside the median, with what used the time.
     Worst(KvmWorst),
 }
 
@@ -38,11 +40,12 @@ pub struct KvmCosts {
           value_parser = clap::value_parser!(u32).range(10..=MOST_SAMPLES as i64))]
     pub samples: u32,
 
-    /// Two CPUs: for a virtual CPU, and for the other or who signals [default: the first two that may be used].
+    /// Two CPUs: the first for a virtual CPU, the second for the other virtual CPU or the thread that signals
+    /// [default: the first two that may be used].
     #[arg(long, value_name = "CPUS")]
     pub cpus: Option<String>,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
@@ -52,7 +55,7 @@ pub struct KvmCosts {
 #[command(after_help = EXIT_CODES)]
 #[command(group = clap::ArgGroup::new("guest").required(true).args(["pid", "domain"]))]
 pub struct KvmTrace {
-    /// The process that runs the guest: QEMU's, or any other's with /dev/kvm open.
+    /// The process that runs the guest: QEMU, or any other process that has /dev/kvm open.
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
 
@@ -60,20 +63,20 @@ pub struct KvmTrace {
     #[arg(long, value_name = "NAME")]
     pub domain: Option<String>,
 
-    /// How long to count, at most; until the process ends or SIGINT, if that is earlier.
+    /// The longest time to count. The command ends earlier at the end of the process or at SIGINT.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(86_400)))]
     pub time: Duration,
 
-    /// Print each second what came since the last; the whole at the end.
+    /// Print the counts of each second, and the sum at the end.
     #[arg(long)]
     pub live: bool,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
 
-/// What `kvm path` follows.
+/// The packets that `kvm path` follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Followed {
     /// A packet to the guest.
@@ -90,19 +93,19 @@ pub enum Followed {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct KvmPath {
-    /// What is followed; something must cause it meanwhile.
+    /// The path to follow. Something must use it during the trace.
     #[arg(value_enum)]
     pub followed: Followed,
 
-    /// The process that runs the guest: QEMU's, or any other's with /dev/kvm open.
+    /// The process that runs the guest: QEMU, or any other process that has /dev/kvm open.
     #[arg(long, value_name = "PID")]
     pub pid: u32,
 
-    /// How long to trace, at most; until SIGINT, if that is earlier.
+    /// The longest time to trace. SIGINT ends it earlier.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(60)))]
     pub time: Duration,
 
-    /// Take the median packet's time apart: transitions by their unit costs, copies, scheduling, the rest.
+    /// Divide the median packet's time into transitions by their unit costs, copies, scheduling, and the rest.
     #[arg(long, requires = "costs")]
     pub explain: bool,
 
@@ -114,12 +117,12 @@ pub struct KvmPath {
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     pub bytes: u32,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
 
-/// What `kvm worst` watches.
+/// The latencies that `kvm worst` watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum WatchedLatency {
     /// From a virtual CPU's wake-up to its guest's entry.
@@ -134,7 +137,7 @@ pub enum WatchedLatency {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct KvmWorst {
-    /// The process that runs the guest: QEMU's, or any other's with /dev/kvm open.
+    /// The process that runs the guest: QEMU, or any other process that has /dev/kvm open.
     #[arg(long, value_name = "PID")]
     pub pid: u32,
 
@@ -142,7 +145,7 @@ pub struct KvmWorst {
     #[arg(long, value_enum, value_name = "LATENCY", default_value = "wake-up")]
     pub watch: WatchedLatency,
 
-    /// How long to watch, at most; until the process ends or SIGINT, if that is earlier.
+    /// The longest time to watch. The command ends earlier at the end of the process or at SIGINT.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(7 * 86_400)))]
     pub time: Duration,
 
@@ -151,11 +154,11 @@ pub struct KvmWorst {
     #[arg(long, value_name = "SOCKET")]
     pub guest: Option<std::path::PathBuf>,
 
-    /// A latency budget (TOML): limits by stage; exit code 3 where one does not hold.
+    /// A latency budget (TOML) with limits by stage. Exit code 3 if one is exceeded.
     #[arg(long, value_name = "FILE")]
     pub budget: Option<std::path::PathBuf>,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }

@@ -1,30 +1,30 @@
-//! What commands that print results have in common.
+//! Options that all commands with results have.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use report::gate::Limit;
 
-/// Below the help of every command.
+/// The text below the help of every command.
 pub const EXIT_CODES: &str = "\
 Exit codes: 0 success, 1 error, 2 usage, 3 threshold exceeded, 130 interrupted.";
 
-/// Where results go, and how they look. The same for every command that prints some.
+/// The destination and the form of the results. Every command that prints results has these options.
 #[derive(Args, Clone, Debug)]
 pub struct ResultsTo {
-    /// text or json [default: text; json where --output names a file that ends in .json].
+    /// text or json [default: json if --output names a file that ends in .json, else text].
     #[arg(long, value_enum, value_name = "FORMAT", hide_possible_values = true)]
     pub format: Option<Format>,
 
-    /// Write the results to FILE, and print the text as well; - for the standard output alone.
+    /// Write the results to FILE and print the text too; - prints to the standard output only.
     #[arg(long, value_name = "FILE|-", default_value = "-", hide_default_value = true)]
     pub output: PathBuf,
 }
 
-/// Limits on figures or ratios. The same for every command that holds results against some.
+/// Limits on figures or ratios. Every command that checks its results against limits has these options.
 #[derive(Args, Clone, Debug)]
 pub struct Limits {
-    /// Limits on figures or ratios; exit code 3 where one fails.
+    /// A file of limits on figures or ratios. Exit code 3 if one fails.
     #[arg(long, value_name = "FILE")]
     pub gate: Option<PathBuf>,
 
@@ -42,10 +42,10 @@ pub enum Format {
     Json,
 }
 
-/// Results as [`ResultsTo`] says, a page of them, and a gate.
+/// The options for results ([`ResultsTo`]), for a page of the results, and for a gate.
 #[derive(Args, Clone, Debug)]
 pub struct Reported {
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 

@@ -1,4 +1,4 @@
-//! What the user may write after `scenario`.
+//! The command line of `scenario`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,19 +16,19 @@ pub struct Scenario {
     #[arg(value_name = "NAME|FILE", required_unless_present = "list")]
     pub scenario: Option<PathBuf>,
 
-    /// Print the scenarios that come with the program, as files to be changed, and end.
+    /// Print the built-in scenarios as files to be changed, and end.
     #[arg(long)]
     pub list: bool,
 
-    /// Where the members that move run, as in compare; the others are on the host.
+    /// Where the members run that the scenario does not keep on the host, as in compare.
     #[arg(long, value_name = "LIST", default_value = "host,container")]
     pub environments: String,
 
-    /// One trial with so many users, and exit code 3 if a tick is missed, instead of a search for how many fit.
+    /// Run one trial with this many users, in place of a search for how many fit. Exit code 3 if a tick is missed.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=50_000))]
     pub users: Option<u32>,
 
-    /// Cells [default: the file's].
+    /// The number of cells [default: the file's].
     #[arg(long, value_name = "N")]
     pub cells: Option<u32>,
 
@@ -40,7 +40,7 @@ pub struct Scenario {
     #[arg(long, value_name = "N")]
     pub workers: Option<u32>,
 
-    /// By when after it was due a tick's work must be done [default: the file's].
+    /// The time after a tick is due by which its work must be done [default: the file's].
     #[arg(long, value_name = "DURATION", value_parser = duration::between(Duration::from_micros(1)..=Duration::from_secs(10)))]
     pub deadline: Option<Duration>,
 
@@ -48,19 +48,19 @@ pub struct Scenario {
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::between(Duration::from_millis(10)..=Duration::from_secs(86_400)))]
     pub time: Duration,
 
-    /// How many searches for each environment, taking turns.
+    /// The number of searches for each environment. Environments take turns.
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: u32,
 
-    /// So many of a thousand ticks may be missed, and users still fit.
+    /// How many of a thousand ticks may be missed while the users still count as served.
     #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub missed_per_thousand: u32,
 
-    /// The search ends when what fits is known within so many percent.
+    /// The search ends when the number of users is known within this many percent.
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub within: u32,
 
-    /// CPUs that the members and the switch may use [default: all that may be used].
+    /// CPUs that the members and the switch may use [default: all that this process may use].
     #[arg(long, value_name = "CPUS")]
     pub cpus: Option<String>,
 
@@ -68,7 +68,7 @@ pub struct Scenario {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=98))]
     pub priority: Option<u8>,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }

@@ -1,4 +1,4 @@
-//! What the user may write after `switch`.
+//! The command line of `switch`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -80,8 +80,8 @@ pub struct Switch {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub max_moves: u16,
 
-    /// How long a worker may be in one pass; then it counts as stuck: its thread is given up, and the port that it
-    /// hangs in is ended.
+    /// How long a worker may be in one pass. After this time the worker counts as stuck: the switch abandons the
+    /// worker's thread and ends the port in which the worker is stuck.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::between(settings::WORKER_DEADLINE))]
     pub worker_deadline: Duration,
 

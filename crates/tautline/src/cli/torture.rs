@@ -1,4 +1,4 @@
-//! What the user may write after `torture`.
+//! The command line of `torture`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,8 +16,8 @@ pub struct Torture {
     #[arg(value_name = "vhost-user:PATH")]
     pub target: String,
 
-    /// Only these kinds of cases, of order, bytes, descriptors, memory, split-ring, packed-ring, shrink, eventfd, slow;
-    /// of a crypto device also crypto-session, crypto-request.
+    /// Only these kinds of cases: order, bytes, descriptors, memory, split-ring, packed-ring, shrink, eventfd,
+    /// slow; for a crypto device also crypto-session, crypto-request.
     #[arg(long, value_name = "KIND,…", value_delimiter = ',')]
     pub only: Vec<String>,
 
@@ -25,48 +25,50 @@ pub struct Torture {
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u64).range(1..))]
     pub cases: u64,
 
-    /// All kinds in turns instead, until the back-end has seen so many hostile messages and states of rings.
+    /// Run all kinds in turns instead, until the back-end has seen this many hostile messages and states of rings.
     #[arg(long, value_name = "N", conflicts_with_all = ["cases", "time"], value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 
-    /// The number of the first case: with --cases 1 one of an earlier run is made again.
+    /// The number of the first case. With --cases 1, this repeats one case of an earlier run.
     #[arg(long, value_name = "N", default_value = "0")]
     pub first: u64,
 
-    /// No more time than this for each kind.
+    /// The longest time for each kind.
     #[arg(long, value_name = "DURATION", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(7 * 86_400)))]
     pub time: Option<Duration>,
 
-    /// What the cases follow from.
+    /// The seed from which all cases are made.
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
 
-    /// After so many cases the back-end must serve a front-end that does nothing wrong.
+    /// After this many cases the back-end must serve a correct front-end.
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u64).range(1..))]
     pub check_every: u64,
 
-    /// How long it may take for that.
+    /// How long the back-end may take to serve that front-end.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::between(Duration::from_millis(10)..=Duration::from_secs(600)))]
     pub timeout: Duration,
 
-    /// Start the back-end by this command, through sh, and again whenever it is gone or silent.
+    /// Start the back-end by this command, through sh, and start it again if it has ended or does not answer.
     #[arg(long, value_name = "COMMAND")]
     pub command: Option<String>,
 
-    /// Two more sockets of the same switch: frames go between them all along, and what becomes of them is counted. Or one
-    /// more socket of the same crypto devices: requests are passed on all along, and their results are checked.
+    /// Two more sockets of the same switch. During all cases frames pass between them, and each lost or changed
+    /// frame is counted. Or one more socket of the same crypto devices: during all cases requests are sent, and
+    /// their results are checked.
     #[arg(long, value_name = "PATH[,PATH]", value_delimiter = ',')]
     pub beside: Vec<PathBuf>,
 
-    /// Of those frames so many a second each way.
+    /// Frames a second each way between the sockets of --beside.
     #[arg(long, value_name = "N", default_value = "5000", value_parser = clap::value_parser!(u32).range(1..=10_000_000), requires = "beside")]
     pub beside_rate: u32,
 
-    /// Rest after each such time for a quarter of it, so that their rate is compared with and without hostility.
+    /// After each time of this length, send no hostile message for a quarter of it. The rate of --beside is
+    /// compared with and without hostile messages.
     #[arg(long, value_name = "DURATION", requires = "beside", value_parser = duration::between(Duration::from_millis(100)..=Duration::from_secs(3600)))]
     pub turn: Option<Duration>,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }

@@ -1,4 +1,4 @@
-//! What the user may write after `tti`.
+//! The command line of `tti`.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ pub struct Tti {
     #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = duration::between(Duration::from_micros(50)..=Duration::from_secs(10)))]
     pub interval: Duration,
 
-    /// By when after it was due a tick must be in user space; exit code 3 where one is later [default: none is asked
-    /// for; ticks later than 50us are counted].
+    /// The time after a tick is due by which it must be in user space. Exit code 3 if one is later [default: no
+    /// limit; ticks later than 50us are counted].
     #[arg(long, value_name = "DURATION", value_parser = duration::between(Duration::from_nanos(100)..=Duration::from_secs(10)))]
     pub budget: Option<Duration>,
 
-    /// How long, for each environment and load.
+    /// Length of the measurement, for each environment and load.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(86_400)))]
     pub time: Duration,
 
@@ -28,7 +28,7 @@ pub struct Tti {
     #[arg(long, value_name = "LIST", default_value = "host,container")]
     pub environments: String,
 
-    /// What else goes on, on the receiver's CPU, at normal priority: none, cpu, memory, io, network.
+    /// The load on the receiver's CPU, at normal priority: none, cpu, memory, io, network.
     #[arg(
         long,
         value_name = "LOAD,…",
@@ -39,30 +39,32 @@ pub struct Tti {
     )]
     pub load: Vec<Beside>,
 
-    /// How the receiver learns of a tick: interrupt (an eventfd), poll (the shared memory, all the time), or timer (that of
-    /// its own CPU, as cyclictest).
+    /// How the receiver learns of a tick: interrupt (an eventfd), poll (reads the shared memory all the time), or
+    /// timer (a timer of the receiver, as in cyclictest).
     #[arg(long, value_name = "WAY", value_enum, hide_possible_values = true, default_value = "interrupt")]
     pub wait: Way,
 
-    /// The CPU of the source and that of the receiver [default: the first and the last that may be used].
+    /// The CPU of the source and the CPU of the receiver [default: the first and the last that may be used].
     #[arg(long, value_name = "CPU,CPU")]
     pub cpus: Option<String>,
 
-    /// How long before each instant the source stops sleeping and spins; 0s for a timer alone.
+    /// How long before each instant the source stops sleeping and spins; with 0s it relies on the timer.
     #[arg(long, value_name = "DURATION", default_value = "50us", value_parser = duration::between(Duration::ZERO..=Duration::from_millis(10)))]
     pub spin: Duration,
 
-    /// Split the way into a guest into its stages, by traces of both kernels, as root; they add some microseconds.
+    /// Divide the path into a guest into its stages, by traces of both kernels. Needs root, and adds some
+    /// microseconds.
     #[arg(long)]
     pub stages: bool,
 
-    /// Measure what para-virtualized scheduling gives: the receiver on a CPU that it shares with a second environment of
-    /// the same kind, which computes: without, with, and alone. The receiver tells the host when it runs and when the
-    /// next tick is due, and the host raises it for that long.
+    /// Measure the effect of para-virtualized scheduling. The receiver shares its CPU with a second environment of
+    /// the same kind, which computes. Three cases take turns: without the hints, with them, and the receiver
+    /// alone. With the hints, the receiver tells the host when it runs and when the next tick is due, and the host
+    /// raises its priority for that time.
     #[arg(long, conflicts_with = "stages")]
     pub pv_sched: bool,
 
-    /// How many turns of without, with and alone; six or more give an interval.
+    /// The number of turns; 6 or more give an interval.
     #[arg(long, value_name = "N", default_value = "6", requires = "pv_sched", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
 
@@ -70,11 +72,11 @@ pub struct Tti {
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::between(Duration::ZERO..=Duration::from_secs(1)))]
     pub work: Duration,
 
-    /// SCHED_FIFO priority of the receiver, 0 for the ordinary policy; the source's is one more.
+    /// SCHED_FIFO priority of the receiver; 0 for the ordinary policy. The source has one more.
     #[arg(long, value_name = "N", default_value = "80", value_parser = clap::value_parser!(u8).range(0..=98))]
     pub priority: u8,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
@@ -97,10 +99,10 @@ pub enum Beside {
 /// How the receiver learns of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Way {
-    /// It sleeps until the interrupt comes.
+    /// The receiver sleeps until the interrupt comes.
     Interrupt,
-    /// It reads the shared memory again and again.
+    /// The receiver reads the shared memory again and again.
     Poll,
-    /// It sleeps until the instant at which the tick is due.
+    /// The receiver sleeps until the instant at which the tick is due.
     Timer,
 }

@@ -1,4 +1,4 @@
-//! What the user may write after `tautline vm`.
+//! The command line of `tautline vm`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,24 +17,25 @@ use linux::duration;
 /// The verbs of `vm`.
 #[derive(Debug, Subcommand)]
 pub enum VmCommand {
-    /// Start a guest as a profile says, and keep it so until it ends.
+    /// Start a guest as a profile says, and keep its threads in place until it ends.
     Run(VmRun),
-    /// Put the threads of a guest that runs already where a profile wants them.
+    /// Place the threads of a running guest as a profile says.
     Attach(VmAttach),
-    /// In a guest of `run --pv-sched`: a task that is due at every interval and says so, and how late it ran.
+    /// Run a task in a guest of `run --pv-sched`. It is due at every interval, tells the host so, and reports how
+    /// late it ran.
     Task(VmTask),
-    /// Put back what attach changed, or what a killed run has left.
+    /// Restore what attach changed, or what a killed run has left.
     Detach(VmDetach),
 }
 
-/// Where a guest's threads go.
+/// The CPUs of a guest's threads.
 #[derive(Args, Debug)]
 pub struct PlaceThreads {
-    /// What the guest is for.
+    /// What the guest is used for.
     #[arg(long, value_enum, default_value_t = ProfileName::Latency)]
     pub profile: ProfileName,
 
-    /// The CPUs of the vCPUs, one for each [default: those set aside, else the last ones].
+    /// The CPUs of the vCPUs, one for each [default: the CPUs that are set aside, else the last ones].
     #[arg(long, value_name = "CPUS")]
     pub vcpu_cpus: Option<CpuList>,
 
@@ -42,11 +43,11 @@ pub struct PlaceThreads {
     #[arg(long, value_name = "CPUS")]
     pub housekeeping: Option<CpuList>,
 
-    /// Put vCPUs into SCHED_FIFO at this priority [default: 1 with realtime-guest, else not at all].
+    /// Put vCPUs into SCHED_FIFO at this priority [default: 1 with realtime-guest, else the ordinary policy].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=99))]
     pub priority: Option<i32>,
 
-    /// Go on without what cannot be had here.
+    /// Continue without what this machine cannot give.
     #[arg(long)]
     pub best_effort: bool,
 }
@@ -59,15 +60,15 @@ pub struct VmRun {
     #[arg(long, value_name = "FILE")]
     pub kernel: Option<PathBuf>,
 
-    /// Its first file system.
+    /// The initial file system of the guest.
     #[arg(long, value_name = "FILE", requires = "kernel")]
     pub initrd: Option<PathBuf>,
 
-    /// Its command line.
+    /// The kernel's command line.
     #[arg(long, value_name = "TEXT", requires = "kernel", allow_hyphen_values = true)]
     pub append: Option<String>,
 
-    /// A disk, which is booted where no kernel is named; qcow2 where its name ends so, else raw.
+    /// A disk. The disk to boot if no kernel is named. Its format is qcow2 if the name ends so, else raw.
     #[arg(long, value_name = "FILE")]
     pub disk: Option<PathBuf>,
 
@@ -75,7 +76,7 @@ pub struct VmRun {
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_mib)]
     pub memory: u64,
 
-    /// How many vCPUs, on CPUs that are chosen [default: 1].
+    /// The number of vCPUs; the command chooses their CPUs [default: 1].
     #[arg(long, value_name = "N", conflicts_with = "vcpu_cpus", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub cpus: Option<u16>,
 
@@ -83,12 +84,12 @@ pub struct VmRun {
     #[command(flatten)]
     pub place: PlaceThreads,
 
-    /// Let the guest say when a task that matters runs or is due, through a page that it shares with this command, and
-    /// raise its vCPUs for as long: to SCHED_FIFO at 1, each for 2ms of 10ms at most.
+    /// Share a page with the guest, in which it says when an important task runs or is due. While it says so, its
+    /// vCPUs are raised to SCHED_FIFO at priority 1, each for at most 2ms of 10ms.
     #[arg(long, conflicts_with = "priority")]
     pub pv_sched: bool,
 
-    /// Take its memory from huge pages.
+    /// Take the guest's memory from huge pages.
     #[arg(long)]
     pub hugepages: bool,
 
@@ -96,11 +97,12 @@ pub struct VmRun {
     #[arg(long, value_name = "KIND:TARGET")]
     pub network: Vec<Network>,
 
-    /// Hand on a PCI device, with properties of QEMU's as in 06:00.0,rombar=0. May be repeated.
+    /// Assign a PCI device to the guest. Properties of QEMU's device may follow, as in 06:00.0,rombar=0. May be
+    /// repeated.
     #[arg(long, value_name = "ADDRESS")]
     pub assign: Vec<Assignment>,
 
-    /// kvm, tcg (emulated) or auto: KVM where a stock kernel boots with it.
+    /// kvm, tcg (emulated) or auto. `auto` uses KVM if a stock kernel boots with it.
     #[arg(long, value_enum, default_value_t = Accel::Auto, hide_possible_values = true)]
     pub accel: Accel,
 
@@ -116,7 +118,7 @@ pub struct VmRun {
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 
@@ -145,20 +147,20 @@ pub struct VmTask {
     #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u16).range(0..32))]
     pub vcpu: u16,
 
-    /// Its SCHED_FIFO priority in the guest.
+    /// The task's SCHED_FIFO priority in the guest.
     #[arg(long, value_name = "N", default_value = "80", value_parser = clap::value_parser!(u8).range(1..=98))]
     pub priority: u8,
 
-    /// Say nothing to the host: to compare with.
+    /// Do not tell the host, for comparison.
     #[arg(long)]
     pub silent: bool,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
 
-/// A guest that runs.
+/// A running guest.
 #[derive(Args, Debug)]
 #[command(group(ArgGroup::new("guest").required(true).args(["domain", "pid"])))]
 pub struct RunningGuest {
@@ -179,7 +181,7 @@ pub struct VmAttach {
     #[command(flatten)]
     pub guest: RunningGuest,
 
-    /// The socket of QEMU's monitor (-qmp); without it, threads are told apart by their names.
+    /// The socket of QEMU's monitor (-qmp). Without it, threads are identified by their names.
     #[arg(long, value_name = "SOCKET", requires = "pid")]
     pub qmp: Option<PathBuf>,
 
@@ -187,15 +189,15 @@ pub struct VmAttach {
     #[command(flatten)]
     pub place: PlaceThreads,
 
-    /// Say what there is and what is wanted; change nothing.
+    /// Print the present and the wanted placement; change nothing.
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Where what is found is kept for detach [default: /var/lib/tautline/vm/attach-PID.jsonl].
+    /// The file in which the present values are kept for detach [default: /var/lib/tautline/vm/attach-PID.jsonl].
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
@@ -208,11 +210,11 @@ pub struct VmDetach {
     #[command(flatten)]
     pub guest: RunningGuest,
 
-    /// Where attach kept what it found [default: /var/lib/tautline/vm/attach-PID.jsonl].
+    /// The file in which attach kept the values that it found [default: /var/lib/tautline/vm/attach-PID.jsonl].
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
@@ -220,11 +222,11 @@ pub struct VmDetach {
 /// The profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProfileName {
-    /// As QEMU starts it, to compare with.
+    /// As QEMU starts it, for comparison.
     Plain,
     /// Each vCPU on a CPU, all other threads on others.
     Throughput,
-    /// Also: all memory is there before the guest runs, and stays.
+    /// Also: all memory is allocated before the guest runs, and locked.
     Latency,
     /// Also: vCPUs in SCHED_FIFO.
     RealtimeGuest,
@@ -248,6 +250,6 @@ pub enum Accel {
     Kvm,
     /// QEMU's emulation.
     Tcg,
-    /// The CPU where that works.
+    /// KVM if a stock kernel boots with it, else TCG.
     Auto,
 }

@@ -1,4 +1,4 @@
-//! `compare --list`: what would be measured, and where.
+//! `compare --list`: prints what would be measured, and in which environments.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ struct Metric<'a> {
     unit: String,
 }
 
-/// Puts the list out.
+/// Prints the list.
 pub fn put(plan: &RunPlan, sink: &Sink) -> anyhow::Result<()> {
     let specs = plan.specs();
     let metrics = specs.iter().map(|spec| Metric {

@@ -1,4 +1,4 @@
-//! `tautline compare`: parse, have it measured, show.
+//! `tautline compare`: reads the arguments, has `lab` measure, and shows the results.
 
 mod list;
 mod save;

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use measure::{Results, SaveError};
 
-/// Where the results go.
+/// Writes the results to their file.
 pub struct Saver {
     path: PathBuf,
     own: bool,
 }
 
 impl Saver {
-    /// To the user's file, else to the last run's place in the user's state folder.
+    /// Saves to the user's file, or else to the file of the last run in the user's state folder.
     pub fn new(user: Option<&Path>) -> Self {
         match user {
             Some(path) => Saver { path: path.into(), own: false },

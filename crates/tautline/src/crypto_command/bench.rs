@@ -1,4 +1,4 @@
-//! `tautline crypto bench`: a device beside the library called directly.
+//! `tautline crypto bench`: a device compared with direct calls of the library.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! `tautline crypto`: crypto devices behind vhost-user sockets, until told to end.
+//! `tautline crypto`: serves crypto devices behind vhost-user sockets until a signal ends it.
 
 mod bench;
 
@@ -14,7 +14,7 @@ use signal_hook::flag;
 use crate::exit::Done;
 use crate::{cli, output};
 
-/// Serves the devices until it is told to end, or measures one.
+/// Serves the devices until a signal ends it, or measures one device.
 pub fn run(arguments: &cli::Crypto) -> anyhow::Result<Done> {
     if let Some(cli::CryptoCommand::Bench(arguments)) = &arguments.command {
         return bench::run(arguments);

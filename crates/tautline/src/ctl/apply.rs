@@ -1,4 +1,4 @@
-//! `tautline ctl apply`: a switch has the ports of a file.
+//! `tautline ctl apply`: makes a switch have the ports of a file.
 use anyhow::Context;
 use control::Client;
 use control::protocol::{Applied, SCHEMA};

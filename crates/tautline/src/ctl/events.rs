@@ -1,4 +1,4 @@
-//! `tautline ctl events`: what happens to ports, as it happens.
+//! `tautline ctl events`: prints events of ports as they occur.
 use control::protocol::SCHEMA;
 use control::{Client, Event};
 use serde_json::json;

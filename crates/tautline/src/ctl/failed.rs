@@ -1,4 +1,4 @@
-//! Errors of the client with the exit code that they have.
+//! Errors of the client, with their exit codes.
 use control::ClientError;
 use linux::interrupt::Interrupted;
 

@@ -1,4 +1,4 @@
-//! `tautline ctl`: a running switch is looked at and changed.
+//! `tautline ctl`: inspects and changes a running switch.
 mod apply;
 mod events;
 mod failed;
@@ -21,7 +21,7 @@ use failed::failed;
 /// How long the switch may take to write what it has captured.
 const FLUSH: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Does one thing with a running switch.
+/// Sends one request to a running switch and prints the answer.
 pub fn run(arguments: &cli::Ctl) -> anyhow::Result<Done> {
     let connect = || {
         let mut client = Client::connect(&arguments.socket)?;

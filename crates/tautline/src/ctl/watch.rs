@@ -1,4 +1,4 @@
-//! `tautline ctl watch`: rates, again and again.
+//! `tautline ctl watch`: prints rates at every interval.
 use control::{Client, Request};
 use linux::interrupt;
 

@@ -110,7 +110,7 @@ impl Lines<'_> {
     }
 }
 
-/// Makes the changes that the user picked, and says each.
+/// Makes the changes that the user picked, and prints each.
 pub fn apply(arguments: &Apply) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
     let mut lines = Lines { sink: &sink, text: String::new() };
@@ -150,7 +150,7 @@ pub fn apply(arguments: &Apply) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
-/// Puts everything back, and says what only a reboot brings back.
+/// Restores all values, and prints which ones need a reboot.
 pub fn undo(arguments: &Undo) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
     let mut lines = Lines { sink: &sink, text: String::new() };
@@ -185,7 +185,7 @@ pub fn undo(arguments: &Undo) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
-/// A line that says how one value went back.
+/// A line that says how one value was restored.
 pub fn describe(entry: &Entry, outcome: &PutBack) -> String {
     let found = entry.found.as_deref().unwrap_or("not there");
     let line = match outcome {

@@ -1,4 +1,4 @@
-//! `tautline host`: what a host lacks for real-time guests, and having it so.
+//! `tautline host`: what a host lacks for real-time guests, and how to change it.
 
 mod change;
 mod export;

@@ -1,4 +1,4 @@
-//! The host that a command is about, and what other programs read of it.
+//! The host that a command reads, and what is written for other programs.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -30,7 +30,8 @@ pub fn tree(root: &Path) -> anyhow::Result<HostTree> {
     Ok(HostTree::at(root))
 }
 
-/// The same, to be read alone: a file of a recorded host is unpacked into a folder that goes with the second value.
+/// The live host, or a recorded one, for reading only. A file of a recorded host is unpacked into a folder, which
+/// is removed when the second value is dropped.
 pub fn looked_at(root: &Path) -> anyhow::Result<(HostTree, Option<Folder>)> {
     if !root.is_file() {
         return Ok((tree(root)?, None));
@@ -48,7 +49,7 @@ pub fn looked_at(root: &Path) -> anyhow::Result<(HostTree, Option<Folder>)> {
     Ok((HostTree::at(folder.path()), Some(folder)))
 }
 
-/// Writes all that was read of a host to a file, with where it is from.
+/// Writes everything that was read of a host to a file, with the host it was read from.
 pub fn record(tree: &HostTree, file: &Path) -> anyhow::Result<()> {
     let Some(recording) = tree.recorded() else { return Ok(()) };
     let kernel = tree.read("/proc/version").unwrap_or_else(|unread| unread.to_string());
@@ -60,7 +61,7 @@ pub fn record(tree: &HostTree, file: &Path) -> anyhow::Result<()> {
     write(file, &recording.text(&comment))
 }
 
-/// Writes what another program reads, to a file or the standard output.
+/// Writes text for another program to a file or the standard output.
 pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     if file == Path::new("-") {
         return output::print(text);

@@ -30,7 +30,7 @@ fn cpus(arguments: &KvmCosts) -> anyhow::Result<[usize; 2]> {
     }
 }
 
-/// Draws a file again, as text and as a page.
+/// Renders a results file again, as text and as a page.
 pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Done> {
     crate::show::redraw(file, "kvm costs", sink, html, text, page)
 }

@@ -37,7 +37,7 @@ fn read_costs(file: &Path) -> anyhow::Result<kvm::costs::Costs> {
         .map_err(|error| Usage(format!("{}: not a file of `kvm costs`: {error}", file.display())).into())
 }
 
-/// Draws a file again, as text and as a page.
+/// Renders a results file again, as text and as a page.
 pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Done> {
     crate::show::redraw(file, "kvm path", sink, html, |report, _| text(report), page)
 }

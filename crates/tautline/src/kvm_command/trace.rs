@@ -37,7 +37,7 @@ pub fn run(arguments: &KvmTrace) -> anyhow::Result<Done> {
     exit::unless_interrupted(Done::Whole)
 }
 
-/// Draws a file again, as text and as a page.
+/// Renders a results file again, as text and as a page.
 pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Done> {
     crate::show::redraw(file, "kvm trace", sink, html, |trace, _| text(trace), page)
 }
@@ -49,7 +49,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 struct Live<'a> {
     pid: u32,
     sink: &'a Sink,
-    /// None before the first look.
+    /// `None` before the first reading.
     last: Option<Instant>,
     before: Times,
 }

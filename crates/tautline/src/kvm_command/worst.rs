@@ -55,7 +55,7 @@ fn read(file: &Path) -> anyhow::Result<Budget> {
     toml::from_str(&text).map_err(|error| Usage(format!("{}: {error}", file.display())).into())
 }
 
-/// Draws a file again, as text and as a page.
+/// Renders a results file again, as text and as a page.
 pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Done> {
     crate::show::redraw(file, "kvm worst", sink, html, |report, _| text(report), page)
 }

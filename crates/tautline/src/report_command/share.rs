@@ -1,5 +1,5 @@
-//! `tautline report --share`: one archive of a run to hand on. Names of this machine and of its users are looked up
-//! here; `report::share` takes them out.
+//! `tautline report --share`: makes one archive of a run to share. Names of this machine and of its users are
+//! looked up here; `report::share` takes them out.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;

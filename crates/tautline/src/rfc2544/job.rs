@@ -1,4 +1,4 @@
-//! What is asked for.
+//! The job that the arguments describe.
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const FULL_LONGEST_BURST: Duration = Duration::from_secs(30);
 /// More than the rings hold at any rate of interest.
 const LEAST_LONGEST_BURST: Duration = Duration::from_millis(100);
 
-/// Understands all of it, or says what is wrong.
+/// Reads all arguments, or says which one is wrong.
 pub fn read(arguments: &cli::Rfc2544) -> anyhow::Result<Job> {
     let wrong = |option: &str, error: &dyn std::fmt::Display| Usage(format!("{option}: {error}"));
     let port = |option: &str, text: &str| -> Result<PortSpec, Usage> {

@@ -45,7 +45,7 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     Ok(done)
 }
 
-/// Puts out the results of one run, writes the page, evaluates the gate.
+/// Prints the results of one run, writes the page, evaluates the gate.
 pub fn show_run(
     run: &Run,
     sink: &Sink,

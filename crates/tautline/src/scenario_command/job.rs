@@ -1,4 +1,4 @@
-//! What is asked for.
+//! The requested measurement.
 
 use environment::Spec;
 use environment::spec::{SpecError, split_list};

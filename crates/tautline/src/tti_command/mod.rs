@@ -1,4 +1,5 @@
-//! `tautline tti`: numbered ticks at absolute times, and when each is in user space, environment beside environment.
+//! `tautline tti`: sends numbered ticks at absolute times and measures when each reaches user space, for several
+//! environments in turns.
 
 mod plan;
 

@@ -1,4 +1,4 @@
-//! What is asked for.
+//! The plan that the arguments describe.
 
 use environment::Spec;
 use environment::spec::split_list;

@@ -1,4 +1,4 @@
-//! What runs a guest: KVM only where a stock kernel really boots with it.
+//! Chooses what runs a guest: KVM only if a stock kernel boots with it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::output;
 /// How long a stock kernel may take to boot under KVM.
 const BOOT_LIMIT: Duration = Duration::from_secs(30);
 
-/// Finds out by booting one, where the user leaves it open.
+/// Finds out by booting a kernel, unless the user named the accelerator.
 pub fn find(wanted: Accel, janitor: &Arc<Janitor>) -> anyhow::Result<Accelerator> {
     match wanted {
         Accel::Kvm => return Ok(Accelerator::Kvm),
@@ -46,7 +46,7 @@ pub fn find(wanted: Accel, janitor: &Arc<Janitor>) -> anyhow::Result<Accelerator
     })
 }
 
-/// What would be tried first.
+/// The accelerator that would be tried first.
 pub fn likely(wanted: Accel) -> Accelerator {
     match wanted {
         Accel::Kvm => Accelerator::Kvm,

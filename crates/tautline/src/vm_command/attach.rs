@@ -1,4 +1,4 @@
-//! `tautline vm attach` and `detach`: a guest that others started.
+//! `tautline vm attach` and `detach`: placing the threads of a guest that another program started.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn journal_of(process: u32, named: Option<&PathBuf>) -> PathBuf {
     named.cloned().unwrap_or_else(|| running::journal_of(process))
 }
 
-/// Says what there is, and puts every thread where the profile wants it.
+/// Prints the present threads, and places each as the profile says.
 pub fn attach(arguments: &VmAttach) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
     let (process, mut roles, told_by) = find(&arguments.guest)?;
@@ -106,7 +106,7 @@ pub fn attach(arguments: &VmAttach) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
-/// Puts everything back.
+/// Restores the former placement.
 pub fn detach(arguments: &VmDetach) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
     let (process, ..) = find(&arguments.guest)?;

@@ -1,4 +1,4 @@
-//! What `vm detach` has put back, for people and for programs.
+//! The values that `vm detach` has restored, as text and as JSON.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::host_command::describe;
 use crate::output::Sink;
 
-/// What is written.
+/// The document that is written.
 #[derive(Debug, Serialize)]
 pub struct Detached<'a> {
     schema: &'static str,
@@ -30,13 +30,13 @@ struct PutBackValue {
     /// The value that attach found.
     found: Option<String>,
     outcome: &'static str,
-    /// The value before it was put back, where others had changed it.
+    /// The value before it was restored, if another program had changed it.
     meanwhile: Option<String>,
     failure: Option<Failure>,
 }
 
 impl<'a> Detached<'a> {
-    /// Nothing so far.
+    /// A record without values yet.
     pub fn new(process: u32, journal: &'a Path) -> Self {
         Detached {
             schema: "tautline-vm-detach/1",
@@ -48,7 +48,7 @@ impl<'a> Detached<'a> {
         }
     }
 
-    /// One value more.
+    /// Adds one restored value.
     pub fn note(&mut self, entry: &Entry, outcome: &PutBack) {
         let (word, meanwhile, failure) = match outcome {
             PutBack::Restored { meanwhile } => ("restored", meanwhile.clone(), None),
@@ -67,7 +67,7 @@ impl<'a> Detached<'a> {
         });
     }
 
-    /// Puts it where the user wants it.
+    /// Writes the record where the user wants it.
     pub fn put(&self, sink: &Sink) -> anyhow::Result<()> {
         let nothing =
             || format!("{}: no journal, or nothing in it: nothing to put back\n", self.journal.display());

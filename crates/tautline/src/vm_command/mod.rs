@@ -1,4 +1,4 @@
-//! `tautline vm`: guests with every thread in its place.
+//! `tautline vm`: guests with every thread on its CPU.
 
 mod accelerator;
 mod attach;

@@ -1,4 +1,4 @@
-//! Raising a guest's vCPUs as it says.
+//! Raises a guest's vCPUs as the guest's hints ask.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use vm::{Placement, Profile, Role, SharedMemory, ThreadStatus};
 
 use crate::exit::Usage;
 
-/// What is to be done, before there is a guest.
+/// The plan for raising vCPUs, before the guest exists.
 pub struct PvSched {
     settings: Settings,
     page: Page,
@@ -18,21 +18,21 @@ pub struct PvSched {
     cpus: Vec<Option<usize>>,
 }
 
-/// The same, being done.
+/// Raising of vCPUs in progress.
 pub struct Raising {
     daemon: Daemon,
     _claims: Vec<Claim>,
 }
 
-/// As it is shown.
+/// How the raising is shown.
 #[derive(Debug, Serialize)]
 pub struct RaisedStatus {
     /// SCHED_FIFO priority of a raised vCPU.
     priority: i32,
-    /// For how long in each period, µs.
+    /// The longest raised time in each period, µs.
     budget_us: u64,
     period_us: u64,
-    /// What was done for each vCPU; none before the end.
+    /// The results of raising each vCPU; empty before the end.
     vcpus: Vec<RaisedVcpu>,
 }
 
@@ -45,7 +45,7 @@ struct RaisedVcpu {
 }
 
 impl PvSched {
-    /// For a guest whose vCPUs go there.
+    /// The plan for a guest whose vCPUs are placed so.
     pub fn plan(profile: Profile, placement: &Placement) -> anyhow::Result<Self> {
         if !profile.places_threads() || profile.priority().is_some() {
             let text = "--pv-sched: it raises vCPUs that have CPUs and the ordinary policy; name the profile throughput or latency";
@@ -67,12 +67,13 @@ impl PvSched {
         self.memory.clone()
     }
 
-    /// A part of each vCPU's CPU. One that has none of its own may be anywhere, and has its part nowhere.
+    /// Claims a share of real-time CPU time on the CPU of each vCPU. Claims nothing for a vCPU without a CPU of
+    /// its own, because it may run anywhere.
     pub fn claim(&self) -> Result<Vec<Claim>, Failure> {
         self.cpus.iter().copied().flatten().map(Claim::of).collect()
     }
 
-    /// Begins, with these threads of QEMU.
+    /// Begins to raise vCPUs, whose threads are among these of QEMU.
     pub fn start(self, claims: Vec<Claim>, threads: &[ThreadStatus]) -> Result<Raising, Failure> {
         let vcpu = |thread: &ThreadStatus| match thread.role {
             Role::Vcpu(slot) if slot < pv_sched::SLOTS => {
@@ -86,7 +87,7 @@ impl PvSched {
         Ok(Raising { daemon, _claims: claims })
     }
 
-    /// What is shown of it, with what was done.
+    /// The settings, and what was done for each vCPU.
     pub fn status(raised: Vec<Raised>) -> RaisedStatus {
         let Settings { priority, budget, period, .. } = Settings::default();
         let vcpus = raised.into_iter().enumerate().map(|(vcpu, raised)| RaisedVcpu { vcpu, raised });
@@ -100,7 +101,7 @@ impl PvSched {
 }
 
 impl Raising {
-    /// Puts every policy back: what was done for each vCPU, in their order.
+    /// Restores every policy. Returns what was done for each vCPU, in their order.
     pub fn end(self) -> Vec<Raised> {
         self.daemon.end()
     }

@@ -26,7 +26,7 @@ use crate::output::{self, Sink};
 /// Between two looks at the guest's threads.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Starts a guest, and looks after it until it ends.
+/// Starts a guest, and keeps its threads in place until it ends.
 pub fn run(arguments: &VmRun) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
     let to_stdout = arguments.serial.as_deref() == Some(Path::new("-"));

@@ -1,4 +1,4 @@
-//! What is shown of a guest.
+//! The status of a guest, for the outputs.
 
 use std::fmt::Write;
 
@@ -13,26 +13,26 @@ use crate::output::Sink;
 /// The schema of this version's documents.
 const SCHEMA: &str = "tautline-vm/1";
 
-/// In which state a guest is shown.
+/// The state of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// Nothing was started or changed.
     Planned,
-    /// It runs, every thread in its place.
+    /// The guest runs, every thread in its place.
     Running,
-    /// It has ended, or was ended; its threads as they were last.
+    /// The guest has ended, or was ended; the threads are those of the last check.
     Ended,
 }
 
-/// What is written.
+/// The document that is written.
 #[derive(Debug, Serialize)]
 pub struct Status<'a> {
     pub schema: &'static str,
     pub tautline: &'static str,
     pub state: State,
     pub profile: &'static str,
-    /// None where it is not known: of a guest that others started.
+    /// `None` if unknown, for a guest that another program started.
     pub accelerator: Option<String>,
     pub process: Option<u32>,
     pub memory_mib: Option<u64>,
@@ -40,18 +40,18 @@ pub struct Status<'a> {
     pub huge_page_kib: Option<u64>,
     pub placement: &'a Placement,
     pub threads: Vec<ThreadStatus>,
-    /// How often a thread was put back where it belongs.
+    /// How often a thread had to be put back on its CPU.
     pub corrected: u64,
     pub iommu_groups: &'a [IommuGroup],
-    /// Whether and how vCPUs are raised as the guest says.
+    /// The raising of vCPUs, if the guest asks for it.
     pub pv_sched: Option<&'a RaisedStatus>,
     pub not_done: &'a [Shortfall],
-    /// QEMU's, as a shell reads it.
+    /// QEMU's command line, quoted for a shell.
     pub command_line: Option<&'a str>,
 }
 
 impl<'a> Status<'a> {
-    /// Of a guest of which nothing else is known.
+    /// A status with these fields and no others.
     pub fn new(
         state: State,
         profile: vm::Profile,
@@ -78,7 +78,7 @@ impl<'a> Status<'a> {
         }
     }
 
-    /// Puts it out.
+    /// Prints or writes the status.
     pub fn put(&self, sink: &Sink) -> anyhow::Result<()> {
         sink.put(|_, _| self.text(), || Ok(serde_json::to_string(self)?))
     }

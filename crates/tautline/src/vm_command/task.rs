@@ -22,13 +22,13 @@ struct Results<'a> {
     schema: &'static str,
     tautline: &'static str,
     interval_ns: u64,
-    /// Whether the host was told.
+    /// Whether the task told the host.
     says: bool,
     #[serde(flatten)]
     done: &'a TaskDone,
 }
 
-/// Runs the task, and says how late it was.
+/// Runs the task, and reports how late it was.
 pub fn run(arguments: &VmTask) -> anyhow::Result<Done> {
     let sink = Sink::open(&arguments.results_to)?;
     let memory = ivshmem::open().context(

@@ -1,10 +1,10 @@
-//! What is said of a guest's threads.
+//! The output about a guest's threads.
 
 use vm::Event;
 
 use crate::output;
 
-/// Says what a look at the threads has found. Of threads that come and go in their places nothing is said.
+/// Prints what a check of the threads has found. Threads that come and go in their places are not reported.
 pub fn tell(events: &[Event]) {
     for event in events {
         match event {

@@ -1,4 +1,4 @@
-//! A client of the server that is no guest: the receiver on the host or in a container.
+//! A client of the server that is no guest: a receiver on the host or in a container.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,10 +10,10 @@ use measure::Failure;
 
 use super::message::{MEMORY, VERSION, receive};
 
-/// Connects to the server at `socket`: the shared memory, and the eventfds of the first `vectors` interrupts.
+/// Connects to the server at `socket`. Returns the shared memory, and the eventfds of the first `vectors` interrupts.
 ///
 /// # Errors
-/// Nobody listens there, or not a server of this protocol.
+/// No server of this protocol listens there.
 pub fn connect(socket: &Path, vectors: usize, limit: Duration) -> Result<(OwnedFd, Vec<OwnedFd>), Failure> {
     let failed = |error: io::Error| {
         let tried = format!("connecting to the ivshmem server at {}", socket.display());

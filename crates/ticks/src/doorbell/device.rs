@@ -1,5 +1,5 @@
-//! The doorbell in a guest: a PCI device that `vfio-pci` hands to user space. Its memory is a BAR, its interrupt an
-//! eventfd that the kernel's handler of the MSI-X vector signals.
+//! The doorbell in a guest: a PCI device that `vfio-pci` passes to user space. Its memory is a BAR. Its interrupt is
+//! an eventfd, which the kernel's handler of the MSI-X vector signals.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ const CONFIGURATION: u32 = 7;
 const COMMAND: u64 = 4;
 const MEMORY_AND_MASTER: u16 = 0b110;
 
-/// The device, ready to be waited for. The interrupt is gone when it is dropped.
+/// The opened device. Dropping it disables the interrupt.
 pub struct Device {
     memory: File,
     interrupt: OwnedFd,
@@ -27,10 +27,10 @@ pub struct Device {
 }
 
 impl Device {
-    /// Takes the first one of this machine: from whatever driver it has to `vfio-pci`, and from there to this process.
+    /// Takes the first such device of this machine from its present driver to `vfio-pci`, and opens it.
     ///
     /// # Errors
-    /// There is none, or the kernel does not hand it over.
+    /// There is no such device, or the kernel does not pass it to user space.
     pub fn open() -> Result<Self, Failure> {
         let failed = |answer: String| {
             let remedy = "see that the guest has QEMU's ivshmem-doorbell, an IOMMU and the driver vfio-pci";

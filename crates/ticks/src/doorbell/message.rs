@@ -1,4 +1,4 @@
-//! The protocol's one message: eight bytes, little-endian, and at most one descriptor.
+//! The only message of the protocol: eight bytes, little-endian, and at most one descriptor.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,9 +10,9 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-/// The only version of the protocol that there is.
+/// The only version of the protocol.
 pub(super) const VERSION: i64 = 0;
-/// In place of a peer's number: the shared memory comes with it.
+/// Sent in place of a peer's number, with the descriptor of the shared memory.
 pub(super) const MEMORY: i64 = -1;
 
 pub(super) fn send(

@@ -1,5 +1,5 @@
-//! QEMU's `ivshmem-doorbell` (QEMU, docs/specs/ivshmem-spec.rst): memory that is shared with a server, and interrupts
-//! to each client.
+//! QEMU's `ivshmem-doorbell` (QEMU, docs/specs/ivshmem-spec.rst): memory that clients share with a server, and
+//! interrupts to each client.
 
 mod client;
 mod device;

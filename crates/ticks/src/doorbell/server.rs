@@ -1,8 +1,8 @@
 //! The server of QEMU's `ivshmem-doorbell` device (QEMU, docs/specs/ivshmem-spec.rst): memory that a guest shares with
 //! this process, and interrupts to it.
 //!
-//! `-chardev socket,path=SOCKET,id=iv -device ivshmem-doorbell,vectors=N,chardev=iv`. QEMU turns each vector's eventfd
-//! into an irqfd where the accelerator has them: [`Peer::ring`] is then an interrupt without any thread of QEMU.
+//! `-chardev socket,path=SOCKET,id=iv -device ivshmem-doorbell,vectors=N,chardev=iv`. If the accelerator has irqfds,
+//! QEMU turns each vector's eventfd into one, and [`Peer::ring`] interrupts the guest without any thread of QEMU.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,7 +22,7 @@ const GUEST: i64 = 0;
 /// The device has no more (hw/misc/ivshmem.c, IVSHMEM_MAX_PEERS and the size of its MSI-X table).
 const MOST_VECTORS: usize = 64;
 
-/// Waits for one guest after the other; all have the same memory and the same interrupts.
+/// Accepts one guest after the other. All of them have the same memory and the same interrupts.
 #[derive(Debug)]
 pub struct Server {
     listener: UnixListener,
@@ -31,20 +31,20 @@ pub struct Server {
     vectors: Vec<OwnedFd>,
 }
 
-/// A guest is there: its interrupts.
+/// A connected guest with its interrupts.
 #[derive(Debug)]
 pub struct Peer {
-    /// The guest is told of other peers over it; closing it tells nothing that matters.
+    /// The connection, which is used to report other peers. Closing it has no effect on the guest.
     connection: UnixStream,
     vectors: Vec<OwnedFd>,
 }
 
 impl Server {
-    /// Listens at `socket`, with shared memory of `bytes` (a power of two, at least a page: it becomes a PCI BAR) and
-    /// so many interrupt vectors.
+    /// Listens at `socket`, with shared memory of `bytes` (a power of two and at least a page, because it becomes a
+    /// PCI BAR) and `vectors` interrupt vectors.
     ///
     /// # Errors
-    /// Sizes that no PCI device has, a path that cannot be bound, no memory.
+    /// The sizes are impossible for a PCI device, the path cannot be bound, or there is no memory.
     pub fn listen(socket: &Path, bytes: u64, vectors: usize) -> Result<Self, Failure> {
         let tried =
             || format!("an ivshmem server at {} with {bytes} bytes and {vectors} vectors", socket.display());
@@ -77,10 +77,10 @@ impl Server {
         self.bytes
     }
 
-    /// Waits for QEMU for up to `limit`, and greets it.
+    /// Waits up to `limit` for QEMU to connect, and sends it the memory and the interrupts.
     ///
     /// # Errors
-    /// It did not come, or hung up.
+    /// QEMU did not connect, or closed the connection.
     pub fn accept(&self, limit: Duration) -> Result<Peer, Failure> {
         let failed = |error: io::Error| {
             let remedy = "see QEMU's output; its device is -device ivshmem-doorbell,chardev=ID,vectors=N";
@@ -103,24 +103,24 @@ impl Server {
 }
 
 impl Peer {
-    /// The process that came: QEMU, or the receiver itself; 0 where the kernel does not say.
+    /// The process id of the client: QEMU, or the receiver itself; 0 if the kernel does not report it.
     pub fn process(&self) -> i32 {
         let peer = linux::peer::peer(&self.connection).ok();
         Pid::as_raw(peer.and_then(|peer| peer.process))
     }
 
-    /// Interrupts the guest. Those that it has not taken yet merge with this one: whoever must not lose any numbers
-    /// them in the shared memory.
+    /// Interrupts the guest. Interrupts that the guest has not taken yet merge with this one. A sender that must not
+    /// lose any has to number them in the shared memory.
     ///
     /// # Errors
-    /// A vector that there is not, or 2^64-1 interrupts that nobody took.
+    /// There is no such vector, or 2^64-1 interrupts were not taken.
     pub fn ring(&self, vector: usize) -> io::Result<()> {
         let vector = self.vectors.get(vector).ok_or(io::ErrorKind::InvalidInput)?;
         rustix::io::write(vector, &1_u64.to_ne_bytes())?;
         Ok(())
     }
 
-    /// A vector's eventfd, for whoever rings without this type.
+    /// A vector's eventfd, for code that signals it directly.
     pub fn vector(&self, vector: usize) -> Option<BorrowedFd<'_>> {
         self.vectors.get(vector).map(AsFd::as_fd)
     }

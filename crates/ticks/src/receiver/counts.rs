@@ -1,4 +1,5 @@
-//! What a receiver counts. Latencies are settled some time after their ticks: between two alignments of the clocks.
+//! The counts of a receiver. The latency of a tick is computed later, when there is an alignment of the clocks before
+//! and after it.
 
 use clocks::{Alignment, Alignments};
 use measure::Histogram;
@@ -6,49 +7,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::page::{Page, Record};
 
-/// What the receiver saw.
+/// The results of the receiver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Received {
-    /// Ticks whose numbers it saw.
+    /// Ticks whose numbers the receiver saw.
     pub ticks: u64,
-    /// Numbers that it never saw: overwritten before it ran.
+    /// Ticks that were overwritten before the receiver ran.
     pub lost: u64,
-    /// Ticks that it found beside another one: their interrupts had merged, or it was away.
+    /// Ticks that the receiver found together with another one, because their interrupts had merged or it ran late.
     pub coalesced: u64,
-    /// How often it woke.
+    /// How often the receiver woke.
     pub wake_ups: u64,
-    /// Interrupts that the kernel had counted for it; 0 where it polls.
+    /// Interrupts that the kernel had counted for the receiver; 0 if it polls.
     pub interrupts: u64,
     /// Ticks received after the budget.
     pub late: u64,
-    /// Ticks received before they were sent by more than the clocks' error: must be 0.
+    /// Ticks that seem to be received before they were sent, by more than the clocks' error: must be 0.
     pub before_sent: u64,
-    /// From due to running in user space.
+    /// The time from due to running in user space.
     pub from_due: Histogram,
-    /// From sent to running in user space.
+    /// The time from sent to running in user space.
     pub from_sent: Histogram,
-    /// From running in user space to the tick's work being done.
+    /// The time from running in user space to the end of the tick's work.
     pub to_done: Histogram,
     /// The latest tick: number, ns from due to sent, ns from sent to received.
     pub worst: (u64, u64, u64),
-    /// The clocks, before the first tick and after the last one.
+    /// The alignments of the clocks before the first tick and after the last one.
     pub alignments: Alignments,
-    /// How often they were aligned in between.
+    /// How often the clocks were aligned in between.
     pub realigned: u64,
-    /// What was wanted and refused.
+    /// Settings that the system refused.
     pub remarks: Vec<String>,
 }
 
-/// Counts, and ticks that are not settled yet.
+/// Counts, and ticks whose latency is not computed yet.
 pub struct Counts {
     budget_ns: u64,
-    /// The last two alignments: ticks between both are being settled.
+    /// The last two alignments, for ticks between them.
     between: Alignments,
-    /// The number up to which the later alignment holds.
+    /// The number of the tick up to which the later alignment is valid.
     aligned_to: u64,
-    /// The last number that was settled.
+    /// The last tick whose latency was computed.
     settled: u64,
-    /// The last number that was seen.
+    /// The last tick that was seen.
     seen: u64,
     received: Received,
 }
@@ -75,12 +76,12 @@ impl Counts {
         Counts { budget_ns, between, aligned_to: 0, settled: 0, seen: 0, received }
     }
 
-    /// The clocks, as they were aligned last.
+    /// The last alignment of the clocks.
     pub fn alignment(&self) -> Alignment {
         self.between.after
     }
 
-    /// It ran, and found so many ticks.
+    /// Notes that the receiver ran and found `ticks` ticks.
     pub fn woken(&mut self, ticks: u64) {
         self.received.wake_ups += 1;
         self.received.coalesced += ticks.saturating_sub(1);
@@ -98,7 +99,8 @@ impl Counts {
         self.seen = self.seen.max(latest);
     }
 
-    /// The clocks were aligned again, behind that tick; if the source did not answer, the last alignment goes on.
+    /// Notes an alignment of the clocks after tick `latest`. If the source did not answer, the last alignment is
+    /// extended.
     pub fn aligned(&mut self, alignment: Option<Alignment>, latest: u64) {
         // All before the last one was settled long ago.
         let before = self.between.after;
@@ -107,7 +109,7 @@ impl Counts {
         self.received.realigned += u64::from(alignment.is_some());
     }
 
-    /// Counts the latencies of some ticks before the last alignment.
+    /// Computes the latencies of at most `most` ticks before the last alignment.
     pub fn settle(&mut self, page: &Page, most: usize) {
         let until = self.aligned_to.min(self.settled.saturating_add(most as u64));
         for number in self.settled + 1..=until {
@@ -134,7 +136,7 @@ impl Counts {
         }
     }
 
-    /// All that is left, with the alignment behind the last tick.
+    /// Computes all remaining latencies, with the alignment after the last tick.
     pub fn finish(mut self, page: &Page, after: Alignment, remarks: Vec<String>) -> Received {
         self.settle(page, usize::MAX);
         self.between = Alignments { before: self.between.after, after };

@@ -3,12 +3,13 @@
 use clocks::now_ns;
 use std::hint::black_box;
 
-/// So many steps of arithmetic.
+/// Work of a fixed number of arithmetic steps.
 #[derive(Clone, Copy)]
 pub struct Work(u64);
 
 impl Work {
-    /// Work of that much CPU time, found by trying: the quickest of some tries was not interrupted.
+    /// Work of `ns` nanoseconds of CPU time. The number of steps is found by trials; the fastest trial was not
+    /// interrupted.
     pub fn of(ns: u64) -> Self {
         const TRIED: u64 = 20_000;
         if ns == 0 {

@@ -1,4 +1,4 @@
-//! What made the worst tick later than others.
+//! Explains why the worst tick was later than others.
 
 use kvm::events::{Kind, Pid};
 use kvm::worst::{self, Blame, Latency};
@@ -8,20 +8,20 @@ use super::merge::Host;
 use super::point::{Points, Stage};
 use super::summary::Summary;
 
-/// The worst tick.
+/// The worst tick, and the causes of its delay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Blamed {
     /// Its number.
     pub number: u64,
-    /// From due to the receiver running, ns.
+    /// The time from due to the receiver running, ns.
     pub latency_ns: u64,
-    /// By how much each stage was longer than its median, ns, the most first.
+    /// By how much each stage was longer than its median, ns, the longest first.
     pub stages: Vec<(Stage, u64)>,
-    /// Who had the time of the first of these, by the host's trace, the most first.
+    /// What used the time of the first of these stages, from the host's trace, the longest first.
     pub parts: Vec<Blame>,
 }
 
-/// The latest tick's, with `source` the thread that sends.
+/// Explains the latest tick. `source` is the thread that sends.
 pub fn blame(points: &[Points], summary: &Summary, source: Pid, host: Option<Host<'_>>) -> Option<Blamed> {
     let worst = points.iter().max_by_key(|points| points.latency_ns())?;
     // What comes after the receiver runs makes no tick late.

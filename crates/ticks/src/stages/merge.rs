@@ -1,4 +1,4 @@
-//! One row for each tick, of the source's stamps, the host's trace and the receiver's stamps.
+//! One row for each tick, from the source's stamps, the host's trace and the receiver's stamps.
 
 use clocks::Alignments;
 use kvm::events::{Kind, Pid, Trace};
@@ -6,17 +6,18 @@ use kvm::events::{Kind, Pid, Trace};
 use super::point::{Points, Stage};
 use crate::page::Record;
 
-/// What the host's kernel wrote of it.
+/// The host kernel's part of a tick.
 #[derive(Clone, Copy, Debug)]
 pub struct Host<'a> {
-    /// On the source's clock.
+    /// The trace, on the source's clock.
     pub trace: &'a Trace,
     /// The threads of the process that runs the guest.
     pub threads: &'a [Pid],
 }
 
-/// Rows for `records`, which are in the order of their numbers. `handlers` are the times of the guest's handler, of
-/// the receiver's clock. Times of two clocks may contradict each other by no more than the error of their alignment.
+/// Makes the rows for `records`, which must be in the order of their numbers. `handlers` are the times of the guest's
+/// handler, on the receiver's clock. Times of two clocks may contradict each other by at most the error of their
+/// alignment.
 pub fn merge(
     records: &[Record],
     alignments: &Alignments,
@@ -55,17 +56,17 @@ pub fn merge(
 struct Injected {
     time: u64,
     vector: u32,
-    /// The guest had its interrupts off, and KVM waited for it.
+    /// Whether the guest had its interrupts off, so that KVM waited.
     guest_waited: bool,
 }
 
 /// Times out of a trace, in order.
 struct Interrupts {
-    /// KVM was given an interrupt, with its vector where the trace has it.
+    /// When KVM was given an interrupt, with its vector if the trace has it.
     given: Vec<(u64, Option<u32>)>,
-    /// A vector was put into a virtual CPU, and that was entered.
+    /// When a vector was injected into a virtual CPU that was entered then.
     injected: Vec<Injected>,
-    /// A virtual CPU was entered.
+    /// When a virtual CPU was entered.
     entered: Vec<u64>,
 }
 

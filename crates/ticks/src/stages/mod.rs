@@ -1,8 +1,8 @@
-//! From a tick's instant to its work being done, stage by stage: which of them was long, and who had its time.
+//! The stages from a tick's instant to the end of its work: how long each took, and what used the time.
 //!
-//! [`merge`] puts the source's stamps, the host's trace and the receiver's stamps of each tick in one row, on the
-//! source's clock. [`Summary`] says how long each stage took, and [`blame`] what made the worst tick longer than
-//! others. All three are pure functions.
+//! [`merge`] combines the source's stamps, the host's trace and the receiver's stamps of each tick into one row, on
+//! the source's clock. [`Summary`] computes how long each stage took, and [`blame`] explains why the worst tick took
+//! longer than others. All three are pure functions.
 
 mod blame;
 mod merge;

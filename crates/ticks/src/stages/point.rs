@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A stage, by what ends it. It begins where the one before ends; the first begins when the tick is due.
+/// A stage, named by its end. It begins where the previous stage ends. The first begins when the tick is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// The source has sent it: how late its timer was.
+    /// The source has sent the tick; this stage is the delay of its timer.
     Sent,
-    /// KVM has the interrupt: through the eventfd and its irqfd.
+    /// KVM has received the interrupt through the eventfd and its irqfd.
     Irqfd,
-    /// The virtual CPU enters the guest with it, or with its interrupts off, which is for the guest to end.
+    /// The virtual CPU enters the guest with the interrupt, or enters it while the guest has its interrupts off.
     Injection,
-    /// The guest's kernel handles it.
+    /// The guest's kernel handles the interrupt.
     Handler,
     /// The receiver runs in user space.
     Receiver,
@@ -21,7 +21,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All, in order.
+    /// All stages, in order.
     pub const ALL: [Self; 6] =
         [Self::Sent, Self::Irqfd, Self::Injection, Self::Handler, Self::Receiver, Self::Work];
 
@@ -37,8 +37,8 @@ impl Stage {
         }
     }
 
-    /// Its published budget, µs (QorIQ T4240, 2015): an interrupt's way to the driver has 30, a driver has 10. The
-    /// one before and the work itself have none.
+    /// The published budget of the stage, µs (QorIQ T4240, 2015): 30 for an interrupt up to the driver, 10 for a
+    /// driver. The first stages and the work itself have none.
     pub fn published_us(self) -> Option<f64> {
         match self {
             Self::Handler => Some(30.0),
@@ -48,14 +48,14 @@ impl Stage {
     }
 }
 
-/// When each stage of a tick ended, ns of the source's clock. None where it is not known.
+/// When each stage of a tick ended, ns of the source's clock. `None` if the end is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Points {
     /// The tick's number.
     pub number: u64,
-    /// When it was due.
+    /// When the tick was due.
     pub due_ns: u64,
-    /// By stage, in order.
+    /// The ends by stage, in order.
     pub ended_ns: [Option<u64>; 6],
 }
 
@@ -65,7 +65,7 @@ impl Points {
         self.ended_ns[stage as usize]
     }
 
-    /// From where to where a stage went, if it and one before it are known.
+    /// The begin and end of a stage, if its end and an earlier one are known.
     pub fn span(&self, stage: Stage) -> Option<(u64, u64)> {
         let ended = self.ended(stage)?;
         let before = self.ended_ns[..stage as usize].iter().rev().find_map(|time| *time);
@@ -77,7 +77,7 @@ impl Points {
         self.span(stage).map(|(began, ended)| ended.saturating_sub(began))
     }
 
-    /// From due to the receiver running, ns.
+    /// The time from due to the receiver running, ns.
     pub fn latency_ns(&self) -> u64 {
         self.ended(Stage::Receiver).map_or(0, |ended| ended.saturating_sub(self.due_ns))
     }

@@ -1,10 +1,10 @@
-//! How long each stage took.
+//! The duration of each stage.
 
 use serde::{Deserialize, Serialize};
 
 use super::point::{Points, Stage};
 
-/// One stage of all ticks.
+/// The durations of one stage over all ticks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageTimes {
     /// Which.
@@ -17,19 +17,19 @@ pub struct StageTimes {
     pub max_ns: u64,
 }
 
-/// All stages that could be followed.
+/// All stages that were found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Ticks whose stages were looked for.
+    /// Ticks whose stages were searched for.
     pub ticks: u64,
-    /// Those for which all stages below were found.
+    /// Ticks for which all stages below were found.
     pub complete: u64,
     /// In order.
     pub stages: Vec<StageTimes>,
 }
 
 impl Summary {
-    /// Of all ticks. A stage that was found for none is left out, and expected of none.
+    /// The summary of all ticks. A stage that was found for no tick is left out, and not required for completeness.
     pub fn of(points: &[Points]) -> Self {
         let found = |stage: Stage| points.iter().any(|points| points.ended(stage).is_some());
         let stages: Vec<Stage> = Stage::ALL.into_iter().filter(|stage| found(*stage)).collect();

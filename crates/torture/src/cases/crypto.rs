@@ -1,4 +1,4 @@
-//! Cases of crypto devices (VIRTIO 1.3 §5.9): sessions as messages, and requests in a ring that is right.
+//! Cases for crypto devices (VIRTIO 1.3 §5.9): sessions by messages, and requests in a correct ring.
 
 use std::io;
 use std::path::Path;
@@ -65,7 +65,7 @@ fn wrong_session(random: &mut StdRng) -> Vec<u8> {
     payload
 }
 
-/// Makes sessions that are never closed, sessions that cannot be, and closes such that there are not.
+/// Creates sessions that are never closed, asks for impossible sessions, and closes sessions that do not exist.
 ///
 /// # Errors
 /// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory
@@ -125,7 +125,7 @@ fn request(numbers: &[u64; 4], random: &mut StdRng) -> (Vec<u8>, u32) {
     (bytes, result)
 }
 
-/// Passes on requests in a split ring whose chains are right, and rewrites their bytes while the device may read them.
+/// Submits requests in a split ring with correct chains, and overwrites their bytes while the device may read them.
 ///
 /// # Errors
 /// The back-end cannot be connected to or does not answer a correct session within 2 s or has not started its queue

@@ -37,12 +37,12 @@ fn descriptor(random: &mut StdRng) -> io::Result<OwnedFd> {
     })
 }
 
-/// Hostile messages on a connection. Where the back-end answers each, a refusal does not end the session, and all
-/// that it has read is known.
+/// Sends hostile messages on a connection. If the back-end answers each message, a refusal does not end the session,
+/// and it is known which messages were read.
 pub(super) struct Sender<'a> {
     front_end: &'a mut FrontEnd,
     answers: bool,
-    /// Answers to what was right before.
+    /// Answers to the correct messages before.
     answered_before: u64,
     sent: u64,
 }
@@ -53,19 +53,19 @@ impl<'a> Sender<'a> {
         Sender { front_end, answers: false, answered_before: 0, sent: 0 }
     }
 
-    /// Half of the sessions ask for answers, if the back-end gives any.
+    /// Half of the sessions ask for answers, if the back-end supports them.
     pub(super) fn of(session: &'a mut Session, random: &mut StdRng) -> Self {
         let answered_before = session.front_end.answered();
         let answers = session.answers && random.random_bool(0.5);
         Sender { front_end: &mut session.front_end, answers, answered_before, sent: 0 }
     }
 
-    /// How many messages a case has: more where a refusal does not end the session.
+    /// The number of messages of a case. It is higher if a refusal does not end the session.
     pub(super) fn count(&self, random: &mut StdRng, without_answers: u32) -> u32 {
         random.random_range(1..=if self.answers { 32 * without_answers } else { without_answers })
     }
 
-    /// Sends a message with these flags or, where the session asks for answers, with correct ones. Returns `false` at
+    /// Sends a message with these flags or, if the session asks for answers, with correct flags. Returns `false` at
     /// the connection's end.
     pub(super) fn send(
         &mut self,
@@ -160,7 +160,7 @@ fn any_order(
     Ok(sender.end())
 }
 
-/// Sends byte strings whose beginning may be a correct message.
+/// Sends byte strings that may begin with a correct message.
 ///
 /// # Errors
 /// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory
@@ -196,8 +196,8 @@ pub fn bytes(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     Ok(sender.end())
 }
 
-/// Begins a session whose two queues mostly run. A back-end may be slow to accept the next connection after one that
-/// never gets so far.
+/// Begins a session in which usually both queues run. A back-end may delay the next connection after one on which no
+/// queue ran.
 ///
 /// # Errors
 /// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory
@@ -248,7 +248,7 @@ pub fn descriptors(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     Ok(sender.end())
 }
 
-/// Sends memory tables whose regions are impossible.
+/// Sends memory tables with impossible regions.
 ///
 /// # Errors
 /// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory
@@ -284,7 +284,7 @@ pub fn memory(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     Ok(Done { closed, ..done })
 }
 
-/// A header whose payload never comes whole.
+/// A header whose payload is never sent completely.
 pub fn half_a_message(random: &mut StdRng) -> Vec<u8> {
     let body = payload(id::SET_MEM_TABLE, random);
     let mut bytes = message::message(id::SET_MEM_TABLE, VERSION, &body);

@@ -15,7 +15,7 @@ use virtio::Features;
 use crate::family::Family;
 pub use done::Done;
 
-/// Makes one case of a family.
+/// Runs one case of a family.
 ///
 /// # Errors
 /// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory

@@ -1,4 +1,4 @@
-//! Cases of rings: a session that is right, and memory that is not.
+//! Cases for rings: a correct session with hostile ring contents.
 
 use std::io;
 use std::path::Path;
@@ -13,11 +13,11 @@ use crate::front_end::{Seen, Session};
 use crate::memory::{BYTES, DATA, GUEST, Memory, Ring, SIZE};
 use crate::message::odd_number;
 
-/// States of one case, in one session: a ring that the back-end stops is started again.
+/// The number of states of one case, in one session. A ring that the back-end stops is started again.
 pub(super) const STATES: u64 = 128;
 /// States without a sign of the back-end after which a ring is started again: it may have stopped without a word.
 const UNSEEN: u32 = 2;
-/// How long a state is left to the back-end, if it gives no sign.
+/// How long the back-end has to react to a state.
 pub(super) const LOOK: Duration = Duration::from_micros(300);
 /// A guest receives by the first and transmits by the second.
 const QUEUES: [u32; 2] = [0, 1];
@@ -134,9 +134,10 @@ pub fn rings(path: &Path, layout: Features, random: &mut StdRng) -> io::Result<D
 struct HostileRing {
     ring: Ring,
     features: Features,
-    /// Descriptors (packed) or chains (split) that were made available: where the device is to look next.
+    /// Descriptors (packed) or chains (split) that were made available, which gives the position where the device
+    /// continues.
     position: u32,
-    /// States since the back-end last gave a sign.
+    /// The number of states since the back-end last reacted.
     unseen: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Cases of what both sides hold: memory, eventfds, the socket itself.
+//! Cases for what both ends share: memory, eventfds, and the socket itself.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -79,7 +79,7 @@ fn call_that_blocks() -> io::Result<OwnedFd> {
     Ok(call)
 }
 
-/// Gives the queues a call eventfd that is full and blocks its writer, while frames are sent.
+/// Passes a call eventfd that is full and blocks its writer, while frames are sent.
 ///
 /// # Errors
 /// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory
@@ -99,7 +99,7 @@ pub fn full_eventfd(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     Ok(Done { ring_states: 1, closed, ..Done::default() })
 }
 
-/// Sends half a message and stops, or sends questions and reads no answers.
+/// Sends half a message and stops, or sends requests and reads no answers.
 ///
 /// # Errors
 /// The back-end cannot be connected to or does not answer a correct session within 2 s; or this system has no memory

@@ -1,37 +1,36 @@
-//! What arrived, held against what was sent.
+//! Checks arrived frames against the sent ones.
 use frame::{Frame, SNAPSHOT_BYTES};
 
 use super::size::{ETHERNET, IPV4, UDP, VLAN};
 use super::stream::{base_sum, image, stamp_at, udp_checksum};
 use super::{Fields, FrameSize, STAMP_BYTES, SizeMix, Stamp};
 
-/// How much of each frame the receiver looks at: the header-access and data-access cases of published
-/// methodology.
+/// How much of each frame the receiver reads: the header-access and data-access cases of published methodology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Headers and stamp.
+    /// The headers and the stamp.
     Header,
-    /// Every byte; all that a forwarder has no business to change is held against what was sent.
+    /// Every byte. All bytes that a forwarder must not change are compared with those sent.
     Payload,
 }
 
-/// What was found. Frames that never came are the sender's count minus [`Tally::distinct`].
+/// The counts of a checker. Frames that were lost are the sender's count minus [`Tally::distinct`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Frames of ours that came, each once.
+    /// Frames of this test that arrived, each counted once.
     pub distinct: u64,
-    /// Their bytes, without frame check sequence.
+    /// The bytes of these frames, without frame check sequence.
     pub bytes: u64,
-    /// Came after a later one of their flow. Each is counted in `distinct` too.
+    /// Frames that arrived after a later one of their flow. Each is counted in `distinct` too.
     pub reordered: u64,
-    /// Came once more.
+    /// Frames that arrived repeatedly.
     pub doubled: u64,
-    /// Length, headers or payload are not what was sent. Not in `distinct`.
+    /// Frames whose length, headers or payload differ from what was sent. They are not counted in `distinct`.
     pub altered: u64,
-    /// So late that whether they came before is not known any more, or sent in an earlier trial. Not in
-    /// `distinct`.
+    /// Frames that came so late that it is unknown whether they had arrived before, or that were sent in an earlier
+    /// trial. They are not counted in `distinct`.
     pub stale: u64,
-    /// Not ours: neighbour discovery, RARP and the like.
+    /// Frames of other programs: neighbour discovery, RARP and the like.
     pub foreign: u64,
 }
 
@@ -57,7 +56,7 @@ const WINDOW: u64 = 4096;
 /// One flow: what comes next, and which of the last [`WINDOW`] came.
 #[derive(Clone, Debug)]
 struct Flow {
-    /// Frames before this were sent in an earlier trial.
+    /// Frames with lower numbers were sent in an earlier trial.
     first: u64,
     next: u64,
     seen: Box<[u64; (WINDOW / 64) as usize]>,
@@ -131,13 +130,13 @@ impl Flow {
 /// What frames of one length have in common.
 #[derive(Debug)]
 struct Image {
-    /// Of the whole frame, in bytes.
+    /// The length of the whole frame, in bytes.
     length: usize,
-    /// With stamp, source port and UDP checksum still to come.
+    /// The head of the frame, without stamp, source port and UDP checksum.
     head: [u8; SNAPSHOT_BYTES],
-    /// Of what the UDP checksum covers, without stamp and source port.
+    /// The sum of what the UDP checksum covers, without stamp and source port.
     base_sum: u16,
-    /// Which of the head's last bytes lie behind the stamp.
+    /// The mask of the head's last bytes that lie behind the stamp.
     padding: u32,
     /// The bytes behind the head.
     rest: Vec<u8>,
@@ -185,7 +184,7 @@ fn word<const N: usize>(head: &[u8; SNAPSHOT_BYTES], at: usize) -> Option<[u8; N
     head.get(at..)?.first_chunk().copied()
 }
 
-/// Looks at what arrives of one stream.
+/// Checks the arrived frames of one stream.
 #[derive(Debug)]
 pub struct Checker {
     flows: Vec<Flow>,
@@ -199,7 +198,7 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// For a stream with these fields, lengths and number of flows.
+    /// A checker for a stream with these fields, lengths and number of flows.
     pub fn new(fields: &Fields, mix: &SizeMix, flows: u16, access: Access) -> Self {
         let mut lengths: Vec<u16> = mix.period().into_iter().map(FrameSize::in_buffer).collect();
         lengths.sort_unstable();
@@ -215,25 +214,27 @@ impl Checker {
         }
     }
 
-    /// A trial begins: what was sent of this flow before `sequence` does not count in it, however late it
-    /// comes. Otherwise it would make up for a loss.
+    /// Begins a trial: frames of this flow before `sequence` do not count in it, however late they arrive. Otherwise
+    /// they would make up for a loss.
     pub fn begin(&mut self, flow: u16, sequence: u64) {
         if let Some(flow) = self.flows.get_mut(usize::from(flow)) {
             flow.first = sequence;
         }
     }
 
-    /// The number behind the newest frame of this flow that came: where frames keep their order, none before it comes.
+    /// The number after the newest arrived frame of this flow. If frames keep their order, no frame before it can
+    /// still arrive.
     pub fn next(&self, flow: u16) -> u64 {
         self.flows.get(usize::from(flow)).map_or(0, |flow| flow.next)
     }
 
-    /// What was found so far.
+    /// The counts so far.
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Takes one frame; its stamp if it is ours, whole, and came for the first time.
+    /// Checks one frame. Returns its stamp if the frame belongs to the test, is intact, and arrived for the first
+    /// time.
     #[inline]
     pub fn check(&mut self, frame: Frame<'_>) -> Option<Stamp> {
         let stamp = frame.snapshot().get(self.stamp_at..).and_then(Stamp::from_bytes);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use super::{FrameSize, SizeError};
 
 /// A repeating sequence of frame sizes, spelled out (RFC 6985): names such as "IMIX" alone are not comparable.
-/// In text, sizes are those of the RFCs, with frame check sequence.
+/// In text, sizes are given as in the RFCs, with frame check sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeMix {
     parts: Vec<(FrameSize, u16)>,
@@ -14,19 +14,19 @@ pub struct SizeMix {
 /// Not a mix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MixError {
-    /// Not SIZE or SIZExCOUNT.
+    /// The part is neither SIZE nor SIZExCOUNT.
     #[error("'{0}' is not SIZE or SIZExCOUNT; write for example 64x7+570x4+1518x1")]
     Part(String),
-    /// A size that no stamped frame has.
+    /// A frame of this size cannot have a stamp.
     #[error(transparent)]
     Size(#[from] SizeError),
-    /// More frames than one period may have.
+    /// One period has more frames than allowed.
     #[error("a period of {0} frames is too long; at most {max}", max = SizeMix::MAX_PERIOD)]
     Period(usize),
 }
 
 impl SizeMix {
-    /// Most frames of a period.
+    /// The most frames of a period.
     pub const MAX_PERIOD: usize = 256;
 
     /// One size for all.
@@ -42,7 +42,7 @@ impl SizeMix {
         Ok(SizeMix { parts })
     }
 
-    /// The sizes of one period, different ones spread as evenly as their counts allow.
+    /// The sizes of one period. Different sizes are spread as evenly as their counts allow.
     pub fn period(&self) -> Vec<FrameSize> {
         let total: usize = self.parts.iter().map(|(_, count)| usize::from(*count)).sum();
         let mut credit = vec![0i64; self.parts.len()];
@@ -58,7 +58,7 @@ impl SizeMix {
             .collect()
     }
 
-    /// The size, where all frames have the same.
+    /// The size, if all frames have the same.
     pub fn single(&self) -> Option<FrameSize> {
         let (first, _) = *self.parts.first()?;
         self.parts.iter().all(|(size, _)| *size == first).then_some(first)
@@ -69,7 +69,7 @@ impl SizeMix {
         self.mean_of(|size| size.bytes_with_fcs().into())
     }
 
-    /// Mean bytes that a frame takes of a link, with preamble and gap (layer 1).
+    /// Mean bytes that a frame occupies on a link, with preamble and gap (layer 1).
     pub fn mean_bytes_at_layer_1(&self) -> f64 {
         self.mean_of(FrameSize::at_layer_1)
     }

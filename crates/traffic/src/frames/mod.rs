@@ -1,4 +1,4 @@
-//! The frames that are sent, and what is looked for in those that arrive.
+//! The frames that are sent, and the checks of those that arrive.
 mod checker;
 mod mix;
 mod size;

@@ -1,9 +1,9 @@
-//! How long a frame is, and which of its bytes count.
+//! The length of a frame, by different definitions.
 use std::fmt;
 
 use super::STAMP_BYTES;
 
-/// Ethernet, IPv4, UDP and stamp, as they lie in a buffer: shorter frames cannot be told apart.
+/// Bytes of Ethernet, IPv4, UDP and stamp in a buffer. Shorter frames have no room for a stamp.
 pub const MIN_FRAME_BYTES: usize = ETHERNET + IPV4 + UDP + STAMP_BYTES;
 
 pub(super) const ETHERNET: usize = 14;
@@ -17,17 +17,17 @@ const FCS_BYTES: u16 = 4;
 /// Preamble, start of frame and the gap to the next frame: what a frame takes of a link beside itself.
 const PREAMBLE_AND_GAP_BYTES: u32 = 20;
 
-/// A frame size as RFC 2544 section 9 and RFC 6985 count it: with the frame check sequence.
+/// A frame size as in RFC 2544 section 9 and RFC 6985: with the frame check sequence.
 ///
-/// Users name and see only these. A buffer holds 4 bytes less ([`FrameSize::in_buffer`]), a link carries 20 more
-/// ([`FrameSize::at_layer_1`]).
+/// Users give and see only these sizes. A buffer holds 4 bytes less ([`FrameSize::in_buffer`]), a link carries 20
+/// more ([`FrameSize::at_layer_1`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameSize(u16);
 
 const _: () =
     assert!(FrameSize::MIN.0 == MIN_FRAME_BYTES as u16 + FCS_BYTES, "a stamp fits the shortest frame");
 
-/// A size that is not sent.
+/// Frames of this size are not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("frames of {0} bytes are not sent; with frame check sequence they have {min} to {max}", min = FrameSize::MIN, max = FrameSize::MAX)]
 pub struct SizeError(pub u16);
@@ -35,12 +35,12 @@ pub struct SizeError(pub u16);
 impl FrameSize {
     /// The shortest frame of Ethernet. A stamp fits exactly.
     pub const MIN: FrameSize = FrameSize(64);
-    /// The shortest that has room for a stamp behind a VLAN tag.
+    /// The shortest frame with a VLAN tag that has room for a stamp.
     pub const MIN_TAGGED: FrameSize = FrameSize(68);
-    /// The longest that is sent.
+    /// The longest frame that is sent.
     pub const MAX: FrameSize = FrameSize(9216);
 
-    /// A frame of `bytes` bytes, the frame check sequence included.
+    /// A frame of `bytes` bytes, including the frame check sequence.
     ///
     /// # Errors
     /// The size is below 64 or above 9216 bytes.
@@ -48,7 +48,7 @@ impl FrameSize {
         if bytes < Self::MIN.0 || bytes > Self::MAX.0 { Err(SizeError(bytes)) } else { Ok(FrameSize(bytes)) }
     }
 
-    /// As the user names it: from the destination address to the frame check sequence (layer 2).
+    /// The size that users give: from the destination address to the frame check sequence (layer 2).
     pub const fn bytes_with_fcs(self) -> u16 {
         self.0
     }
@@ -58,7 +58,7 @@ impl FrameSize {
         self.0 - FCS_BYTES
     }
 
-    /// Bytes that it takes of a link (layer 1): with preamble, frame check sequence and gap.
+    /// Bytes that the frame occupies on a link (layer 1): with preamble, frame check sequence and gap.
     pub const fn at_layer_1(self) -> u32 {
         self.0 as u32 + PREAMBLE_AND_GAP_BYTES
     }

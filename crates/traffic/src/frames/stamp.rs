@@ -1,7 +1,7 @@
-//! What every frame carries at the start of its UDP payload: which flow, which of it, and when it was due.
+//! The stamp at the start of every frame's UDP payload: flow, number in the flow, and when the frame was due.
 
 /// Length of a stamp in bytes. With Ethernet, IPv4 and UDP in front (42 bytes) it ends at byte 60, so it
-/// fits the smallest frame; with a VLAN tag at byte 64.
+/// fits into the smallest frame. With a VLAN tag it ends at byte 64.
 pub const STAMP_BYTES: usize = 18;
 
 /// First two bytes of a stamp: tells our frames from the neighbours'.
@@ -12,14 +12,14 @@ const MAGIC: u16 = 0x7a1e;
 pub struct Stamp {
     /// The number of the flow.
     pub flow: u16,
-    /// Which frame of the flow, from 0; 48 bits.
+    /// The number of the frame in its flow, from 0; 48 bits.
     pub sequence: u64,
-    /// When it was due, in ns on the sender's clock.
+    /// When the frame was due, in ns on the sender's clock.
     pub due_ns: u64,
 }
 
 impl Stamp {
-    /// For the wire.
+    /// The bytes of the stamp.
     #[inline(always)]
     pub fn to_bytes(self) -> [u8; STAMP_BYTES] {
         let mut bytes = [0; STAMP_BYTES];
@@ -29,8 +29,8 @@ impl Stamp {
         bytes
     }
 
-    /// What it adds to a one's complement sum, in words of up to 32 bits that are not yet folded. Of the fields
-    /// and not of the bytes: those have just been written, in pieces that cannot be loaded as a whole yet.
+    /// The sum that the stamp adds to a one's complement sum, in words of up to 32 bits that are not yet folded. It
+    /// is computed from the fields. Loading the bytes would be slow, because they were just stored in smaller pieces.
     #[inline(always)]
     pub(super) fn sum(self) -> u64 {
         let halves = |word: u64| (word >> 32) + (word & u64::from(u32::MAX));
@@ -42,7 +42,7 @@ impl Stamp {
         u64::from(self.flow) << 48 | self.sequence & SEQUENCE_MASK
     }
 
-    /// From the wire; `None` if it is no stamp.
+    /// Reads a stamp; `None` if the bytes are no stamp.
     #[inline(always)]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; STAMP_BYTES] = bytes.get(..STAMP_BYTES)?.try_into().ok()?;

@@ -1,4 +1,4 @@
-//! A stream of stamped frames, ready to be lent in bursts.
+//! A stream of stamped frames, made ready in bursts.
 use std::net::Ipv4Addr;
 use std::ops::Range;
 
@@ -8,20 +8,20 @@ use virtio::net::{HeaderLayout, MacAddress, NetHeader, checksum};
 use super::size::{ETHERNET, IPV4, UDP, VLAN};
 use super::{FrameSize, STAMP_BYTES, SizeMix, Stamp};
 
-/// What the frames of a stream have in their headers.
+/// The header fields of a stream's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields {
     /// Ethernet source.
     pub source: MacAddress,
     /// Ethernet destination.
     pub destination: MacAddress,
-    /// VLAN identifier of an 802.1Q tag, if there is to be one.
+    /// The VLAN identifier of an 802.1Q tag; `None` for no tag.
     pub vlan: Option<u16>,
-    /// IP source; RFC 2544 appendix C sets 198.18.0.0/15 aside for tests.
+    /// The IP source. RFC 2544 appendix C reserves 198.18.0.0/15 for tests.
     pub source_ip: Ipv4Addr,
     /// IP destination.
     pub destination_ip: Ipv4Addr,
-    /// UDP source port of flow 0; each further flow has the next.
+    /// The UDP source port of flow 0. Each further flow has the next port.
     pub source_port: u16,
     /// UDP destination port.
     pub destination_port: u16,
@@ -42,7 +42,7 @@ impl Default for Fields {
 }
 
 impl Fields {
-    /// The smallest size that holds them and a stamp.
+    /// The smallest size that holds the headers and a stamp.
     pub fn shortest(&self) -> FrameSize {
         if self.vlan.is_some() { FrameSize::MIN_TAGGED } else { FrameSize::MIN }
     }
@@ -79,7 +79,7 @@ struct Slot {
     base_sum: u16,
 }
 
-/// Stamped UDP frames, lent from memory of our own. Flows take turns; lengths follow the mix.
+/// Stamped UDP frames in memory of this process. Flows take turns, and lengths follow the mix.
 #[derive(Debug)]
 pub struct Stream {
     batch: FrameBatch,
@@ -93,8 +93,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Makes frames of these lengths in these flows (at least one). A receiver checks all flows of several streams
-    /// together.
+    /// Makes frames with these lengths in these flows (at least one). One receiver can check the flows of several
+    /// streams together.
     ///
     /// # Errors
     /// A frame of the mix is too short for the fields (with a VLAN tag it needs 68 bytes), the memory for the frames
@@ -147,7 +147,8 @@ impl Stream {
         })
     }
 
-    /// The next `count` frames (at most 64), all due at `due_ns`: to be given to a sink together.
+    /// The next `count` frames (at most 64), to be given to a sink together. `due_ns` gives the time at which each is
+    /// due.
     #[inline]
     pub fn burst(&mut self, count: usize, mut due_ns: impl FnMut(usize) -> u64) -> (&FrameBatch, &[u16]) {
         self.which.clear();
@@ -172,18 +173,18 @@ impl Stream {
         (&self.batch, &self.which)
     }
 
-    /// The last burst's first `count` frames once more, as they are: for a sender that is to cost nothing.
+    /// The first `count` frames of the last burst once more, unchanged: for a sender that must cost nothing.
     #[inline]
     pub fn again(&self, count: usize) -> (&FrameBatch, &[u16]) {
         (&self.batch, &self.which[..count.min(self.which.len())])
     }
 
-    /// Each flow's number, and which of it comes next.
+    /// The number of each flow, and of its next frame.
     pub fn next_by_flow(&self) -> impl Iterator<Item = (u16, u64)> {
         (self.first_flow..).zip(self.sent_by_flow())
     }
 
-    /// Frames made so far, by flow.
+    /// Frames made so far, for each flow.
     pub fn sent_by_flow(&self) -> impl Iterator<Item = u64> {
         self.flows.iter().map(|flow| flow.sequence)
     }
@@ -194,7 +195,7 @@ impl Stream {
     }
 }
 
-/// Where the stamp lies in a frame with these fields.
+/// The offset of the stamp in a frame with these fields.
 pub(super) fn stamp_at(fields: &Fields) -> usize {
     ETHERNET + fields.vlan.map_or(0, |_| VLAN) + IPV4 + UDP
 }
@@ -207,14 +208,14 @@ fn write_head(head: &mut [u8; SNAPSHOT_BYTES], at: usize, source_port: u16, stam
     head[at..at + STAMP_BYTES].copy_from_slice(&stamp.to_bytes());
 }
 
-/// The checksum of a datagram made of an image with this [`base_sum`].
+/// The checksum of a datagram that is made from an image with this [`base_sum`].
 #[inline(always)]
 pub(super) fn udp_checksum(base_sum: u16, source_port: u16, stamp: Stamp) -> u16 {
     let sum = u64::from(base_sum) + u64::from(source_port) + stamp.sum();
     checksum::nonzero_field(checksum::fold(sum))
 }
 
-/// A frame with empty stamp, source port and UDP checksum.
+/// A frame with zeros for stamp, source port and UDP checksum.
 pub(super) fn image(fields: &Fields, bytes: usize) -> Vec<u8> {
     let mut frame = Vec::with_capacity(bytes);
     frame.extend(fields.destination.0);
@@ -243,7 +244,7 @@ pub(super) fn image(fields: &Fields, bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// What the UDP checksum of an image covers, pseudo header included (RFC 768).
+/// The sum of what the UDP checksum of an image covers, including the pseudo header (RFC 768).
 pub(super) fn base_sum(fields: &Fields, frame: &[u8]) -> u16 {
     const UDP_PROTOCOL: u8 = 17;
     let datagram = &frame[stamp_at(fields) - UDP..];
@@ -258,7 +259,7 @@ impl Stream {
         &mut self.batch
     }
 
-    /// The next frame takes the first slot again.
+    /// Makes the next frame use the first slot again.
     pub(super) fn rewind(&mut self) {
         self.next_slot = 0;
     }

@@ -1,4 +1,4 @@
-//! The longest burst without loss.
+//! Measures the longest burst without loss.
 use crate::results::Bursts;
 use crate::search::rfc2544::{BackToBackPlan, Burst, BurstInput, back_to_back};
 use crate::search::{Load, Progress};
@@ -14,9 +14,9 @@ const HELD: f64 = 0.8;
 /// Frames that any ring holds.
 const FIRST: u64 = 64;
 
-/// RFC 9004. There is no wire that says what the largest rate is: it is the user's `--max-rate`, or what the
-/// generator puts into the idle device and can take back meanwhile, and at least the most that the search
-/// offered.
+/// RFC 9004. A virtual port has no largest rate of its own. The rate of a burst is the user's `--max-rate`, or the
+/// rate at which the generator can send to an idle device and receive meanwhile, and at least the highest rate that
+/// the search offered.
 pub fn searched(
     bench: &mut Bench<'_, '_>,
     how: BurstJob,

@@ -1,4 +1,4 @@
-//! A path with frames on it, at which all searches measure.
+//! The path with its frames, on which all searches measure.
 use std::cell::RefCell;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use linux::interrupt;
 use super::job::Job;
 use super::run_error::RunError;
 
-/// Trials that are repeated at one load before the search gives up on a disturbed machine.
+/// How often a trial is repeated at one load before the search gives up because of disturbances.
 pub(super) const ATTEMPTS: NonZeroU32 = NonZeroU32::new(8).unwrap();
 
-/// A path with frames on it, and what is to be done with it.
+/// A path with frames, and the job to do on it.
 pub(super) struct Bench<'a, 'p> {
     pub loaded: Loaded<'p>,
     pub job: &'a Job,
     pub mix: &'a SizeMix,
     pub say: &'a dyn Fn(&str),
-    /// Every trial is saved.
+    /// Saves every trial.
     pub recorder: &'a RefCell<Recorder>,
 }
 
 impl Bench<'_, '_> {
-    /// What a search may cost.
+    /// The limits of a search.
     pub fn budget() -> Budget {
         Budget { attempts: ATTEMPTS, ..Budget::default() }
     }
 
-    /// One trial, as searches ask for it.
+    /// Runs one trial for a search.
     pub fn trial(&mut self, load: Load, duration: Duration) -> Result<Measured, RunError> {
         unless_interrupted()?;
         Ok(self.loaded.trial(load, duration)?.0)

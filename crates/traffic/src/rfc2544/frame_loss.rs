@@ -1,4 +1,4 @@
-//! The loss at each load.
+//! Measures the loss at each load.
 use crate::search::rfc2544::{FrameLoss, FrameLossPlan, Step};
 use crate::search::{Load, Progress, run};
 
@@ -6,7 +6,7 @@ use super::bench::Bench;
 use super::run_error::RunError;
 use super::search::described;
 
-/// RFC 2544 section 26.3, from the most that is offered downwards.
+/// Runs RFC 2544 section 26.3, from the highest load downwards.
 pub fn walked(bench: &mut Bench<'_, '_>, max: Load, step: Step) -> Result<FrameLoss, RunError> {
     let plan = FrameLossPlan { max, step, trial: bench.job.trial };
     let (say, recorder) = (bench.say, bench.recorder);

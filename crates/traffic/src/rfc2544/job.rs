@@ -1,4 +1,4 @@
-//! What is to be done: everything decided before anything is plugged in.
+//! The job of a run: everything that is decided before anything is connected.
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -11,31 +11,31 @@ use crate::search::{Fraction, Load, Verification};
 
 /// One run.
 pub struct Job {
-    /// Where frames are sent.
+    /// The port where frames are sent.
     pub from: PortSpec,
-    /// Where they come back; None where they come back on the same port.
+    /// The port where frames are received; `None` if it is the same.
     pub to: Option<PortSpec>,
-    /// Which frames they are.
+    /// The properties of the frames.
     pub profile: Profile,
-    /// Their sizes, in the order in which they are measured.
+    /// The frame sizes, in the order in which they are measured.
     pub mixes: Vec<SizeMix>,
     /// How the rate is searched for.
     pub method: Method,
-    /// The length of a search's last trials.
+    /// The length of the deciding trials.
     pub trial: Duration,
-    /// Before each trial's end, for frames that are late.
+    /// How long to wait for late frames after each trial.
     pub residual: Duration,
-    /// How close the bounds of the answer are to each other.
+    /// The distance of the bounds at which a search ends.
     pub width: Fraction,
-    /// The most that is offered; None is as much as the device takes.
+    /// The highest offered rate; `None` for as much as the device takes.
     pub max_rate: Option<Load>,
     /// How often a lossy trial is repeated before it counts.
     pub verification: Verification,
-    /// By how much the load falls from one trial of the loss at each load to the next, if that is measured.
+    /// The step in load from one trial of the frame loss measurement to the next; `None` if it is not measured.
     pub frame_loss: Option<Step>,
-    /// How the longest burst is searched for, if it is.
+    /// How the longest burst is searched for; `None` if it is not.
     pub back_to_back: Option<BurstJob>,
-    /// How long a peer, and the first frame, may take.
+    /// The longest wait for a peer, and for the first frame.
     pub timeout: Duration,
 }
 
@@ -48,52 +48,52 @@ pub enum Method {
     Tst009,
     /// RFC 9971: several goals in one search, no loss and 0.5 % loss.
     Mlr,
-    /// No search: the maximum, whatever is lost.
+    /// No search: the maximum rate, at any loss.
     Maximum,
 }
 
 /// How the longest burst is searched for.
 #[derive(Clone, Copy, Debug)]
 pub struct BurstJob {
-    /// Searches, over which mean and deviation are.
+    /// The number of searches, of which mean and deviation are computed.
     pub searches: NonZeroU32,
-    /// What the longest burst takes.
+    /// The duration of the longest burst.
     pub longest: Duration,
 }
 
-/// The label of a path with a TAP in it.
+/// The label of a path with a TAP.
 pub const SOFTWARE_TAP: &str = "software: TAP";
 
 /// RFC 2544 section 24.
 pub const FULL_TRIAL: Duration = Duration::from_secs(60);
 
-/// The lowest rate that is looked for, frames per second.
+/// The lowest rate that is searched for, frames per second.
 pub const LEAST_FPS: u64 = 100;
 
-/// Undisturbed trials for the maximum.
+/// The number of undisturbed trials for the maximum.
 pub(super) const MAXIMUM_TRIALS: NonZeroU32 = NonZeroU32::new(3).unwrap();
 
 impl Job {
-    /// What stands beside every figure: through a TAP frames go one system call each, and what forwards them
-    /// is this machine's kernel.
+    /// The labels of all figures. Through a TAP each frame costs a system call, and this machine's kernel forwards
+    /// the frames.
     pub fn labels(&self) -> Vec<String> {
         let mut ports = std::iter::once(&self.from).chain(&self.to);
         let tap = ports.any(|spec| matches!(spec, PortSpec::Tap(_)));
         tap.then(|| SOFTWARE_TAP.to_owned()).into_iter().collect()
     }
 
-    /// How long each trial for the maximum is: all together as long as one for latencies, but each long
-    /// enough for a device that was asleep.
+    /// The length of each trial for the maximum. All of them together are as long as one trial for latencies, but
+    /// each is long enough to wake a sleeping device.
     pub fn maximum_trial(&self) -> Duration {
         (self.latency_trial() / MAXIMUM_TRIALS.get()).max(Duration::from_millis(100))
     }
 
-    /// How long latencies are watched at each load.
+    /// How long latencies are measured at each load.
     pub fn latency_trial(&self) -> Duration {
         self.trial.min(Duration::from_secs(1))
     }
 
-    /// Whether trials are shorter than RFC 2544 asks for.
+    /// Whether trials are shorter than RFC 2544 requires.
     pub fn is_quick(&self) -> bool {
         self.trial < FULL_TRIAL
     }

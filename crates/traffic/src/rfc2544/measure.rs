@@ -1,4 +1,5 @@
-//! One size: generator alone, maximum, search, latency at shares of the throughput, then what else was asked for.
+//! Measures one size: the generator alone, the maximum, the search, latencies at shares of the throughput, and
+//! optional measurements.
 use std::cell::RefCell;
 
 use crate::frames::SizeMix;

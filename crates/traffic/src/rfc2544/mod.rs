@@ -21,20 +21,20 @@ use crate::rig::TestRig;
 pub use job::{BurstJob, FULL_TRIAL, Job, LEAST_FPS, Method, SOFTWARE_TAP};
 pub use run_error::RunError;
 
-/// What stands in a file beside what is measured.
+/// The fields of a results file that are known before anything is measured.
 pub struct Begun {
-    /// When, UTC, RFC 3339.
+    /// When the run began, UTC, RFC 3339.
     pub started: String,
     /// The command that repeats the run, word by word.
     pub command: Vec<String>,
 }
 
-/// Plugs in the ports, measures all sizes, and keeps what was found in `file` after each trial. `say` is told what is
-/// being done.
+/// Connects the ports, measures all sizes, and saves the results in `file` after each trial. `say` is called with
+/// what is being done.
 ///
 /// # Errors
-/// A port cannot be plugged in, no peer comes, or the file cannot be written at the end. What ended the run early
-/// stands beside what was found until then.
+/// A port cannot be connected, no peer comes, or the file cannot be written at the end. The error of a run that ended
+/// early is returned together with the results so far.
 pub fn run(
     job: &Job,
     ports: Vec<(&str, Box<dyn Port>)>,

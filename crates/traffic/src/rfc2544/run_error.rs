@@ -12,16 +12,16 @@ pub enum RunError {
     /// The user interrupted.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// A port failed, or no peer came.
+    /// A port failed, or its peer did not connect.
     #[error(transparent)]
     Rig(#[from] RigError),
-    /// The trial's length is no goal of a search.
+    /// The trial's length is invalid for a search.
     #[error(transparent)]
     Goal(#[from] GoalError),
-    /// The results could not be kept.
+    /// The results could not be saved.
     #[error(transparent)]
     Save(#[from] SaveError),
-    /// Nothing forwards between the ports.
+    /// No frames are forwarded between the ports.
     #[error(
         "no frame of {mix} bytes came back within {waited_s} s; see that the switch forwards between the ports \
          (both must be up, and take frames of this length)"
@@ -29,19 +29,19 @@ pub enum RunError {
     NothingCameBack {
         /// The size or mix.
         mix: String,
-        /// For how long it was waited.
+        /// How long frames were waited for, in seconds.
         waited_s: u64,
     },
-    /// The device takes next to nothing.
+    /// The device forwards too little to search.
     #[error("no rate between {LEAST_FPS} and {most} frames/s to search in")]
     NoRange {
-        /// The most that may be offered.
+        /// The highest rate that may be offered.
         most: u64,
     },
-    /// There was no trial to take the maximum of.
+    /// There was no trial for the maximum.
     #[error("no trial for the maximum")]
     NoTrial,
-    /// A share of the throughput is less than a frame a second.
+    /// A share of the throughput is below one frame a second.
     #[error("no latency at 0 frames/s")]
     NoLoad,
 }

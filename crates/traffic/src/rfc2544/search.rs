@@ -1,4 +1,4 @@
-//! The search for a rate that was asked for.
+//! Runs the search that was asked for.
 use std::time::Duration;
 
 use crate::results::SearchResult;
@@ -14,7 +14,7 @@ use super::run_error::RunError;
 /// {Goal Initial Trial Duration} of RFC 9971.
 const MLR_INITIAL_TRIAL: Duration = Duration::from_secs(1);
 
-/// The answer, with every trial.
+/// The result, with every trial.
 pub fn searched(bench: &mut Bench<'_, '_>, range: SearchRange) -> Result<SearchResult, RunError> {
     let (job, say, recorder) = (bench.job, bench.say, bench.recorder);
     let budget = &Bench::budget();
@@ -71,7 +71,7 @@ pub fn described(step: &Step<'_, Load>) -> String {
     }
 }
 
-/// What came of a trial, for the progress display.
+/// The result of a trial in words, for the progress display.
 pub fn result(measured: &Measured) -> String {
     match measured {
         Measured::Valid(result) => format!("lost {}", result.frames_lost()),

@@ -1,4 +1,4 @@
-//! The plugboard of a test rig: one thread, no forwarding.
+//! A test rig's ports: one thread runs them, and nothing is forwarded.
 use std::time::{Duration, Instant};
 
 use frame::{QueueError, Side, Sink, Source};
@@ -9,7 +9,7 @@ use super::End;
 use super::end::{place, take};
 use crate::frames::StreamError;
 
-/// Why a rig cannot test.
+/// Why a rig cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RigError {
     /// A port failed.
@@ -46,7 +46,7 @@ pub enum RigError {
     System {
         /// What was tried.
         what: &'static str,
-        /// The system's error.
+        /// What the system answered.
         source: std::io::Error,
     },
 }
@@ -104,7 +104,7 @@ struct Plugged {
     wiring: Wiring,
 }
 
-/// Ports that a generator sends to and a receiver listens to, run by the calling thread.
+/// Ports for a generator and a receiver, run by the calling thread.
 pub struct TestRig {
     ports: Vec<Plugged>,
     is_interrupted: fn() -> bool,
@@ -117,13 +117,13 @@ impl Default for TestRig {
 }
 
 impl TestRig {
-    /// No port yet.
+    /// A rig without ports.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// From now on waits and trials end with [`RigError::Interrupted`] once `is_interrupted` says so. It is asked
-    /// whenever the ports' control sides are looked after: ten times a second while frames flow.
+    /// Makes waits and trials end with [`RigError::Interrupted`] once `is_interrupted` returns true. It is called
+    /// whenever the ports' control sides are served: ten times a second while frames flow.
     pub fn stop_when(&mut self, is_interrupted: fn() -> bool) {
         self.is_interrupted = is_interrupted;
     }
@@ -131,7 +131,7 @@ impl TestRig {
     /// Starts a port and returns its number, which is that of its [`End`].
     ///
     /// # Errors
-    /// The port cannot be started: its socket or interface cannot be had.
+    /// The port cannot be started: its socket or interface cannot be opened.
     pub fn attach(&mut self, name: &str, mut port: Box<dyn Port>) -> Result<usize, RigError> {
         let mut wiring = Wiring::default();
         port.start(&mut wiring)?;
@@ -144,13 +144,13 @@ impl TestRig {
         &mut self.ports[number].wiring.end
     }
 
-    /// Two different ports' queues.
+    /// The queues of two different ports.
     pub fn two_ends(&mut self, one: usize, other: usize) -> Option<(&mut End, &mut End)> {
         let [one, other] = self.ports.get_disjoint_mut([one, other]).ok()?;
         Some((&mut one.wiring.end, &mut other.wiring.end))
     }
 
-    /// What a port says of itself.
+    /// The description of a port.
     pub fn describe(&self, number: usize) -> String {
         self.ports[number].port.describe()
     }
@@ -182,7 +182,7 @@ impl TestRig {
         }
     }
 
-    /// Lets the ports talk to their peers: waits up to `patience` for one of their descriptors to be ready.
+    /// Serves the control sides of the ports: waits up to `patience` for one of their descriptors to be ready.
     ///
     /// # Errors
     /// The run was interrupted, `poll` fails, or a port's control side fails.

@@ -11,7 +11,7 @@ pub struct End {
     pub(super) sources: Vec<Option<Box<dyn Source>>>,
 }
 
-/// Puts something in its place, which is made if need be.
+/// Sets the queue of a pair, and extends the list if necessary.
 pub(super) fn place<T>(queues: &mut Vec<Option<T>>, pair: u16, queue: T) {
     let at = usize::from(pair);
     if queues.len() <= at {
@@ -20,7 +20,7 @@ pub(super) fn place<T>(queues: &mut Vec<Option<T>>, pair: u16, queue: T) {
     queues[at] = Some(queue);
 }
 
-/// Takes something out of its place.
+/// Takes the queue of a pair out.
 pub(super) fn take<T>(queues: &mut [Option<T>], pair: u16) -> Option<T> {
     queues.get_mut(usize::from(pair))?.take()
 }
@@ -36,7 +36,8 @@ impl End {
         self.numbered_sources().map(|(_, source)| source)
     }
 
-    /// Queues from which frames come, each with its queue pair: those before it may have stopped.
+    /// Queues from which frames come, each with its queue pair. The numbers can have gaps, because queues may have
+    /// stopped.
     #[inline]
     pub fn numbered_sources(&mut self) -> impl Iterator<Item = (u16, &mut Box<dyn Source>)> {
         (0..).zip(&mut self.sources).filter_map(|(pair, source)| Some((pair, source.as_mut()?)))
@@ -48,7 +49,7 @@ impl End {
         (0..).zip(&mut self.sinks).filter_map(|(pair, sink)| Some((pair, sink.as_mut()?))).nth(index)
     }
 
-    /// Both queues of one pair, where both run.
+    /// Both queues of one pair, if both run.
     #[inline]
     pub fn pair(&mut self, pair: u16) -> Option<Pair<'_>> {
         let at = usize::from(pair);

@@ -1,4 +1,4 @@
-//! Ports without a switch: what a generator and receiver are plugged into.
+//! Ports without a switch, to which generator and receiver are connected.
 mod board;
 mod end;
 mod responder;

@@ -1,5 +1,4 @@
-//! A port without a switch behind it: it drops, sends or reflects frames, as testpmd's `rxonly`, `txonly` and `mac`
-//! do.
+//! A port without a switch that drops, sends or reflects frames, as testpmd's `rxonly`, `txonly` and `mac` do.
 use frame::{QueueError, Side, Sink, Source};
 
 use super::TestRig;
@@ -7,18 +6,18 @@ use crate::frames::{Fields, FrameSize, SizeMix, Stream, StreamError};
 
 const BURST: usize = 32;
 
-/// What the port does with frames.
+/// The treatment of frames by the port.
 #[derive(Debug)]
 pub enum Responder {
-    /// Drops what comes.
+    /// Drops received frames.
     Drop,
-    /// Sends frames that were made before, as `txonly` does.
+    /// Sends prepared frames, as `txonly` does.
     Send(Box<Stream>),
-    /// Sends back, with this end's address as the source.
+    /// Sends received frames back, with this end's address as the source.
     Reflect,
 }
 
-/// Which queue failed, and why.
+/// The direction of the queue that failed, and the error.
 pub type Failure = (Side, QueueError);
 
 impl Responder {
@@ -32,11 +31,12 @@ impl Responder {
         Ok(Responder::Send(Box::new(stream)))
     }
 
-    /// Does one burst at the rig's first port. Returns how many frames were moved: 0 while its queues do not run.
+    /// Processes one burst at the rig's first port. Returns how many frames were moved: 0 while its queues do not
+    /// run.
     ///
     /// # Errors
-    /// A queue of the port failed: the driver broke the ring's rules, or its memory is gone. The error names the
-    /// queue's side.
+    /// A queue of the port failed: the driver broke the ring's rules, or its memory was lost. The error has the
+    /// queue's direction.
     #[inline(always)]
     pub fn turn(&self, rig: &mut TestRig) -> Result<usize, Failure> {
         let Some((source, sink)) = rig.end(0).pair(0) else { return Ok(0) };

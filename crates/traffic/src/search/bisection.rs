@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Bounds, Cut, Finding, Fraction, Load, TrialResult};
 
-/// What a search may ask for, both ends included.
+/// The range in which a search may choose, including both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Ends<P>", bound(deserialize = "P: Copy + Ord + Deserialize<'de>"))]
 pub struct SearchRange<P = Load> {
@@ -28,10 +28,10 @@ impl<P: Copy + Ord> TryFrom<Ends<P>> for SearchRange<P> {
 }
 
 impl<P: Copy + Ord> SearchRange<P> {
-    /// From the smallest to the largest; None where they are the wrong way round.
+    /// A range from the smallest to the largest value; `None` if `min` is above `max`.
     ///
-    /// The smallest load should offer at least one frame in the shortest trial (RFC 9971 "Min Load"), the
-    /// largest is what the generator was seen to keep in a loopback.
+    /// The smallest load should offer at least one frame in the shortest trial (RFC 9971 "Min Load"). The largest
+    /// should be a load that the generator sustained in a loopback.
     pub fn new(min: P, max: P) -> Option<SearchRange<P>> {
         (min <= max).then_some(SearchRange { min, max })
     }
@@ -50,10 +50,10 @@ impl<P: Copy + Ord> SearchRange<P> {
 /// How often a lossy trial is repeated before it counts (ETSI NFV-TST 009 section 12.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
-    /// max(r): trials at one load, the first included. RFC 9971 reads it so: max(r) = 2 is a duration sum of
+    /// max(r): the most trials at one load, including the first. RFC 9971 interprets max(r) = 2 as a duration sum of
     /// two trials.
     pub max_trials: NonZeroU32,
-    /// z: a trial that loses more frames fails at once, without a repeat. None is z = infinity.
+    /// z: a trial that loses more frames fails at once, without a repeat. `None` stands for z = infinity.
     pub max_frames_lost: Option<u64>,
 }
 
@@ -62,14 +62,14 @@ impl Verification {
     pub const NONE: Verification = Verification { max_trials: NonZeroU32::MIN, max_frames_lost: None };
 }
 
-/// Whether two points are as close as `width` asks, relative to the upper one, or cannot be closer.
+/// Whether two points are as close as `width` requires, relative to the upper one, or cannot be closer.
 pub(super) fn narrow(lower: NonZeroU64, upper: NonZeroU64, width: Fraction) -> bool {
     let gap = upper.get().saturating_sub(lower.get());
     gap <= 1 || !width.is_exceeded_by(gap, upper.get())
 }
 
-/// Binary search for the border between what is carried and what is not. Starts at the maximum: a device
-/// that carries all is told in one trial. Or from below, by doubling.
+/// Binary search for the border between passing and failing points. It starts at the maximum, so one trial suffices
+/// for a device that passes there. Alternatively it starts from below, by doubling.
 #[derive(Clone, Debug)]
 pub(super) struct Bisection<P> {
     range: SearchRange<P>,
@@ -84,7 +84,7 @@ impl<P: Copy + Ord + From<NonZeroU64> + Into<NonZeroU64>> Bisection<P> {
         Bisection { range, width, first: None, lower: None, upper: None }
     }
 
-    /// The point to decide next; None when the bounds are close enough, or are the range's own.
+    /// The point to try next; `None` when the bounds are close enough, or at the ends of the range.
     pub fn next(&self) -> Option<P> {
         let min = self.range.min;
         match (self.lower, self.upper) {
@@ -111,13 +111,13 @@ impl<P: Copy + Ord + From<NonZeroU64> + Into<NonZeroU64>> Bisection<P> {
         narrow(lower.into(), upper.into(), self.width)
     }
 
-    /// Takes a point between the bounds, as [`Bisection::next`] gives it.
+    /// Notes that `point` passed. It must lie between the bounds, as [`Bisection::next`] returns it.
     pub fn carried(&mut self, point: P) {
         debug_assert!(self.is_between(point));
         self.lower = Some(point);
     }
 
-    /// Takes a point between the bounds, as [`Bisection::next`] gives it.
+    /// Notes that `point` failed. It must lie between the bounds, as [`Bisection::next`] returns it.
     pub fn not_carried(&mut self, point: P) {
         debug_assert!(self.is_between(point));
         self.upper = Some(point);
@@ -131,7 +131,7 @@ impl<P: Copy + Ord + From<NonZeroU64> + Into<NonZeroU64>> Bisection<P> {
         Bounds { lower: self.lower, upper: self.upper }
     }
 
-    /// The answer, `cut` being what ended the search before [`Bisection::next`] had nothing more to ask.
+    /// The result. `cut` is the reason if the search ended before [`Bisection::next`] returned `None`.
     pub fn finding(&self, cut: Option<Cut>) -> Finding<P> {
         match (cut, self.lower, self.upper) {
             (Some(cut), lower, upper) => Finding::Undecided { lower, upper, cut },
@@ -162,7 +162,7 @@ impl<P: Copy + Ord + From<NonZeroU64> + Into<NonZeroU64>> VerifiedBisection<P> {
         VerifiedBisection { bisection: Bisection::new(range, width), verification, lossy: 0 }
     }
 
-    /// From here upwards by doubling, until something is too much.
+    /// Starts at `first` and doubles until a point fails.
     pub fn beginning_at(mut self, first: P) -> Self {
         let range = self.bisection.range;
         self.bisection.first = Some(first.clamp(range.min, range.max));
@@ -181,8 +181,8 @@ impl<P: Copy + Ord + From<NonZeroU64> + Into<NonZeroU64>> VerifiedBisection<P> {
         self.bisection.finding(cut)
     }
 
-    /// ETSI NFV-TST 009 section 12.3.3: any trial without loss passes; more than z lost frames fail at once;
-    /// otherwise the same is tried again until max(r).
+    /// Takes a trial by ETSI NFV-TST 009 section 12.3.3: a trial without loss passes, more than z lost frames fail at
+    /// once, and otherwise the same point is tried again up to max(r) times.
     pub fn take(&mut self, point: P, result: &TrialResult) {
         let lost = result.frames_lost();
         if lost == 0 {

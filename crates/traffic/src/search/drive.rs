@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{Bounds, Cut, Load, Measured, Record, TrialInput, TrialResult, nanoseconds};
 
-/// What a search may cost at most. It ends before the trial that would exceed it.
+/// The limits of a search. The search ends before the trial that would exceed them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
-    /// Trials in all, invalid ones included.
+    /// The most trials, including invalid ones.
     pub trials: u32,
-    /// Traffic in all: the durations of all trials, invalid ones included, the waits around them not.
+    /// The most traffic: the durations of all trials, including invalid ones, without the waits around them.
     #[serde(rename = "traffic_ns", with = "nanoseconds")]
     pub traffic: Duration,
-    /// Tries at one trial, the first included, until a valid one.
+    /// The most tries of one trial until a valid one, including the first.
     pub attempts: NonZeroU32,
 }
 
@@ -25,13 +25,13 @@ impl Default for Budget {
     }
 }
 
-/// What an observer is shown after each trial.
+/// The progress that an observer gets after each trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a, P, I = TrialInput, R = TrialResult> {
     /// The trial.
     pub trial: &'a Record<I, R>,
-    /// What is known now: one pair of bounds for a single search, one per goal, in the caller's order, for
-    /// MLRsearch, none where nothing is searched for.
+    /// The bounds so far: one pair for a single search, one pair per goal in the caller's order for MLRsearch, none
+    /// if nothing is searched for.
     pub bounds: &'a [Bounds<P>],
 }
 
@@ -46,26 +46,26 @@ impl Cost for TrialInput {
     }
 }
 
-/// A search as a state machine: what to ask next, and what the answer means. It never sees an invalid trial.
+/// A search as a state machine: which trial to make next, and how to use its result. It never sees an invalid trial.
 pub trait Strategy {
     type Input: Cost;
     type Output;
     type Point;
 
-    /// The next trial; None when the question is answered. Asked again without an answer in between, it
-    /// says the same.
+    /// The next trial; `None` when the search is finished. Without a result in between, it returns the same trial
+    /// again.
     fn next(&mut self) -> Option<Self::Input>;
     fn take(&mut self, input: Self::Input, output: &Self::Output);
     fn bounds(&self) -> Vec<Bounds<Self::Point>>;
 }
 
-/// The trials of a driven search, and what cut it short, if anything did.
+/// The trials of a driven search, and the reason if it was cut short.
 pub struct Driven<I, R> {
     pub trials: Vec<Record<I, R>>,
     pub cut: Option<Cut>,
 }
 
-/// Asks `measure` for trials until the strategy has its answer or the budget is spent.
+/// Calls `measure` for trials until the strategy is finished or the budget is spent.
 pub(super) fn drive<S: Strategy, E>(
     strategy: &mut S,
     budget: &Budget,
@@ -99,9 +99,9 @@ pub(super) fn drive<S: Strategy, E>(
     Ok(Driven { trials, cut: None })
 }
 
-/// A search by load, as its plan describes it.
+/// A search over loads, as its plan describes it.
 pub trait Search: Sized {
-    /// What it finds.
+    /// The result of the search.
     type Found;
     type Strategy: Strategy<Input = TrialInput, Output = TrialResult, Point = Load>;
 
@@ -109,8 +109,8 @@ pub trait Search: Sized {
     fn found(self, strategy: Self::Strategy, driven: Driven<TrialInput, TrialResult>) -> Self::Found;
 }
 
-/// Makes the trials of a search and draws its conclusion. `measure` is given the load and the length of each trial.
-/// `observe` is shown what was measured.
+/// Makes the trials of a search and returns its result. `measure` is called with the load and the length of each
+/// trial. `observe` is called after each trial.
 ///
 /// # Errors
 /// `measure` returned an error, which ends the search. An invalid trial is no error.
@@ -125,7 +125,7 @@ pub fn run<S: Search, E>(
     Ok(plan.found(strategy, driven))
 }
 
-/// How many trials were invalid; to be shown with every result.
+/// How many trials were invalid. The number must be shown with every result.
 pub fn invalid_trials<I, R>(trials: &[Record<I, R>]) -> usize {
     trials.iter().filter(|trial| trial.measured.valid().is_none()).count()
 }

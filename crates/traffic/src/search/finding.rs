@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What cut a search short.
+/// Why a search was cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
@@ -8,54 +8,54 @@ pub enum Cut {
     Trials,
     /// The next trial would have exceeded [`Budget::traffic`](super::Budget::traffic).
     Traffic,
-    /// One trial was invalid [`Budget::attempts`](super::Budget::attempts) times: the generator cannot keep this load on this machine.
+    /// One trial was invalid [`Budget::attempts`](super::Budget::attempts) times: the generator cannot sustain this
+    /// load on this machine.
     Invalid,
 }
 
-/// The bounds known while a search runs: what was carried, what was not.
+/// The bounds of a running search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds<P> {
-    /// The largest that was carried below the upper bound.
+    /// The largest passing value below the upper bound.
     pub lower: Option<P>,
-    /// The smallest that was not.
+    /// The smallest failing value.
     pub upper: Option<P>,
 }
 
-/// What a search found. `P` is what it searched over, a load or a burst; `L` is how it reports the lower
-/// bound.
+/// The result of a search. `P` is what it searched over, a load or a burst. `L` is the type of the lower bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding<P, L = P> {
-    /// Carried at `lower`, not at `upper`, and the two are as close as was asked for.
+    /// `lower` passed, `upper` failed, and the two are as close as required.
     Bracketed {
-        /// The largest that was carried.
+        /// The largest passing value.
         lower: L,
-        /// The smallest that was not.
+        /// The smallest failing value.
         upper: P,
     },
-    /// Carried at the largest that could be asked for: the limit of the device was not seen.
+    /// The largest allowed value passed, so the limit of the device was not reached.
     AtMaximum {
         /// The maximum of the range.
         lower: L,
     },
-    /// Not even the smallest that could be asked for was carried.
+    /// The smallest allowed value failed.
     BelowMinimum {
         /// The minimum of the range.
         upper: P,
     },
-    /// The search was cut short. The bounds hold, and are wider than was asked for.
+    /// The search was cut short. The bounds are valid, but wider than required.
     Undecided {
-        /// The largest that was carried, if any was.
+        /// The largest passing value, if any.
         lower: Option<L>,
-        /// The smallest that was not, if any was.
+        /// The smallest failing value, if any.
         upper: Option<P>,
-        /// What cut it short.
+        /// Why the search was cut short.
         cut: Cut,
     },
 }
 
 impl<P, L> Finding<P, L> {
-    /// The result of the search, where it ended and something was carried; None where it is undecided.
+    /// The result, if the search finished and something passed; `None` if it is undecided.
     pub fn decided_lower(&self) -> Option<&L> {
         match self {
             Finding::Bracketed { lower, .. } | Finding::AtMaximum { lower } => Some(lower),

@@ -1,8 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-/// A part of a whole, at least nothing and less than all of it, exact to one part in a billion: a loss ratio,
-/// an exceed ratio (both below one, RFC 9971 "Goal Loss Ratio" and "Goal Exceed Ratio"), a width relative to
-/// a load.
+/// A fraction from 0 to below 1, exact to one part in a billion: a loss ratio, an exceed ratio (both below one, RFC
+/// 9971 "Goal Loss Ratio" and "Goal Exceed Ratio"), or a width relative to a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Wire", into = "Wire")]
 pub struct Fraction(u32);
@@ -16,17 +15,17 @@ struct Wire {
 impl Fraction {
     pub(super) const WHOLE: u32 = 1_000_000_000;
 
-    /// Nothing: of a loss ratio, zero loss.
+    /// The fraction 0; as a loss ratio, zero loss.
     pub const ZERO: Fraction = Fraction(0);
     /// One half.
     pub const HALF: Fraction = Fraction(500_000_000);
 
-    /// From parts per billion; None from one whole on.
+    /// From parts per billion; `None` for 1 or more.
     pub const fn from_parts_per_billion(parts: u32) -> Option<Fraction> {
         if parts < Self::WHOLE { Some(Fraction(parts)) } else { None }
     }
 
-    /// From per cent, rounded to a billionth; None unless in 0..100.
+    /// From per cent, rounded to a billionth; `None` unless in 0..100.
     pub fn from_percent(percent: f64) -> Option<Fraction> {
         let parts = (percent * 1e7).round();
         // A NaN fails the comparison too.
@@ -38,27 +37,27 @@ impl Fraction {
         self.0
     }
 
-    /// This share of a number, rounded down.
+    /// This fraction of a number, rounded down.
     pub fn of(self, whole: u64) -> u64 {
         // Below `whole`, so it fits.
         (u128::from(whole) * u128::from(self.0) / u128::from(Self::WHOLE)) as u64
     }
 
-    /// What a part is of a whole, rounded up; nearly all of it where it is as much or more.
+    /// The fraction `part / whole`, rounded up, and at most the largest fraction below 1.
     pub(super) fn of_whole(part: u64, whole: u64) -> Fraction {
         let parts = (u128::from(part) * u128::from(Self::WHOLE)).div_ceil(u128::from(whole.max(1)));
         Fraction(parts.min(u128::from(Self::WHOLE - 1)) as u32)
     }
 
-    /// A width that two of this one fill, each relative to its own upper end, with a thousandth to spare for
-    /// loads that are rounded to whole frames.
+    /// The width that two widths of this size cover together, each relative to its own upper end. A thousandth is
+    /// left for loads that are rounded to whole frames.
     pub(super) fn twice(self) -> Fraction {
         let (once, whole) = (u64::from(self.0 - self.0.div_ceil(1000)), u64::from(Self::WHOLE));
         // Twice less the square is below a whole.
         Fraction((2 * once - once * once / whole).max(u64::from(self.0)) as u32)
     }
 
-    /// Whether `part` of `whole` is more than this share: exact, no rounding.
+    /// Whether `part` of `whole` is more than this fraction, computed exactly.
     pub fn is_exceeded_by(self, part: u64, whole: u64) -> bool {
         u128::from(part) * u128::from(Self::WHOLE) > u128::from(whole) * u128::from(self.0)
     }

@@ -1,4 +1,4 @@
-//! What the generator can keep: above that every trial of a search is invalid.
+//! The highest load that the generator can sustain. Above it every trial of a search is invalid.
 use super::{Invalid, Load, Measured};
 
 /// Valid trials that show that the generator keeps a load: one could be luck, and a search needs more.
@@ -14,8 +14,8 @@ const TRIALS: u32 = 16;
 /// By how much the next load is lower, in percent of the last: by what was missed at best, and within these.
 const LOWER_PERCENT: std::ops::RangeInclusive<u64> = 90..=97;
 
-/// The highest load up to `asked` that the generator keeps; `None` if it keeps none above a quarter of
-/// that, which is a machine disturbed whatever the load.
+/// The highest load up to `asked` that the generator sustains. `None` if it sustains none above a quarter of that,
+/// because the machine is then disturbed at any load.
 ///
 /// # Errors
 /// `measure` returned an error.

@@ -5,8 +5,8 @@ use super::nanoseconds;
 use super::positive::positive;
 
 positive! {
-    /// An intended load in frames per second, at least one. Whether it is one interface's or the sum over all is
-    /// the caller's to say, once, for all trials of a search.
+    /// An intended load in frames per second, at least one. The caller defines whether it is the load of one
+    /// interface or the sum over all, the same for all trials of a search.
     Load,
     /// Frames per second.
     frames_per_second
@@ -19,7 +19,7 @@ impl Load {
         u64::try_from(frames).unwrap_or(u64::MAX)
     }
 
-    /// The time this many frames take at this rate, rounded up to a nanosecond.
+    /// The time that this many frames take at this rate, rounded up to a nanosecond.
     pub fn time_for(self, frames: u64) -> Duration {
         let nanoseconds = (u128::from(frames) * 1_000_000_000).div_ceil(u128::from(self.0.get()));
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))

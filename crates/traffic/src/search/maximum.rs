@@ -1,6 +1,6 @@
-//! Maximum throughput without a loss condition: what comes through at the highest load offered, however much
-//! is lost. RFC 2285 section 3.6.2 calls it the forwarding rate at maximum offered load. It is no zero-loss
-//! throughput and is never printed as one; the two belong side by side.
+//! Maximum throughput without a condition on loss: the received rate at the highest offered load. RFC 2285 section
+//! 3.6.2 calls it the forwarding rate at maximum offered load. It is not a zero-loss throughput and is never printed
+//! as one; both are shown side by side.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -12,31 +12,31 @@ use super::drive::{Driven, Search};
 use super::repeats::Repeats;
 use super::{Cut, Load, Record, TrialInput, TrialLength, TrialResult, nanoseconds};
 
-/// What to measure.
+/// The plan of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The highest load that the generator keeps.
+    /// The highest load that the generator sustains.
     #[serde(rename = "load_fps")]
     pub load: Load,
-    /// How long each trial is.
+    /// The length of each trial.
     #[serde(rename = "trial_ns", with = "nanoseconds")]
     pub trial: Duration,
-    /// How many trials.
+    /// The number of trials.
     pub repeats: NonZeroU32,
 }
 
-/// What came through.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Maximum {
-    /// What was measured.
+    /// The plan of the measurement.
     pub plan: Plan,
-    /// Whether the trials had 60 s.
+    /// Whether the trials took 60 s.
     pub length: TrialLength,
-    /// The median over the valid trials of the frames per second that came through; None without any.
+    /// The median of the received frames per second over the valid trials; `None` if there are none.
     pub received_fps: Option<f64>,
     /// Every trial.
     pub trials: Vec<Record>,
-    /// What cut it short; fewer repeats than planned then.
+    /// Why there are fewer trials than planned, if so.
     pub cut: Option<Cut>,
 }
 

@@ -1,31 +1,31 @@
-//! Searches for what a device carries, as pure functions over `measure(load, duration)`.
+//! Searches for the limits of a device, as pure functions over `measure(load, duration)`.
 //!
-//! A search starts nothing, reads no clock and prints nothing: it asks the caller's closure for one trial
-//! after another and draws its conclusion from the frame counts alone, in exact integer arithmetic. The same
-//! answers of the closure give the same trials and the same result.
+//! A search starts nothing, reads no clock and prints nothing. It calls the caller's closure for one trial after
+//! another and derives its result from the frame counts alone, in exact integer arithmetic. The same results of the
+//! closure give the same trials and the same final result.
 //!
-//! A search is a plan, and [`run`] makes it; [`rfc2544::latency`] and [`rfc2544::back_to_back`] run by themselves.
+//! A search is a plan, which [`run`] carries out; [`rfc2544::latency`] and [`rfc2544::back_to_back`] are separate
+//! functions.
 //!
 //! | search | question |
 //! |---|---|
 //! | [`rfc2544::ThroughputPlan`] | the highest load without a lost frame |
-//! | [`rfc2544::FrameLossPlan`] | how much is lost at each load |
-//! | [`rfc2544::latency`] | how long a frame takes at a given load |
+//! | [`rfc2544::FrameLossPlan`] | the loss at each load |
+//! | [`rfc2544::latency`] | the latency at a given load |
 //! | [`rfc2544::back_to_back`] | the longest burst without a lost frame (RFC 9004) |
-//! | [`tst009::Plan`] | as throughput, a lossy trial being repeated before it counts (ETSI NFV-TST 009) |
-//! | [`mlr::Plan`] | several goals of loss at once, both bounds of each (RFC 9971) |
-//! | [`maximum::Plan`] | what comes through at the highest load, loss or no loss |
-//! | [`kept`] | up to which load the generator itself can be believed |
+//! | [`tst009::Plan`] | as throughput, but a lossy trial is repeated before it counts (ETSI NFV-TST 009) |
+//! | [`mlr::Plan`] | several loss goals at once, with both bounds of each (RFC 9971) |
+//! | [`maximum::Plan`] | the received rate at the highest load, at any loss |
+//! | [`kept`] | the highest load that the generator itself sustains |
 //!
-//! What they share: the closure answers with a result, with [`Measured::Invalid`] where the generator was
-//! preempted or missed its rate (counted and repeated, never a result), or with an error, which ends the
-//! search and passes through. A [`Budget`] bounds the trials; what it cut short says so as
-//! [`Finding::Undecided`]. Every trial is shown to an observer when it is done, with the bounds known so far,
-//! and is part of the result.
+//! All of them share the closure. It returns a result, or [`Measured::Invalid`] if the generator was preempted or
+//! missed its rate (such a trial is counted and repeated, and is never a result), or an error, which ends the search
+//! and is passed on. A [`Budget`] limits the trials. A search that it cuts short returns [`Finding::Undecided`].
+//! Every trial is passed to an observer with the bounds so far, and is part of the result.
 //!
-//! The waits around a trial (2 s for residual frames, 5 s before the next, RFC 2544 section 23) are the
-//! closure's. What else a caller wants to keep of a trial, such as a histogram, its closure puts aside; it is
-//! called in the order of the records.
+//! The closure also does the waits around a trial (2 s for residual frames, 5 s before the next, RFC 2544 section
+//! 23). The closure can store further results of a trial, such as a histogram. It is called in the order of the
+//! records.
 //!
 //! ```
 //! use std::convert::Infallible;

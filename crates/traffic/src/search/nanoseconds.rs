@@ -1,10 +1,10 @@
-//! Durations in a results file: whole nanoseconds, as everywhere in the project's files.
+//! Durations in a results file: whole nanoseconds, as in all files of the project.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A duration as nanoseconds; what exceeds 584 years counts as that.
+/// A duration in nanoseconds. Durations above 584 years become the maximum.
 pub(super) fn of(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Counts of which zero would mean nothing.
+//! Positive integers, for counts where zero has no meaning.
 
 /// A number of at least one, with a name of its own.
 macro_rules! positive {
@@ -9,7 +9,7 @@ macro_rules! positive {
         pub struct $name(std::num::NonZeroU64);
 
         impl $name {
-            /// None for zero.
+            /// `None` for zero.
             pub const fn new(number: u64) -> Option<$name> {
                 match std::num::NonZeroU64::new(number) {
                     Some(number) => Some($name(number)),

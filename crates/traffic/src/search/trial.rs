@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fraction, Load, nanoseconds};
 
-/// What a search asks of one trial.
+/// The parameters of one trial of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrialInput {
     /// The load to offer.
     #[serde(rename = "load_fps")]
     pub load: Load,
-    /// How long to offer it; the waits around it are not part of it.
+    /// How long to offer it, without the waits around it.
     #[serde(rename = "duration_ns", with = "nanoseconds")]
     pub duration: Duration,
 }
@@ -34,14 +34,14 @@ struct Counts {
     sending_ns: u64,
 }
 
-/// Counts that no trial can have.
+/// Counts that are impossible for a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CountError {
     /// No frame was offered: the trial is too short for its load, and its loss is undefined.
     #[error("a trial offered no frame: take a longer trial or a higher load")]
     NothingOffered,
-    /// More came back than was sent: duplicates or frames of others must be told apart by their sequence
-    /// numbers before they are counted (RFC 2544 section 10).
+    /// More frames were received than sent. Duplicates and frames of other programs must be excluded by their
+    /// sequence numbers before counting (RFC 2544 section 10).
     #[error("a trial received {received} frames of {offered} offered: count each test frame once")]
     MoreReceivedThanOffered {
         /// Frames offered.
@@ -55,8 +55,8 @@ pub enum CountError {
 }
 
 impl TrialResult {
-    /// The counts of a trial: frames that left the generator, distinct test frames that came back, and the
-    /// time from the first frame's departure to the end of the last one's slot.
+    /// The counts of a trial: frames sent, distinct test frames received, and the time from the start of the first
+    /// frame to the end of the last one's slot.
     ///
     /// # Errors
     /// No frame was offered, more frames were received than offered, or `sending` is zero.
@@ -76,17 +76,17 @@ impl TrialResult {
         Ok(TrialResult { frames_offered: offered, frames_received, sending })
     }
 
-    /// Frames that left the generator.
+    /// Frames that were sent.
     pub fn frames_offered(&self) -> u64 {
         self.frames_offered.get()
     }
 
-    /// Distinct test frames that came back.
+    /// Distinct test frames that were received.
     pub fn frames_received(&self) -> u64 {
         self.frames_received
     }
 
-    /// Frames that did not come back.
+    /// Frames that were not received.
     pub fn frames_lost(&self) -> u64 {
         self.frames_offered.get() - self.frames_received
     }
@@ -101,19 +101,19 @@ impl TrialResult {
         limit.is_exceeded_by(self.frames_lost(), self.frames_offered.get())
     }
 
-    /// Orders by loss ratio, exactly.
+    /// Orders trials by loss ratio, exactly.
     pub fn compare_loss(&self, other: &TrialResult) -> Ordering {
         let mine = u128::from(self.frames_lost()) * u128::from(other.frames_offered.get());
         let others = u128::from(other.frames_lost()) * u128::from(self.frames_offered.get());
         mine.cmp(&others)
     }
 
-    /// Lost over offered, for display; decisions use [`TrialResult::loss_exceeds`].
+    /// Lost frames divided by offered frames, for display. Decisions use [`TrialResult::loss_exceeds`].
     pub fn loss_ratio(&self) -> f64 {
         self.frames_lost() as f64 / self.frames_offered.get() as f64
     }
 
-    /// Frames per second that came through: received over the time of sending, for display.
+    /// Received frames per second of the sending time, for display.
     pub fn received_fps(&self) -> f64 {
         self.frames_received as f64 / self.sending.as_secs_f64()
     }
@@ -138,36 +138,36 @@ impl TryFrom<Counts> for TrialResult {
     }
 }
 
-/// Why a trial is invalid: the generator did not do what was asked of it. Loss at the
-/// generator is never loss of the device.
+/// Why a trial is invalid: the generator did not keep to its schedule. Loss at the generator never counts as loss of
+/// the device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Invalid {
-    /// The generator or the receiver was taken off its CPU.
+    /// The generator or the receiver was preempted.
     Preempted,
-    /// Slots of the schedule passed unused.
+    /// The generator missed slots of the schedule.
     MissedRate {
         /// Frames that were due.
         frames_due: u64,
-        /// Frames that left.
+        /// Frames that were sent.
         frames_sent: u64,
     },
-    /// Something else, in words for the output.
+    /// Another reason, in words.
     Other(String),
 }
 
-/// The answer to one trial.
+/// The result of one trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measured<R = TrialResult> {
     /// A result.
     Valid(R),
-    /// No result; the trial is repeated.
+    /// The trial has no result and is repeated.
     Invalid(Invalid),
 }
 
 impl<R> Measured<R> {
-    /// The result, where there is one.
+    /// The result, if the trial is valid.
     pub fn valid(&self) -> Option<&R> {
         match self {
             Measured::Valid(result) => Some(result),
@@ -176,32 +176,31 @@ impl<R> Measured<R> {
     }
 }
 
-/// One trial as it was asked for and answered.
+/// One trial with its parameters and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record<I = TrialInput, R = TrialResult> {
-    /// Counts every trial of the search from 1, invalid ones included.
+    /// The number of the trial in the search, from 1, including invalid ones.
     pub number: u32,
-    /// 1 for the first try at this trial, counting up where invalid ones made a repeat necessary.
+    /// 1 for the first try of this trial; higher after invalid ones.
     pub attempt: u32,
-    /// What was asked.
+    /// The parameters.
     pub input: I,
-    /// What came of it.
+    /// The result.
     pub measured: Measured<R>,
 }
 
-/// Whether the deciding trials had the length that the method asks for. Quick ones are labelled in every
-/// output.
+/// Whether the deciding trials had the length that the method requires. Quick trials are labelled in every output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrialLength {
-    /// At least what the method asks for.
+    /// At least the required length.
     Full,
-    /// Shorter or fewer: says something about the device, and is not comparable with full ones.
+    /// Shorter or fewer trials. The result is not comparable with a full one.
     Quick,
 }
 
 impl TrialLength {
-    /// 60 s is the least for a trial that decides (RFC 2544 section 24).
+    /// The least length of a deciding trial, 60 s (RFC 2544 section 24).
     pub(super) const LEAST: Duration = Duration::from_secs(60);
 
     pub(super) fn of(deciding: Duration) -> TrialLength {

@@ -1,6 +1,5 @@
-//! Binary search with loss verification (ETSI NFV-TST 009 section 12.3.3): a load at which frames were lost
-//! is tried again before it counts as too high, so that a rare disturbance of a software device does not
-//! decide the result.
+//! Binary search with loss verification (ETSI NFV-TST 009 section 12.3.3). A load at which frames were lost is tried
+//! again before it counts as too high, so that a rare disturbance of a software device does not decide the result.
 
 use std::time::Duration;
 
@@ -28,14 +27,14 @@ pub struct Plan {
     pub verification: Verification,
 }
 
-/// The highest load at which a trial without loss was seen.
+/// The result: the highest load at which a trial without loss was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// What was asked.
+    /// The plan.
     pub plan: Plan,
-    /// Whether the trials had 60 s.
+    /// Whether the trials took 60 s.
     pub length: TrialLength,
-    /// What was found.
+    /// The result.
     pub finding: Finding<Load>,
     /// Every trial.
     pub trials: Vec<Record>,

@@ -2,13 +2,13 @@ use super::bisection::VerifiedBisection;
 use super::drive::{Cost, Strategy};
 use super::{Bounds, Cut, Finding, Load, TrialInput, TrialResult};
 
-/// A trial of a bisection: all that is asked of it, and the point among it that is searched for.
+/// A trial of a bisection: its parameters, among them the point that is searched for.
 pub trait Asks: Cost {
     type Point;
 
     fn point(self) -> Self::Point;
 
-    /// The same at another point.
+    /// The same parameters with another point.
     fn at(self, point: Self::Point) -> Self;
 }
 
@@ -34,7 +34,7 @@ impl<I: Asks> Verified<I>
 where
     I::Point: Copy + Ord + From<std::num::NonZeroU64> + Into<std::num::NonZeroU64>,
 {
-    /// Each trial is as `input` but for its point.
+    /// Each trial has the parameters of `input`, except for its point.
     pub(super) fn new(input: I, bisection: VerifiedBisection<I::Point>) -> Self {
         Verified { input, bisection }
     }

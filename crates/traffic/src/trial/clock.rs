@@ -6,7 +6,7 @@ use std::time::Instant;
 pub struct Clock(Instant);
 
 impl Clock {
-    /// Zero is now.
+    /// A clock whose zero is now.
     pub fn start() -> Self {
         Clock(Instant::now())
     }

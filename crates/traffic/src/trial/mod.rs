@@ -1,4 +1,4 @@
-//! One trial: frames are sent by a schedule, what comes back is checked, and the generator is watched too.
+//! One trial: frames are sent by a schedule, received frames are checked, and the generator itself is monitored.
 mod clock;
 mod pace;
 mod run;

@@ -1,13 +1,13 @@
-//! When each frame is due.
+//! The schedule of frames.
 
-/// A schedule at a constant rate. Frame `n` is due at `n / rate`: a late frame does not delay those after
-/// it, and its latency counts from when it was due (coordinated omission).
+/// A schedule at a constant rate. Frame `n` is due at `n / rate`. A late frame does not delay later ones, and its
+/// latency counts from when it was due (coordinated omission).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     interval_ns: f64,
     /// Frames that were sent, refused or missed.
     done: u64,
-    /// Frames more than this behind their time are given up as missed.
+    /// How far a frame may be late, in frames; later ones are given up as missed.
     slack_frames: u64,
 }
 
@@ -20,8 +20,8 @@ impl Pace {
         Pace { interval_ns, done: 0, slack_frames: (SLACK_NS / interval_ns).ceil().max(64.0) as u64 }
     }
 
-    /// How many frames are due and not done, and how many of earlier ones are missed by now: those are
-    /// done herewith.
+    /// Returns how many frames are due and not done, and how many earlier ones are missed by now. The missed ones
+    /// count as done.
     #[inline(always)]
     pub fn due(&mut self, now_ns: u64) -> (u64, u64) {
         let due = (now_ns as f64 / self.interval_ns) as u64 + 1;

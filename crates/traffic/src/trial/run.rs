@@ -23,87 +23,87 @@ const MAKING_UP: u64 = 8;
 /// How often the ports' control sides are looked after while frames flow.
 const CONTROL_INTERVAL_NS: u64 = 100_000_000;
 
-/// How fast frames are sent.
+/// The rate at which frames are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
-    /// By schedule, frames per second on each lane.
+    /// By a schedule, frames per second on each lane.
     FramesPerSecond(f64),
-    /// As fast as the device takes them: nothing is offered that it has no room for.
+    /// As fast as the device takes them: frames are offered only if it has room.
     Maximum,
-    /// So many frames and no more, per lane: the trial ends with the last of them, or with its duration.
+    /// A fixed number of frames per lane. The trial ends with the last of them, or after its duration.
     Burst {
-        /// At least one.
+        /// The number of frames, at least one.
         frames: u64,
-        /// By schedule; None: as [`Load::Maximum`].
+        /// The rate of the schedule; `None` for the rate of [`Load::Maximum`].
         frames_per_second: Option<f64>,
     },
 }
 
-/// What to do for how long.
+/// The plan of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// The load on each lane.
     pub load: Load,
     /// How long frames are sent.
     pub duration: Duration,
-    /// How long late frames are waited for (RFC 2544 §23: 2 s). Ends earlier once nothing is missing.
+    /// How long to wait for late frames (RFC 2544 §23: 2 s). The wait ends earlier once no frame is missing.
     pub residual: Duration,
-    /// Whether latencies are recorded: a clock reading for each burst.
+    /// Whether latencies are recorded, which needs a clock reading for each burst.
     pub latency: bool,
 }
 
 /// One direction: the sending end, its frames, and the receiving end.
 #[derive(Debug)]
 pub struct Lane {
-    /// The end that sends, by its number in the rig.
+    /// The number in the rig of the end that sends.
     pub from: usize,
-    /// The end that receives; the same where the device reflects.
+    /// The number of the end that receives; the same if the device reflects.
     pub to: usize,
     /// One stream for each queue pair of the sender.
     pub streams: Vec<Stream>,
-    /// Looks at what arrives.
+    /// Checks the received frames.
     pub checker: Checker,
 }
 
-/// What became of one lane's frames.
+/// The counts of one lane's frames.
 #[derive(Clone, Debug)]
 pub struct LaneOutcome {
-    /// Frames that were due.
+    /// Frames that were due by the schedule.
     pub scheduled: u64,
-    /// Frames given to the device.
+    /// Frames that the device accepted.
     pub sent: u64,
-    /// Frames that were due when the device had no room: its loss.
+    /// Frames that were due when the device had no room, which is a loss of the device.
     pub refused: u64,
-    /// Frames that the generator itself was too late for, or for which the device had no room while the
-    /// generator made up for that. They are not the device's loss, but too many make the trial invalid.
+    /// Frames for which the generator itself was too late, or for which the device had no room while the generator
+    /// made up for lateness. They are not the device's loss, but too many of them make the trial invalid.
     pub missed: u64,
     /// What arrived.
     pub tally: Tally,
-    /// From when each was due to when it was seen.
+    /// The time from when a frame was due to when it was received.
     pub latency: Histogram,
-    /// From when each was due to when it was sent: the generator's own share of that.
+    /// The time from when a frame was due to when it was sent, which is the generator's own part of the latency.
     pub lateness: Histogram,
 }
 
-/// Whether the generator lags behind its schedule: at the median or at 99 %, half of a latency or more is its own
-/// lateness. Then it is no figure of the device.
+/// Whether the generator lags behind its schedule: at the median or at the 99th percentile, half of the latency or
+/// more is its own lateness. Such a latency is no figure of the device.
 pub fn is_late(latency: &Histogram, lateness: &Histogram) -> bool {
     let own = |quantile| lateness.quantile_ns(quantile).saturating_mul(2) >= latency.quantile_ns(quantile);
     lateness.count() > 0 && latency.count() > 0 && (own(0.5) || own(0.99))
 }
 
-/// What happened in a trial.
+/// The result of a trial.
 #[derive(Clone, Debug)]
 pub struct TrialOutcome {
     /// The outcome of each lane.
     pub lanes: Vec<LaneOutcome>,
-    /// From the first frame due to the last sent.
+    /// The time from the first frame due to the last one sent.
     pub sending_ns: u64,
     /// Rounds of the loop in which something was sent or received.
     pub busy_polls: u64,
-    /// Rounds in which nothing was.
+    /// Rounds in which nothing was sent or received.
     pub idle_polls: u64,
-    /// What disturbed the generator.
+    /// The noise during the trial.
     pub noise: Noise,
 }
 
@@ -165,8 +165,8 @@ pub fn run(rig: &mut TestRig, lanes: &mut [Lane], plan: &Plan) -> Result<TrialOu
     Ok(TrialOutcome { lanes: outcomes.collect(), sending_ns, busy_polls, idle_polls, noise })
 }
 
-/// Sends a few frames at a time until all of a burst arrive on every lane: links come up, addresses are learned (RFC
-/// 2544 §23). Returns false if some lane is still incomplete after `patience`.
+/// Sends a few frames at a time until a whole burst arrives on every lane, so that links are up and addresses are
+/// learned (RFC 2544 §23). Returns false if some lane is still incomplete after `patience`.
 ///
 /// # Errors
 /// A queue of a port stopped, the port's control side failed, or the run was interrupted.
@@ -194,11 +194,11 @@ pub fn warm_up(rig: &mut TestRig, lanes: &mut [Lane], patience: Duration) -> Res
 struct LaneState {
     load: Load,
     pace: Option<Pace>,
-    /// Frames of a burst that are not done; without end otherwise.
+    /// Frames of a burst that are still to be sent; the maximum if there is no limit.
     left: u64,
-    /// Frames for which the generator is still making up for having been late.
+    /// Frames with which the generator still makes up for having been late.
     making_up: u64,
-    /// The most room that was seen.
+    /// The most room that was seen so far.
     most_room: usize,
     /// Whether latencies are recorded.
     latency: bool,

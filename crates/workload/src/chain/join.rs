@@ -1,4 +1,4 @@
-//! How it is done.
+//! Runs the job of a chain member.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One member of a scenario's chain, in a process of its own.
+//! Runs one member of a scenario's chain, in a process of its own.
 
 mod job;
 mod join;

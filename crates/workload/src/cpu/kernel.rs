@@ -1,14 +1,14 @@
-//! What every kernel does.
+//! The interface of every kernel.
 
-/// A piece of computing that always does the same and knows its result.
+/// A computation that always does the same work and whose result is known.
 pub(crate) trait Kernel: Default {
-    /// The checksum of a right result.
+    /// The checksum of a correct result.
     const EXPECTED: u32;
 
-    /// Does the work once, from the same start every time.
+    /// Does the work once, from the same initial state every time.
     fn run(&mut self) -> u32;
 
-    /// Spoils the input, so that a test can see the result being checked.
+    /// Changes the input, so that a test can show that the result is checked.
     #[cfg(test)]
     fn corrupt(&mut self);
 }

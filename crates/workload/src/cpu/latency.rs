@@ -1,7 +1,7 @@
 //! Latencies of arithmetic operations: chains in which each step needs the result of the one before.
 //!
-//! Every pair of steps leads back to the first value exactly, so that operands never drift to where a unit
-//! is faster or slower (subnormals, short quotients), and the end of the chain shows that it was computed.
+//! Every pair of steps leads back to the first value exactly, so that operands never reach values for which a unit is
+//! faster or slower (subnormals, short quotients), and the last value shows that the chain was computed.
 
 use crate::opaque::{hide_f32, hide_f64, hide_u32, hide_u64};
 
@@ -48,7 +48,7 @@ impl Operation {
     }
 }
 
-/// Steps in one unit of work. Long enough that the loop around them does not show.
+/// Steps in one unit of work. A unit is long enough to make the cost of the loop around it negligible.
 pub(crate) const STEPS: u32 = 512;
 
 /// Pairs of steps unrolled in one turn of the loop.
@@ -68,7 +68,7 @@ macro_rules! chain {
     }};
 }
 
-/// One unit: [`STEPS`] dependent operations. False where the arithmetic came out wrong.
+/// One unit: [`STEPS`] dependent operations. Returns false if the result of the arithmetic is wrong.
 pub(crate) fn run(operation: Operation) -> bool {
     match operation {
         Operation::IntAdd => {

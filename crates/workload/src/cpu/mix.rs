@@ -14,7 +14,7 @@ impl Generator {
     }
 }
 
-/// A checksum that depends on the order of what is folded in.
+/// A checksum that depends on the order of the values.
 pub(crate) fn fold(sum: u32, value: u32) -> u32 {
     (sum.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b1)
 }

@@ -1,7 +1,7 @@
 //! Computing: kernels that check their own results, on one CPU and on all, and operation latencies.
 //!
-//! The kernels follow what is publicly known to matter in embedded and server code (lists, matrices, state
-//! machines, CRC); the code and the names are this project's own.
+//! The kernels do work that is known to matter in embedded and server code (lists, matrices, state machines, CRC);
+//! the code and the names are this project's own.
 
 mod crc;
 mod kernel;
@@ -46,7 +46,7 @@ impl Computation {
         }
     }
 
-    /// Runs it on the trial's first CPU.
+    /// Runs the kernel on the trial's first CPU.
     pub(crate) fn on_one(self, trial: &Trial, pace: &mut Pace) -> Result<Measured, Failure> {
         match self {
             Computation::List => one(list::List::default(), trial, pace),
@@ -56,7 +56,7 @@ impl Computation {
         }
     }
 
-    /// Runs it on every CPU of the trial at once.
+    /// Runs the kernel on every CPU of the trial at once.
     pub(crate) fn on_all(self, trial: &Trial, pace: &mut Pace) -> Result<Measured, Failure> {
         match self {
             Computation::List => all::<list::List>(trial, pace),

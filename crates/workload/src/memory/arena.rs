@@ -1,4 +1,4 @@
-//! Large areas of memory that the agent keeps between trials, as far as there is room for them.
+//! Large areas of memory that the agent keeps between trials while enough memory is available.
 
 use measure::Failure;
 
@@ -12,26 +12,26 @@ use crate::sys::{Area, Pages};
 /// What must be left to the kernel and to the other processes.
 const RESERVE_BYTES: u64 = 48 << 20;
 
-/// What pages an array is made of.
+/// The kind of pages that back an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageKind {
     Small,
     Huge,
 }
 
-/// An area of which a growing part from its start on is backed by pages.
+/// An area whose first part is backed by pages; this part grows.
 #[derive(Debug)]
 pub(crate) struct Arena {
     pub(crate) area: Area,
     kind: PageKind,
-    /// Bytes from the start that are backed by pages.
+    /// The number of bytes from the start that are backed by pages.
     pub(crate) touched_bytes: usize,
-    /// What each slot of the lines holds.
+    /// The chain in each slot of the lines.
     pub(crate) slots: Slots,
 }
 
 impl Arena {
-    /// Reserves addresses, no memory yet.
+    /// Reserves addresses, and no memory yet.
     pub(crate) fn reserve(bytes: usize, kind: PageKind) -> Result<Self, Failure> {
         let pages = match kind {
             PageKind::Small => Pages::Small,
@@ -47,8 +47,8 @@ impl Arena {
         Ok(Arena { area, kind, touched_bytes: 0, slots: Default::default() })
     }
 
-    /// Backs the first `bytes` with pages, in which it writes the sequential chain, and checks that they are
-    /// of the wanted kind.
+    /// Backs the first `bytes` with pages, writes the sequential chain to them, and checks that the pages are of the
+    /// wanted kind.
     pub(crate) fn touch(&mut self, bytes: usize) -> Result<(), Failure> {
         if bytes <= self.touched_bytes {
             return Ok(());
@@ -104,7 +104,8 @@ fn unwanted_huge_pages() -> Failure {
     )
 }
 
-/// The arenas. Together they can be more than a small guest has: then the others make room.
+/// The arenas. The areas together can be larger than a small guest's memory; areas that are not in use are then
+/// released.
 #[derive(Debug, Default)]
 pub(crate) struct Arenas {
     small: Option<Arena>,
@@ -113,7 +114,7 @@ pub(crate) struct Arenas {
 }
 
 impl Arenas {
-    /// The arena of a kind, backed up to `bytes` at least.
+    /// The arena of a kind, with at least `bytes` backed by pages.
     pub(crate) fn with_pages(&mut self, kind: PageKind, bytes: usize) -> Result<&mut Arena, Failure> {
         let arena = match kind {
             PageKind::Small => &self.small,
@@ -140,7 +141,7 @@ impl Arenas {
         Ok(arena)
     }
 
-    /// Makes room for something else of that size.
+    /// Releases areas until `bytes` of memory are available for other use.
     pub(super) fn make_room(&mut self, bytes: usize) -> Result<(), Failure> {
         if !has_room(bytes) {
             (self.small, self.huge) = (None, None);

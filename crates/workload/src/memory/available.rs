@@ -1,11 +1,11 @@
-//! How much memory there is to be had, and of which pages an area is made.
+//! Reads the amount of available memory, and the kind of pages that back an area.
 
 use std::fs;
 
 use crate::facts::{kib_field, meminfo_bytes, text};
 
-/// Memory that can be had without pressing on others: what the kernel estimates, or what the control group
-/// leaves, whichever is less. None where neither tells.
+/// The memory that can be allocated without pressure on other processes: the kernel's estimate, or the memory that
+/// the control group leaves, whichever is less. Returns `None` if neither is known.
 pub(super) fn available_bytes() -> Option<u64> {
     [meminfo_bytes("MemAvailable"), group_bytes()].into_iter().flatten().min()
 }
@@ -17,7 +17,7 @@ fn group_bytes() -> Option<u64> {
     Some(limit.saturating_sub(used))
 }
 
-/// Bytes in anonymous huge pages of the mapping that holds an address; none where it is not listed.
+/// The bytes in anonymous huge pages of the mapping that contains an address; `None` if the mapping is not listed.
 pub(super) fn huge_bytes(address: usize) -> Option<u64> {
     huge_bytes_in(&fs::read_to_string("/proc/self/smaps").ok()?, address)
 }

@@ -1,4 +1,4 @@
-//! Bandwidth of reading, writing and copying an array well beyond the last cache, in small pages.
+//! Measures the bandwidth of reading, writing and copying an array well beyond the last cache, in small pages.
 
 use measure::Failure;
 

@@ -1,12 +1,12 @@
-//! Which chains of loads an array holds; see [`super::latency`].
+//! The chains of loads that an array holds; see [`super::latency`].
 
 use super::sizes::LINE_WORDS;
 
-/// What the slots hold.
+/// The chain in each slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slots(pub [Chain; LINE_WORDS]);
 
-/// A chain in a slot: the array's size, 0 where there is none, and where the next load goes.
+/// A chain in a slot: the array's size (0 if the slot has no chain), and the place of the next load.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chain {
     pub bytes: usize,

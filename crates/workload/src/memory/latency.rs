@@ -1,8 +1,9 @@
-//! Load latency: following a chain of loads, each of which holds the place of the next.
+//! Measures load latency by following a chain of loads, each of which reads the place of the next.
 //!
 //! The array is made of lines of 64 bytes, of which each load uses one. A line has 16 slots of four bytes, and
-//! a slot belongs to one chain: the one that goes from line to line in their order (it serves every size,
-//! turning back at its end), and one random cycle for each size. So chains that are dear to write are kept.
+//! a slot belongs to one chain. One chain visits the lines in their order; it serves every size and returns to its
+//! start at the size's end. The other chains are one random cycle for each size. This keeps chains that take long to
+//! write.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::clock::now_ns;
 use crate::opaque::hide_u32;
 use crate::trial::Trial;
 
-/// In which order lines are visited.
+/// The order in which lines are visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AccessPattern {
     Sequential,

@@ -1,9 +1,8 @@
 //! One cycle through all lines of an array, in an order that no prefetcher guesses, computed line by line.
 //!
-//! The cycle is `x + 1 (mod lines)`, seen through a bijection that scatters: from each line its successor is
-//! known by going back through the bijection, one step on, and forth again. So a cycle of millions of lines
-//! is written in one sweep from the first line to the last, where shuffling would miss the caches at every
-//! step.
+//! The cycle is `x + 1 (mod lines)`, transformed by a bijection that scatters the lines: the successor of a line is
+//! found by the inverse bijection, an addition of one, and the bijection. A cycle of millions of lines can therefore
+//! be written in one pass from the first line to the last; shuffling would miss the caches at every step.
 
 use crate::arithmetic::inverse;
 
@@ -21,24 +20,24 @@ pub(crate) struct Cycle {
 }
 
 impl Cycle {
-    /// The cycle through so many lines; at least 4.
+    /// The cycle through `lines` lines; at least 4.
     pub(crate) fn new(lines: u32) -> Self {
         let bits = lines.max(4).next_power_of_two().ilog2();
         // Shifting by at least half the bits makes `x ^ x >> shift` its own inverse.
         Cycle { lines: u64::from(lines.max(4)), mask: (1 << bits) - 1, shift: bits.div_ceil(2) }
     }
 
-    /// How many lines there are.
+    /// The number of lines.
     pub(crate) fn lines(&self) -> u32 {
         self.lines as u32
     }
 
-    /// The line at a place of the cycle, counted from that of place 0; `place` is below the number of lines.
+    /// The line at a place of the cycle, counted from the line at place 0; `place` is below the number of lines.
     pub(crate) fn line_at(&self, place: u32) -> u32 {
         self.within(u64::from(place), |x| self.scatter(x)) as u32
     }
 
-    /// The line that follows.
+    /// The line that follows this one.
     pub(crate) fn next(&self, line: u32) -> u32 {
         let place = self.within(u64::from(line), |x| self.gather(x)) + 1;
         let place = if place == self.lines { 0 } else { place };

@@ -1,11 +1,11 @@
-//! The two arrays of the bandwidth figures, and what is done with them.
+//! The two arrays of the bandwidth metrics, and the operations on them.
 
 use measure::Failure;
 
 use crate::opaque::hide_u64;
 use crate::sys::{Area, Pages};
 
-/// What is done with the array.
+/// The operation on the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Traffic {
     Read,
@@ -26,10 +26,10 @@ impl Traffic {
     }
 }
 
-/// The length of each of the two arrays.
+/// The length of each of the two arrays, in bytes.
 pub(super) const ARRAY_BYTES: usize = 64 << 20;
 
-/// What one unit of work goes through; the next one goes on behind it.
+/// The number of bytes that one unit of work processes; the next unit continues behind them.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 const CHUNK_WORDS: usize = CHUNK_BYTES / size_of::<u64>();
 
@@ -68,7 +68,7 @@ impl Streams {
         (first, &self.source.words()[range.clone()], &mut self.target.words_mut()[range])
     }
 
-    /// Does one chunk. False where the memory did not hold what it should.
+    /// Processes one chunk. Returns false if the memory did not contain the expected values.
     pub fn run(&mut self, traffic: Traffic) -> bool {
         let (first, source, target) = self.next();
         match traffic {

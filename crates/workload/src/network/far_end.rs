@@ -20,7 +20,7 @@ const QUIET_NS: u64 = 50_000_000;
 /// Longest wait for messages that are still on their way.
 const RESIDUE_NS: u64 = 2_000_000_000;
 
-/// The end that is connected to. Dropping it ends it.
+/// The end that accepts connections. Dropping this value ends the far end.
 #[derive(Debug)]
 pub struct FarEnd {
     port: u16,
@@ -29,10 +29,10 @@ pub struct FarEnd {
 }
 
 impl FarEnd {
-    /// Begins to listen at a port of `address` that is free.
+    /// Begins to listen at a free port of `address`.
     ///
     /// # Errors
-    /// The flow cannot be ([`Flow::check`]), or the address is none of this machine's.
+    /// The flow is invalid ([`Flow::check`]), or the address does not belong to this machine.
     pub fn open(flow: &Flow, address: IpAddr) -> Result<Self, Failure> {
         flow.check().map_err(|error| Failure::new("opening the far end of a flow", error, "see above"))?;
         let at = SocketAddr::new(address, 0);
@@ -68,7 +68,7 @@ impl FarEnd {
         self.port
     }
 
-    /// Waits for messages that are still on their way, stops the far end, and returns its counts.
+    /// Waits for messages that are still under way, stops the far end, and returns its counts.
     ///
     /// # Errors
     /// A socket call of the far end was refused, or its thread panicked.

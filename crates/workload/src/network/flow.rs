@@ -4,28 +4,28 @@ use serde::{Deserialize, Serialize};
 
 use super::message;
 
-/// What is done with messages, by netperf's names (netperf manual, sections 5 and 6).
+/// The pattern of messages, with netperf's names (netperf manual, sections 5 and 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// Datagrams one way.
+    /// Datagrams in one direction.
     UdpStream,
-    /// Bytes one way over connections that stay.
+    /// Bytes in one direction over lasting connections.
     TcpStream,
-    /// A datagram there, one back, then the next.
+    /// A datagram to the far end and one back, then the next.
     UdpRr,
-    /// A message there, one back, over connections that stay.
+    /// A message to the far end and one back, over lasting connections.
     TcpRr,
-    /// A connection for each message there and back.
+    /// A new connection for each message and its answer.
     TcpCrr,
 }
 
 impl Class {
-    /// All of them.
+    /// All classes.
     pub const ALL: [Class; 5] =
         [Class::UdpStream, Class::TcpStream, Class::UdpRr, Class::TcpRr, Class::TcpCrr];
 
-    /// Its name in metrics, and in words.
+    /// The class's name in metrics, and in words.
     pub fn names(self) -> (&'static str, &'static str) {
         match self {
             Class::UdpStream => ("udp_stream", "UDP stream"),
@@ -36,12 +36,12 @@ impl Class {
         }
     }
 
-    /// Whether it is a stream: one end sends, the other counts.
+    /// Whether the class is a stream: one end sends, the other counts.
     pub fn is_stream(self) -> bool {
         matches!(self, Class::UdpStream | Class::TcpStream)
     }
 
-    /// Whether it runs over TCP.
+    /// Whether the class uses TCP.
     pub fn is_tcp(self) -> bool {
         matches!(self, Class::TcpStream | Class::TcpRr | Class::TcpCrr)
     }
@@ -53,30 +53,31 @@ impl Class {
 pub enum Side {
     /// The end that connects.
     Near,
-    /// The end that is connected to.
+    /// The end that accepts connections.
     Far,
 }
 
-/// What both ends are told.
+/// The parameters of a flow, which both ends know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
-    /// What is done.
+    /// The pattern of messages.
     pub class: Class,
-    /// The end that sends. Used for streams only.
+    /// The end that sends. Only streams use this field.
     pub sender: Side,
-    /// Payload of each message, bytes. At least 16: its number is in it.
+    /// The payload of each message, in bytes. At least 16 bytes, because the payload contains the message's number.
     pub message_bytes: usize,
-    /// Connections, or pairs of ports, that the messages take in turn.
+    /// The number of connections, or pairs of ports, over which the messages are sent in turn.
     pub connections: usize,
-    /// Messages (or transactions) a second in all; without it as fast as it goes.
+    /// The number of messages (or transactions) a second in all; `None` sends as fast as possible.
     pub per_second: Option<f64>,
-    /// How long to send.
+    /// The time for which messages are sent.
     pub duration: Duration,
-    /// Whether each byte of the payload is checked. Costs the receiver time; without it only the message's number.
+    /// Whether each byte of the payload is checked. The check takes time at the receiver; without it only the
+    /// message's number is checked.
     pub verify: bool,
 }
 
-/// A flow that cannot be.
+/// The error for an invalid flow.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum FlowError {
     /// A message too short or too long.
@@ -86,10 +87,10 @@ pub enum FlowError {
     /// Too few or too many connections.
     #[error("{0} connections: 1 to {MOST_CONNECTIONS} are possible; change their number")]
     Connections(usize),
-    /// No such rate.
+    /// The rate is invalid.
     #[error("{0} messages a second: give a number above 0 and up to 1e9")]
     Rate(f64),
-    /// No such length.
+    /// The duration is invalid.
     #[error("a flow of {0:?}: give more than nothing and at most a day")]
     Duration(Duration),
 }
@@ -101,7 +102,7 @@ const MOST_CONNECTIONS: usize = 20_000;
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 impl Flow {
-    /// Checks the limits of a flow. Each end checks for itself and does not trust the other.
+    /// Checks the limits of a flow. Each end checks the flow itself and does not rely on the other end.
     ///
     /// # Errors
     /// The message size in bytes, the number of connections, the rate in messages a second or the duration is out of
@@ -124,7 +125,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Which end sends: of a request and its response the near end, which asks.
+    /// The end that sends: for requests and responses the near end, which sends the requests.
     pub fn sending(&self) -> Side {
         if self.class.is_stream() { self.sender } else { Side::Near }
     }

@@ -1,6 +1,6 @@
-//! A message's bytes: its number, then a pattern that follows from it.
+//! The bytes of a message: its number, then a pattern that follows from the number.
 
-/// Magic and number.
+/// The bytes of the magic value and the number.
 pub(super) const HEADER_BYTES: usize = 16;
 /// So that a stranger's datagram is not taken for one of ours.
 const MAGIC: u64 = u64::from_be_bytes(*b"tautline");
@@ -13,20 +13,20 @@ pub(super) fn write(bytes: &mut [u8], number: u64) {
     }
 }
 
-/// Writes the number alone: the rest stays as it was.
+/// Writes only the number; the other bytes stay unchanged.
 pub(super) fn write_header(bytes: &mut [u8], number: u64) {
     bytes[..8].copy_from_slice(&MAGIC.to_be_bytes());
     bytes[8..HEADER_BYTES].copy_from_slice(&number.to_be_bytes());
 }
 
-/// The number of a message that is `expected` bytes long and ours.
+/// The number of a message that has `expected` bytes and carries this project's magic value.
 pub(super) fn read(bytes: &[u8], expected: usize) -> Option<u64> {
     let (magic, rest) = bytes.split_first_chunk::<8>()?;
     let number = rest.first_chunk::<8>()?;
     (bytes.len() == expected && *magic == MAGIC.to_be_bytes()).then(|| u64::from_be_bytes(*number))
 }
 
-/// Whether what follows the number is as it was written.
+/// Whether the bytes after the number are the bytes that were written.
 pub(super) fn is_intact(bytes: &[u8], number: u64) -> bool {
     bytes[HEADER_BYTES..].iter().enumerate().all(|(index, &byte)| byte == pattern(number, index))
 }

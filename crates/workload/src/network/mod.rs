@@ -1,9 +1,9 @@
 //! Network work between two ends: netperf's classes over UDP and TCP.
 //!
-//! The near end is where the question is asked (the environment under test), the far end answers. Either may send a
-//! stream. One [`Flow`] says to both what they do: the far end opens it ([`FarEnd::open`]) and says at which port, the
-//! near end runs it ([`near_end::run`]), then the far end is closed and hands over its counts. What was sent, what was
-//! received and what was lost are three numbers, each counted where it happens.
+//! The near end runs in the environment under test and sends the requests; the far end answers. Either end may send a
+//! stream. One [`Flow`] describes the work of both ends: the far end opens the flow ([`FarEnd::open`]) and returns
+//! its port, the near end runs it ([`near_end::run`]), then the far end is closed and returns its counts. Sent,
+//! received and lost messages are three numbers, and each is counted where it occurs.
 
 mod count;
 mod far_end;

@@ -21,10 +21,10 @@ const HELLOS: usize = 3;
 /// How long a load runs before the flow begins that it is beside.
 const HEAD_START: Duration = Duration::from_millis(20);
 
-/// Does the flow with the far end at `peer`, and says what this end counted.
+/// Runs the flow with the far end at `peer`, and returns the counts of this end.
 ///
 /// # Errors
-/// The flow cannot be ([`Flow::check`]), the far end cannot be reached, or the path between broke.
+/// The flow is invalid ([`Flow::check`]), the far end cannot be reached, or the path between the ends failed.
 pub fn run(flow: &Flow, peer: SocketAddr) -> Result<NearOutcome, Failure> {
     let interrupts = || linux::cpu_time::interrupts().0;
     let (interrupts_before, before) = (interrupts(), Took::until_now());
@@ -34,11 +34,11 @@ pub fn run(flow: &Flow, peer: SocketAddr) -> Result<NearOutcome, Failure> {
     Ok(outcome)
 }
 
-/// Does the flow as [`run`] does, while another flow, the load, runs over the same path. The load lasts until both
-/// have ended. The CPU time of its threads is not in the outcome.
+/// Runs the flow as [`run`] does, while another flow, the load, runs over the same path. The load lasts until both
+/// flows have ended. The CPU time of the load's threads is not in the outcome.
 ///
 /// # Errors
-/// The causes of [`run`], for each of the two flows. Or the load sent nothing.
+/// The causes of [`run`], for each of the two flows. Or the load sent no message.
 pub fn run_beside(
     flow: &Flow,
     peer: SocketAddr,

@@ -1,4 +1,4 @@
-//! Messages on their way out: when each is due, its bytes, and what was sent.
+//! Outgoing messages: the time when each is due, its bytes, and the counts.
 
 use super::count::Counts;
 use super::flow::Flow;
@@ -6,9 +6,9 @@ use super::message;
 use super::schedule::{LATE_NS, Schedule};
 use crate::clock::now_ns;
 
-/// What a sender keeps of a flow.
+/// The state of a flow's sender.
 pub(super) struct Outgoing {
-    /// What was sent.
+    /// The counts of the sent messages.
     pub counts: Counts,
     bytes: Vec<u8>,
     schedule: Schedule,
@@ -18,7 +18,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// From now on.
+    /// Starts the flow now.
     pub fn start(flow: &Flow) -> Self {
         let mut bytes = vec![0; flow.message_bytes];
         message::write(&mut bytes, 0);
@@ -34,7 +34,7 @@ impl Outgoing {
         }
     }
 
-    /// Waits until the message at this place is due, and says when that is; `None` at the end of the flow.
+    /// Waits until the message at this place is due, and returns that time; `None` at the end of the flow.
     pub fn wait(&self, place: u64) -> Option<u64> {
         self.schedule.wait(place)
     }
@@ -49,7 +49,7 @@ impl Outgoing {
         &self.bytes
     }
 
-    /// A message that was due then has been sent.
+    /// Counts a sent message that was due at `due_ns`.
     pub fn sent(&mut self, due_ns: u64) {
         self.last_ns = now_ns();
         self.counts.sent += 1;
@@ -57,7 +57,7 @@ impl Outgoing {
         self.counts.late += u64::from(self.last_ns.saturating_sub(due_ns) > LATE_NS);
     }
 
-    /// All that was sent, and how long that took.
+    /// The counts of all sent messages, and the time that sending took.
     pub fn finish(self) -> Counts {
         Counts { elapsed_ns: self.last_ns - self.start_ns, ..self.counts }
     }

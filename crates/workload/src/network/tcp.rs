@@ -1,7 +1,7 @@
-//! Connections: a source, a sink, an echo, a connection for each message.
+//! TCP connections: a source, a sink, an echo, and a connection for each message.
 //!
-//! A stream is a row of messages of one size, numbered for each connection, so that a byte that is missing or changed
-//! is seen. One thread serves all connections of an end: it asks epoll which has something.
+//! A stream is a series of messages of one size, numbered for each connection, so that a missing or changed byte is
+//! detected. One thread serves all connections of an end: it asks epoll which connections are ready.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -57,7 +57,7 @@ fn broken(error: io::Error) -> Failure {
     Failure::new("exchanging bytes over a TCP connection", error, "see that the path between both ends is up")
 }
 
-/// Sends messages over the connections in turn for as long as the flow says, then ends each.
+/// Sends messages over the connections in turn for the flow's duration, then closes each.
 pub(super) fn send(streams: &mut [TcpStream], flow: &Flow) -> Result<Counts, Failure> {
     let mut outgoing = Outgoing::start(flow);
     let count = streams.len() as u64;
@@ -77,11 +77,11 @@ pub(super) fn send(streams: &mut [TcpStream], flow: &Flow) -> Result<Counts, Fai
 /// One connection, as a receiver sees it.
 struct Incoming {
     stream: TcpStream,
-    /// The message that is arriving.
+    /// The message that is being received.
     bytes: Vec<u8>,
-    /// How much of it is there.
+    /// The number of its bytes that have arrived.
     filled: usize,
-    /// The number it must have.
+    /// The number that the message must have.
     next: u64,
 }
 
@@ -141,15 +141,15 @@ impl Incoming {
     }
 }
 
-/// What is done with a message that is whole.
+/// The action for a complete message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
     Count,
     SendBack,
 }
 
-/// Receives over connections that there are and those that a listener still brings (at most the flow's at once), until
-/// all that were there have ended, or `is_over` says so.
+/// Receives over existing connections and over connections that a listener accepts (at most the flow's number at
+/// once), until all existing connections have ended or `is_over` returns true.
 pub(super) fn receive(
     streams: Vec<TcpStream>,
     listener: Option<&TcpListener>,
@@ -287,7 +287,8 @@ fn send_back(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Asks and waits for the answer, over the connections in turn; without any, over one of its own each time.
+/// Sends a request and waits for the answer, over the connections in turn; without connections, over a new connection
+/// each time.
 pub(super) fn ask(streams: &mut [TcpStream], peer: SocketAddr, flow: &Flow) -> Result<NearOutcome, Failure> {
     let mut latency = Histogram::new();
     let mut counts = Counts::default();

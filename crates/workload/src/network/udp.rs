@@ -13,12 +13,12 @@ use super::outgoing::Outgoing;
 use super::schedule::{LATE_NS, Schedule};
 use crate::clock::now_ns;
 
-/// How often a receiver looks whether it is to end.
+/// The interval at which a receiver checks whether it is to end.
 pub(super) const TICK: Duration = Duration::from_millis(20);
 /// An answer that is not there after this long does not come.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
 
-/// So many sockets, each with a port of its own, connected to the peer.
+/// This number of sockets, each with a port of its own, connected to the peer.
 pub(super) fn connected(
     local: SocketAddr,
     peer: SocketAddr,
@@ -42,7 +42,7 @@ pub(super) fn connected(
         })
 }
 
-/// Sends for as long as the flow says, over the sockets in turn.
+/// Sends for the flow's duration, over the sockets in turn.
 pub(super) fn send(sockets: &[UdpSocket], flow: &Flow) -> Result<Counts, Failure> {
     let mut outgoing = Outgoing::start(flow);
     let mut index = 0;
@@ -72,7 +72,7 @@ fn sending_failed(sockets: &[UdpSocket], error: &io::Error) -> Failure {
     Failure::new(format!("sending a datagram to {peer}"), error, "see that the path between both ends is up")
 }
 
-/// Counts what arrives, until `is_over` says so.
+/// Counts the datagrams that arrive, until `is_over` returns true.
 pub(super) fn receive(
     socket: &UdpSocket,
     flow: &Flow,
@@ -126,7 +126,7 @@ fn receiving_failed(error: io::Error) -> Failure {
     Failure::new("receiving datagrams", error, "see that the path between both ends is up")
 }
 
-/// Sends each datagram back to where it came from.
+/// Sends each datagram back to its sender.
 pub(super) fn echo(
     socket: &UdpSocket,
     flow: &Flow,
@@ -165,7 +165,7 @@ pub(super) fn echo(
     Ok(counts)
 }
 
-/// Asks and waits for the answer, over the sockets in turn.
+/// Sends a request and waits for the answer, over the sockets in turn.
 pub(super) fn ask(sockets: &[UdpSocket], flow: &Flow) -> Result<NearOutcome, Failure> {
     let mut latency = Histogram::new();
     let (mut counts, mut unanswered) = (Counts::default(), 0);

@@ -5,22 +5,22 @@ use std::time::Duration;
 use super::{Class, Flow, Side};
 use crate::Profile;
 
-/// A flow with its name, the same over all paths.
+/// A flow with its name, which is the same for all paths.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedWork {
     /// `udp_stream.64`, `udp_stream.1472.rx`, `udp_stream.390.c1000`.
     pub name: String,
     /// `UDP stream, 64 bytes`.
     pub title: String,
-    /// The flow; how long it lasts is the run's to say.
+    /// The flow; the run sets its duration.
     pub flow: Flow,
-    /// What runs meanwhile over the same path.
+    /// A flow that runs at the same time over the same path.
     pub beside: Option<Flow>,
 }
 
-/// The payloads of the published ladder, bytes.
+/// The payloads of the published series, in bytes.
 pub const MESSAGE_BYTES: [usize; 4] = [64, 390, 1024, 1472];
-/// Of the case with many connections.
+/// The number of connections in the case with many connections.
 pub const MANY_CONNECTIONS: usize = 1000;
 /// Of the case with a paced sender, messages a second: below what any path here takes.
 const PACED_PER_SECOND: f64 = 5_000.0;

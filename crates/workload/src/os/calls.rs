@@ -9,7 +9,7 @@ use crate::facts::page_bytes;
 use crate::sys::{self, Area, Pages};
 use crate::trial::Trial;
 
-/// Work of one process without helpers.
+/// A system call or event of one process without helper processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     Syscall,

@@ -13,21 +13,21 @@ use crate::pin::pin_to;
 use crate::sys::Child;
 use crate::trial::Trial;
 
-/// What joins the processes.
+/// The channel between the processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Channel {
     Pipe,
     UnixStream,
 }
 
-/// What they exchange.
+/// The exchange between the processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exchange {
-    /// A byte to and fro; both processes on one CPU.
+    /// A byte in both directions; both processes on one CPU.
     RoundTrip,
-    /// A byte to and fro; the other process on another CPU, which each byte must wake.
+    /// A byte in both directions; the other process on another CPU, which each byte must wake.
     RoundTripAcross,
-    /// As much as goes through from one to the other; both on one CPU.
+    /// As many bytes as possible from one process to the other; both on one CPU.
     Stream,
 }
 

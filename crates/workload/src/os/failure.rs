@@ -1,8 +1,8 @@
-//! What all of these have in common when they fail.
+//! The common form of these workloads' failures.
 
 use measure::Failure;
 
-/// The failure of a system call that has no remedy but to look at the environment.
+/// The failure of a system call whose only remedy is to check the environment.
 pub(super) fn call_failed<E: Into<std::io::Error>>(tried: impl Into<String>) -> impl FnOnce(E) -> Failure {
     move |error| {
         Failure::new(

@@ -1,4 +1,4 @@
-//! What the kernel does for a process.
+//! Operating-system services for a process.
 
 mod calls;
 mod channel;

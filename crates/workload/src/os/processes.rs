@@ -9,10 +9,10 @@ use crate::batch::{self, Measured, Pace, Scale, timed};
 use crate::sys;
 use crate::trial::Trial;
 
-/// The argument with which the binary must return at once: what the fork and exec workload starts.
+/// The argument with which the binary returns at once: the program that the fork and exec workload starts.
 pub const NOOP: &str = "agent-noop";
 
-/// How a process comes to be.
+/// The way in which a process is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Birth {
     Fork,
@@ -31,7 +31,7 @@ impl Birth {
     }
 
     /// Measures it. The large areas of memory are hidden from children, and the caller has closed the
-    /// sockets that other trials keep, so that a fork costs the same whatever was measured before.
+    /// sockets that other trials keep. A fork therefore costs the same whatever was measured before.
     pub(crate) fn measure(self, trial: &Trial, pace: &mut Pace) -> Result<Measured, Failure> {
         let argument = std::ffi::CString::new(NOOP).expect("no zero byte in a constant");
         batch::measure(trial.budget, Scale::nanos(1.0), pace, |units| {

@@ -1,6 +1,6 @@
-//! Context switches: a token goes round a ring of processes on one CPU, and the process that has it reads its
-//! working set. The figure is the time from one process to the next: the switch, a pipe's write and read,
-//! and what the caches must fetch anew.
+//! Measures context switches: a token passes around a ring of processes on one CPU, and the process that has the
+//! token reads its working set. The figure is the time from one process to the next: the switch, a pipe's write and
+//! read, and the cache misses of the working set.
 
 use std::os::fd::OwnedFd;
 
@@ -18,9 +18,9 @@ use crate::trial::Trial;
 /// A ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ring {
-    /// Processes in it, the agent included; at least 2.
+    /// The number of processes in the ring, including the agent; at least 2.
     pub(crate) processes: usize,
-    /// What each reads when it has the token.
+    /// The bytes that each process reads when it has the token.
     pub(crate) working_set_bytes: usize,
 }
 

@@ -1,4 +1,5 @@
-//! select and epoll on TCP sockets over loopback, each of which has a byte to be read: a call reports all.
+//! Measures select and epoll on TCP sockets over loopback, each of which has a byte to read: a call reports all of
+//! them.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +17,7 @@ use crate::batch::{self, Measured, Pace, Scale, timed};
 use crate::sys::{MOST_DESCRIPTORS, ReadSet};
 use crate::trial::Trial;
 
-/// How sockets are asked.
+/// The system call that polls the sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Poll {
     Select,
@@ -26,7 +27,7 @@ pub(crate) enum Poll {
 /// Connected pairs, kept between trials.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
-    /// The ends that are asked have low numbers, as select needs, and the ends that send high ones.
+    /// The polled ends have low descriptor numbers, as select requires, and the sending ends have high numbers.
     receivers: Vec<TcpStream>,
     senders: Vec<OwnedFd>,
 }

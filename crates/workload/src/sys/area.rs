@@ -6,7 +6,7 @@ use std::ptr::{NonNull, null_mut};
 use rustix::io::{self, Errno};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// Which pages an area of memory is made of.
+/// The kind of pages that back an area of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
     Small,
@@ -14,8 +14,8 @@ pub(crate) enum Pages {
     Huge(usize),
 }
 
-/// An area of zeroed private memory, given back on drop. Pages come at the first touch, and children made
-/// by fork do not see it: what was measured before must not make a fork dearer.
+/// An area of zeroed private memory, released on drop. Pages are allocated at the first access, and children made by
+/// fork do not get the area, so that earlier measurements do not make a fork more expensive.
 #[derive(Debug)]
 pub(crate) struct Area {
     mapping: NonNull<c_void>,
@@ -25,7 +25,7 @@ pub(crate) struct Area {
 }
 
 impl Area {
-    /// Maps an area; a whole number of pages of its kind.
+    /// Maps an area; `bytes` must be a whole number of pages of this kind.
     pub(crate) fn map(bytes: usize, pages: Pages) -> io::Result<Self> {
         let align = match pages {
             Pages::Small => 4096,
@@ -63,7 +63,7 @@ impl Area {
         unsafe { madvise(self.mapping.as_ptr(), self.mapped_bytes, advice) }
     }
 
-    /// Gives all pages back: the next touch faults again.
+    /// Releases all pages; the next access faults again.
     pub(crate) fn discard(&mut self) -> io::Result<()> {
         // SAFETY: the range is this value's own, exclusively borrowed; it reads as zeros afterwards, which
         // is a valid content of a slice of integers.
@@ -77,19 +77,19 @@ impl Area {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 
-    /// The content, to write.
+    /// The contents as 64-bit words, for writing.
     pub(crate) fn words_mut(&mut self) -> &mut [u64] {
         // SAFETY: as for `words`, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.words) }
     }
 
-    /// The content as 32-bit words.
+    /// The contents as 32-bit words.
     pub(crate) fn half_words(&self) -> &[u32] {
         // SAFETY: as for `words`; a u32 needs less alignment than a u64 and any bits are valid.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.words * 2) }
     }
 
-    /// The content as 32-bit words, to write.
+    /// The contents as 32-bit words, for writing.
     pub(crate) fn half_words_mut(&mut self) -> &mut [u32] {
         // SAFETY: as for `half_words`, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.words * 2) }
@@ -104,7 +104,7 @@ impl Drop for Area {
     }
 }
 
-/// Maps memory, touches its first page and gives it back.
+/// Maps memory, writes to its first page and unmaps it.
 pub(crate) fn map_touch_unmap(bytes: usize) -> io::Result<()> {
     // SAFETY: a fresh private mapping at an address of the kernel's choice touches no other memory.
     let mapping =

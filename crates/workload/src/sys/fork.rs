@@ -1,4 +1,4 @@
-//! Child processes. The agent forks only while it has a single thread.
+//! Child processes. Forks child processes. The agent forks only while it has a single thread.
 
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,7 @@ use linux::child::end_with;
 use rustix::io::{self, Errno};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, waitpid};
 
-/// A child process that is killed and waited for at the latest when this value goes.
+/// A child process that is killed and waited for, at the latest when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Child {
     pid: Option<Pid>,

@@ -1,25 +1,25 @@
-//! select(2), which asks for memory that its callers fill with descriptors.
+//! Calls select(2), whose arguments are sets that the caller fills with descriptors.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::event::{FdSetElement, Timespec, fd_set_insert, select};
 use rustix::io;
 
-/// select knows no higher descriptor (select(2), FD_SETSIZE).
+/// The highest number of descriptors that select supports (select(2), FD_SETSIZE).
 pub(crate) const MOST_DESCRIPTORS: usize = 1024;
 const ELEMENTS: usize = MOST_DESCRIPTORS / 8 / size_of::<FdSetElement>();
 
-/// Descriptors to be asked whether they can be read, which stay open as long as this.
+/// Descriptors that are to be polled for reading; they stay open as long as this value lives.
 #[derive(Clone)]
 pub(crate) struct ReadSet<'a> {
     elements: [FdSetElement; ELEMENTS],
-    /// Above the highest.
+    /// One more than the highest descriptor.
     end: i32,
     _descriptors: std::marker::PhantomData<BorrowedFd<'a>>,
 }
 
 impl<'a> ReadSet<'a> {
-    /// None where a descriptor is too high.
+    /// Returns `None` if a descriptor is too high.
     pub(crate) fn new(descriptors: impl IntoIterator<Item = &'a (impl AsFd + 'a)>) -> Option<Self> {
         let mut set = ReadSet {
             elements: [FdSetElement::default(); ELEMENTS],
@@ -37,7 +37,7 @@ impl<'a> ReadSet<'a> {
         Some(set)
     }
 
-    /// How many of them can be read now.
+    /// The number of descriptors that can be read now.
     pub(crate) fn ready(&self) -> io::Result<usize> {
         let at_once = Timespec::default();
         let mut elements = self.elements;

@@ -1,4 +1,4 @@
-//! What is asked for.
+//! The job of a receiver of ticks.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::load::Load;
 
-/// How the receiver comes to its end of the doorbell.
+/// The way in which the receiver gets its end of the doorbell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doorbell {
@@ -17,19 +17,19 @@ pub enum Doorbell {
     Device,
 }
 
-/// What is received, where from, and what goes on beside it.
+/// The source of the ticks, the receiver's settings, and the load at the same time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TicksJob {
-    /// Where the source is.
+    /// The doorbell of the source.
     pub doorbell: Doorbell,
-    /// Whether the guest's kernel writes when it handles them, and how many there will be.
+    /// `Some` if the guest's kernel records when it handles ticks, with the number of ticks to come.
     pub traced: Option<u64>,
-    /// How it is received.
+    /// The receiver's settings.
     pub receiver: receiver::Plan,
     /// The load on the receiver's CPU, at normal priority.
     pub load: Option<Load>,
-    /// CPUs to work on; the first runs the receiver.
+    /// The CPUs to use; the first runs the receiver.
     pub cpus: Vec<usize>,
-    /// The source has ended by then, ms.
+    /// The time limit within which the source has ended, in ms.
     pub limit_ms: u64,
 }

@@ -1,4 +1,4 @@
-//! The receiver of ticks, with load beside it, in a process of its own.
+//! Runs the receiver of ticks, with load at the same time, in a process of its own.
 
 mod job;
 mod receive;

@@ -1,4 +1,4 @@
-//! How it is done.
+//! Runs the job of a receiver of ticks.
 
 use std::os::fd::AsFd;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! From a timer's instant to user space, in the manner of cyclictest.
+//! Measures the time from a timer's instant to user space, in the manner of cyclictest.
 //!
 //! A trial is a process of its own: its memory is locked and it runs under SCHED_FIFO, neither of which may
-//! stick to the agent, and the load ends with it for sure.
+//! remain in the agent, and the load ends with the process.
 
 mod timer;
 
@@ -21,26 +21,26 @@ use crate::child_process;
 use crate::protocol::Reply;
 use crate::trial::Trial;
 
-/// What runs beside the timer.
+/// The load that runs at the same time as the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stress {
     None,
     Under(Load, LoadCpu),
 }
 
-/// Where it runs.
+/// The CPU of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoadCpu {
     SameCpu,
     OtherCpu,
 }
 
-/// What becomes of the CPU's idle states meanwhile.
+/// The CPU's idle states during the trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IdleStates {
-    /// The kernel is asked for none with a wake-up latency, as by cyclictest.
+    /// The kernel is asked to allow no idle state with a wake-up latency, as cyclictest does.
     HeldOff,
-    /// As the machine is configured.
+    /// The idle states that the machine has configured.
     AsConfigured,
 }
 

@@ -13,14 +13,14 @@ use crate::clock::now_ns;
 const BATCHES: usize = 20;
 const MOST_KEPT: usize = 1 << 20;
 
-/// One run of the timer. All memory is had before it goes.
+/// One run of the timer. All memory is allocated before the run starts.
 pub(super) struct Run {
     period_ns: u64,
     length_ns: u64,
     histogram: Histogram,
     missed: u64,
     kept_ns: Vec<u32>,
-    /// One latency in so many is kept.
+    /// One latency out of this number is kept.
     keep_each: u64,
     elapsed_ns: u64,
 }
@@ -40,7 +40,8 @@ impl Run {
         }
     }
 
-    /// Sleeps to absolute instants, one a period, and counts from each instant to being back, so that a late wake-up hides none behind it (coordinated omission).
+    /// Sleeps until absolute instants, one in each period, and measures the time from each instant to the return, so
+    /// that a late wake-up does not hide the next ones (coordinated omission).
     pub(super) fn go(&mut self) -> io::Result<()> {
         let start_ns = now_ns();
         let mut due_ns = start_ns + self.period_ns;

@@ -1,4 +1,4 @@
-//! What a flow took: what both ends say of their threads, and beside it what the kernel counts of all others.
+//! The cost of a flow: CPU time of both ends as they report it, and what the kernel counts of all other threads.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use workload::network::{Counts, Side, Took};
 
 /// Counters at one instant.
 pub struct Reading {
-    /// By role and thread.
+    /// The CPU time of each thread, by its role.
     threads: BTreeMap<(&'static str, u32), ThreadTime>,
     cpus: CpuTime,
     interrupts: (u64, u64),
@@ -54,8 +54,8 @@ impl Reading {
         Reading { threads, cpus, interrupts, exits, notifications }
     }
 
-    /// What was added since an earlier reading, and what both ends took. The time of a thread in a guest is in its
-    /// virtual CPUs'.
+    /// The cost since an earlier reading, including what both ends took. The time of a guest's threads is part of
+    /// its virtual CPUs' time.
     pub fn since(&self, before: &Reading, sending: Side, (sender, receiver): (&Counts, &Counts)) -> Cost {
         let in_guest = self.threads.keys().any(|(role, _)| *role == VCPU);
         let ends = [(SENDER, sender, sending == Side::Near), (RECEIVER, receiver, sending == Side::Far)];
@@ -118,7 +118,7 @@ impl Reading {
 /// What `tautline switch` has counted of its guest's port.
 #[derive(Debug, Default, PartialEq)]
 struct Notifications {
-    /// From the guest.
+    /// Frames that the guest sent.
     frames: u64,
     kicks: u64,
     calls: u64,

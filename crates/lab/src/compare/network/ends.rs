@@ -19,13 +19,13 @@ pub struct Ends {
     cpus: Vec<usize>,
     /// An end answered late, wrongly or not at all. Its next reply may belong to an earlier request.
     is_lost: bool,
-    /// Of the near end, where it has a CPU quota.
+    /// The cgroup of the near end, if that has a CPU quota.
     limited: Option<CpuCgroup>,
 }
 
-/// What a flow came to.
+/// The result of a flow.
 pub struct Flowed {
-    /// Bytes a second that arrived; of requests and answers the median round trip, ns.
+    /// Bytes a second that arrived. For requests and answers, the median round-trip time in ns.
     pub value: f64,
     pub latency: Option<Histogram>,
     pub sent: u64,
@@ -56,7 +56,7 @@ impl Ends {
         Ok(Ends { path, cpus: cpus.to_vec(), is_lost: false, limited })
     }
 
-    /// How often the near end's CPU quota was used up until now.
+    /// How often the near end's CPU quota has been used up so far.
     pub fn throttling(&self) -> Throttling {
         self.limited.as_ref().map(CpuCgroup::throttling).unwrap_or_default()
     }
@@ -66,8 +66,8 @@ impl Ends {
         self.is_lost
     }
 
-    /// Runs one flow, with a load beside it or without. Afterwards [`Ends::is_lost`] says whether the ends can take
-    /// more requests.
+    /// Runs one flow, with a load beside it or without. After this call, [`Ends::is_lost`] says whether the ends
+    /// can take more requests.
     ///
     /// # Errors
     /// An agent refused a request, answered late, wrongly or not at all, or the user interrupted the run. Messages

@@ -25,7 +25,7 @@ use plan::PlannedFlow;
 /// Both ends work, on two CPUs where there are two.
 const CPUS_USED: usize = 2;
 
-/// What lives longer than a block.
+/// State that lasts for all blocks.
 pub struct Paths<'a> {
     plan: &'a NetworkPlan,
     start: Start<'a>,
@@ -47,12 +47,12 @@ impl<'a> Paths<'a> {
         Paths { plan, start, container: None, guest: None }
     }
 
-    /// Trials of a run in so many environments of the host's kind.
+    /// The number of trials of a run with `environments` environments of the host's kind.
     pub fn trials(&self, environments: usize) -> u64 {
         (self.plan.flows.len() * environments) as u64
     }
 
-    /// One block: all paths are built, every flow goes over each in turn, all are gone.
+    /// Measures one block: builds all paths, runs every flow over each in turn, and removes the paths.
     pub fn block(&mut self, block: u32, rounds: u32, session: &mut Session<'_>) {
         let mut slots = self.built(block, session);
         for round in 0..rounds {

@@ -16,22 +16,22 @@ use super::super::selection;
 pub struct PlannedFlow {
     pub path: PathDescription,
     pub flow: Flow,
-    /// What runs meanwhile.
+    /// The flow that runs as a load at the same time.
     pub beside: Option<Flow>,
     pub record: FlowRecord,
 }
 
-/// All that was chosen.
+/// The paths and flows that were chosen.
 #[derive(Clone, Debug)]
 pub struct NetworkPlan {
     pub flows: Vec<PlannedFlow>,
-    /// How long beyond its flow an end may take to answer.
+    /// How long an end may take to answer, in addition to the length of the flow.
     pub timeout: Duration,
-    /// What guests at near ends are: the run's first VM.
+    /// The settings of guests at near ends: those of the run's first VM.
     pub guest: vm::Settings,
-    /// The card that one of them is given.
+    /// The network card that one of the guests is given.
     pub card: Option<Card>,
-    /// Whether no path was left out.
+    /// Whether all paths were chosen.
     is_whole: bool,
 }
 
@@ -39,7 +39,8 @@ pub struct NetworkPlan {
 const LEAST_TRIAL: Duration = Duration::from_millis(60);
 
 impl NetworkPlan {
-    /// Every work of the profile over every path, with a card over that too; with `verify` its payload is checked.
+    /// All flows of the profile over every path; with a card, also over the path of that card. With `verify` every
+    /// payload byte is checked.
     pub fn new(
         profile: Profile,
         trial: Duration,
@@ -71,7 +72,7 @@ impl NetworkPlan {
         NetworkPlan { flows, timeout, guest: vm::Settings::default(), card, is_whole: true }
     }
 
-    /// The flows that a word of `--only` names, by either of their metrics; all where there is no word.
+    /// Keeps the flows that a word of `--only` names, by either of their metrics; keeps all if there is no word.
     pub fn choose(&mut self, words: &[String]) {
         if !words.is_empty() {
             let all = self.flows.len();
@@ -80,7 +81,7 @@ impl NetworkPlan {
         }
     }
 
-    /// Leaves all out.
+    /// Removes all flows.
     pub fn clear(&mut self) {
         self.flows.clear();
         self.is_whole = false;
@@ -113,12 +114,12 @@ impl NetworkPlan {
         self.flows.iter().find(|flow| flow.path == *path && flow.record.work == work)
     }
 
-    /// The descriptions of what is measured.
+    /// The descriptions of the metrics that are measured.
     pub fn specs(&self) -> Vec<MetricSpec> {
         self.flows.iter().flat_map(PlannedFlow::specs).collect()
     }
 
-    /// What a results file says before anything is measured.
+    /// The group's part of a results file, before anything is measured.
     pub fn network(&self) -> Network {
         let paths = self.paths();
         let record = |path: &PathDescription| PathRecord {

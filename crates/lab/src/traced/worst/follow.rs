@@ -1,4 +1,4 @@
-//! Follows latencies for as long as is asked for, and has each new maximum's events kept.
+//! Watches latencies for a given time, and keeps the events around each new maximum.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -31,38 +31,38 @@ const MARGIN_NS: u64 = 20_000_000;
 /// The stages that the host sees by itself.
 const HOST_STAGES: [Watched; 2] = [Watched::WakeUp, Watched::Interrupt];
 
-/// What is to be watched.
+/// The watched latencies, and the duration.
 pub struct Watch<'a> {
-    /// Its process and threads.
+    /// The process and its threads.
     pub target: &'a Target,
-    /// The latency whose longest is looked into.
+    /// The latency whose maximum is explained.
     pub watched: Watched,
-    /// For how long.
+    /// How long to watch.
     pub time: Duration,
-    /// Where the guest's agent is.
+    /// The socket of the guest's agent.
     pub guest: Option<&'a Path>,
-    /// What is being done.
+    /// Shows the user what is being done.
     pub progress: &'a Progress,
-    /// Is told why the guest's side ended.
+    /// Called with the reason if the guest's side ends.
     pub remark: &'a dyn Fn(&str),
 }
 
-/// All stages, whichever is watched: a budget may have limits for each.
+/// The results of all stages. The budget may have limits for stages that are not watched.
 #[derive(Default)]
 pub struct Found {
     wake_up: Kept,
     interrupt: Kept,
     user_space: Kept,
-    /// Events that were lost on the way, in the host and in the guest; no latency goes across.
+    /// Events that were lost in the host and in the guest. No latency is measured across a gap.
     pub lost: u64,
-    /// For how long.
+    /// How long was watched.
     pub elapsed: Duration,
-    /// How well the guest's clock fits the host's, if both were looked at.
+    /// How well the guest's clock fits the host's, if both sides were recorded.
     pub fit: Option<Fit>,
 }
 
 impl Found {
-    /// What is known of one stage.
+    /// The latencies of one stage.
     pub fn of(&self, stage: Watched) -> &Kept {
         match stage {
             Watched::WakeUp => &self.wake_up,
@@ -80,10 +80,10 @@ impl Found {
     }
 }
 
-/// Until the time is over, the process has ended, or SIGINT.
+/// Watches until the time is over, the process has ended, or SIGINT comes.
 ///
 /// # Errors
-/// The kernel refuses a trace, or the guest's agent is not there.
+/// The kernel refuses a trace, or the guest's agent does not answer.
 pub fn follow(watch: &Watch<'_>) -> Result<Found, Failure> {
     let tracefs = kvm::trace::tracefs()?;
     let Launcher { janitor, .. } = Launcher::new(Vec::new())?;
@@ -158,11 +158,11 @@ pub fn follow(watch: &Watch<'_>) -> Result<Found, Failure> {
 /// The recorders of both sides.
 struct Both {
     flight: FlightRecorder,
-    /// None from when the guest does not answer any more.
+    /// The guest's side; `None` once the guest no longer answers.
     inside: Option<Inside>,
-    /// Interrupts that the host has delivered, for those that come to the guest's user space.
+    /// Interrupts that the host has delivered. Their arrivals in the guest's user space are still to be matched.
     delivered: Vec<Latency>,
-    /// Latencies of the watched stage since the last look.
+    /// Latencies of the watched stage since the last reading.
     recent: Vec<Latency>,
     asked: Instant,
     /// Events that were lost in the guest.

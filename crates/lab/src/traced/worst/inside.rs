@@ -1,4 +1,4 @@
-//! The guest's side: its agent records too, behind a serial port of the guest.
+//! The guest's side: an agent in the guest records too, and is reached through a serial port.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -64,7 +64,8 @@ impl Inside {
         Err(unanswered("it does not answer what it was asked"))
     }
 
-    /// The guest's threads that came to user space since, on the host's clock; and how many events were lost.
+    /// Returns the guest's threads that reached user space since the last call, on the host's clock, and the
+    /// number of lost events.
     pub fn news(&mut self) -> Result<(Vec<Arrival>, u64), Failure> {
         let news = self.ask(Recording::News, LIMIT, |reply| match reply {
             Reply::News(news) => Some(news),
@@ -77,7 +78,7 @@ impl Inside {
         Ok((news.arrivals.into_iter().filter_map(on_host).collect(), news.lost))
     }
 
-    /// What the guest did during some latencies and so long before and after them, on the host's clock.
+    /// The guest's events during some latencies and `margin_ns` before and after them, on the host's clock.
     pub fn around(&mut self, latencies: &[Latency], margin_ns: u64) -> Result<Trace, Failure> {
         let on_guest = |latency: &Latency| {
             let span = Span::around(latency, margin_ns);

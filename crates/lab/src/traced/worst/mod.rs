@@ -1,4 +1,4 @@
-//! `tautline kvm worst`: what took the time of the longest latency.
+//! `tautline kvm worst`: explains what took the time of the longest latency.
 
 mod follow;
 mod inside;
@@ -12,53 +12,53 @@ pub use follow::{Found, Watch, follow};
 /// The schema of this version's files.
 pub const SCHEMA: &str = "tautline-kvm-worst/1";
 
-/// What is written.
+/// The results file of `tautline kvm worst`.
 #[derive(Serialize, Deserialize)]
 pub struct Report {
-    /// Where the file comes from, and whose guest was watched.
+    /// Version, start and machine of the run, and the process whose guest was watched.
     #[serde(flatten)]
     pub heading: Heading,
-    /// The latency whose longest was looked into.
+    /// The latency whose maximum was explained.
     pub watched: Watched,
-    /// For how long.
+    /// How long was watched, in seconds.
     #[serde(default)]
     pub seconds: f64,
-    /// How many were seen.
+    /// The number of latencies seen.
     pub count: u64,
-    /// ns, of half of them.
+    /// The median, ns.
     pub p50_ns: u64,
     /// ns, of 99.9 %.
     pub p999_ns: u64,
-    /// ns, of the longest.
+    /// The maximum, ns.
     pub max_ns: u64,
     /// Events that the kernel's buffers had no room for.
     pub lost: u64,
     /// The longest.
     pub worst: Option<Latency>,
-    /// How well the guest's clock fits the host's, where the guest was recorded too.
+    /// How well the guest's clock fits the host's, if the guest was recorded too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fit: Option<Fit>,
-    /// Who had the time of the worst, and of the median.
+    /// What used the time of the maximum, summed by cause.
     pub worst_parts: Vec<Blame>,
-    /// The parts of the median.
+    /// What used the time of the median, summed by cause.
     pub median_parts: Vec<Blame>,
-    /// The stretches of the worst in the order of time; of many the longest.
+    /// The parts of the maximum in the order of time; if there are many, only the longest.
     #[serde(default)]
     pub worst_path: Vec<Blame>,
-    /// The stretches of the median in the order of time; of many the longest.
+    /// The parts of the median in the order of time; if there are many, only the longest.
     #[serde(default)]
     pub median_path: Vec<Blame>,
-    /// What was longer in the worst, the largest first.
+    /// Causes that took longer in the maximum than in the median, the largest difference first.
     pub longer: Vec<Blame>,
-    /// All limits of the budget beside what was found, and those that do not hold.
+    /// All limits of the budget, with the values found.
     #[serde(default)]
     pub limits: Vec<Checked>,
-    /// Limits that do not hold.
+    /// Limits that were exceeded.
     pub missed: Vec<Checked>,
 }
 
 impl Report {
-    /// What is written of what was found.
+    /// The report of what was found.
     pub fn new(heading: Heading, watched: Watched, found: &Found, limits: Vec<Checked>) -> Self {
         let kept: &Kept = found.of(watched);
         let all = kept.histogram();
@@ -86,7 +86,7 @@ impl Report {
         }
     }
 
-    /// Whether all limits do.
+    /// Whether no limit was exceeded.
     pub fn holds(&self) -> bool {
         self.missed.is_empty()
     }

@@ -5,7 +5,7 @@ use report::html::exits::{Exits, Reason, Vcpu};
 
 use super::table;
 
-/// One self-contained page.
+/// Renders one self-contained page.
 pub fn page(trace: &Trace) -> String {
     report::html::exits::render(&exits(trace))
 }

@@ -1,4 +1,4 @@
-//! What a person reads of a trace.
+//! The text of a trace.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use kvm::trace::Times;
 use lab::traced::exits::Trace;
 
-/// All of it.
+/// Renders the whole trace as text.
 pub fn text(trace: &Trace) -> String {
     let mut text = format!("{}\n\n", heading(trace).join("\n"));
     if trace.statistics.is_empty() {
@@ -27,7 +27,7 @@ pub fn text(trace: &Trace) -> String {
     text
 }
 
-/// Of whom, for how long, by what; and what to know of its figures.
+/// The process, the time and the method of the trace, and remarks on its figures.
 pub(super) fn heading(trace: &Trace) -> Vec<String> {
     let headline = format!(
         "Process {}, {}: exits in {:.2} s, counted by {}",

@@ -1,4 +1,4 @@
-//! What the user may write after `tautline host interrupts`.
+//! The command line of `tautline host interrupts`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use linux::duration;
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Interrupts {
-    /// The process that runs the guest: QEMU's, or any other's with /dev/kvm open.
+    /// The process that runs the guest: QEMU, or any other process that has /dev/kvm open.
     #[arg(long, value_name = "PID")]
     pub pid: u32,
 
@@ -23,7 +23,7 @@ pub struct Interrupts {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::between(Duration::from_millis(1)..=Duration::from_secs(3600)))]
     pub time: Duration,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }

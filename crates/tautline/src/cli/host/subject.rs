@@ -1,4 +1,4 @@
-//! Which host a command is about.
+//! The host that a command reads or changes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use ::host::{Profile, Wishes, WrittenCpus};
 use clap::{Args, ValueEnum};
 
-/// Which host, for what.
+/// The host, and the profile that it is checked against.
 #[derive(Args, Debug)]
 pub struct Subject {
-    /// What the host is for.
+    /// The profile: what the host is used for.
     #[arg(long, value_enum, default_value_t = ProfileName::RealtimeHost)]
     pub profile: ProfileName,
 
-    /// The CPUs to set aside, as in 2-5 or 2-N [default: those that are].
+    /// The CPUs to set aside, as in 2-5 or 2-N [default: those that are set aside now].
     #[arg(long, value_name = "CPUS")]
     pub isolate: Option<WrittenCpus>,
 
@@ -21,17 +21,17 @@ pub struct Subject {
     #[arg(long, value_name = "SIZE", value_parser = parse_mib)]
     pub guest_memory: Option<u64>,
 
-    /// 0 where CPUs are set aside for good, 1 where pods come and go.
+    /// 0 if CPUs are set aside permanently, 1 if pods come and go.
     #[arg(long, value_name = "0|1", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1))]
     pub timer_migration: u8,
 
-    /// A host that was recorded: its file, or the folder below which its proc, sys, dev and etc lie.
+    /// A recorded host: its file, or the folder that contains its proc, sys, dev and etc.
     #[arg(long, value_name = "PATH", default_value = "/")]
     pub root: PathBuf,
 }
 
 impl Subject {
-    /// The wishes, with counters watched for so long.
+    /// The wishes, with counters watched for the time `watch`.
     pub fn wishes(&self, watch: Duration) -> Wishes {
         Wishes {
             profile: self.profile.into(),
@@ -46,13 +46,13 @@ impl Subject {
 /// The profiles.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ProfileName {
-    /// Quick answers, without CPUs set aside.
+    /// Low latency, without CPUs set aside.
     Latency,
     /// CPUs set aside for real-time guests.
     RealtimeHost,
     /// A guest whose own CPUs are set aside for real-time work.
     RealtimeGuest,
-    /// As much work as can be done.
+    /// Highest throughput.
     Throughput,
 }
 

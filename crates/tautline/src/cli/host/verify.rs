@@ -1,4 +1,4 @@
-//! What the user may write after `tautline host verify`.
+//! The command line of `tautline host verify`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use linux::duration;
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Verify {
-    /// Which host, for what.
+    /// The host, and the profile that it is checked against.
     #[command(flatten)]
     pub subject: Subject,
 
@@ -22,23 +22,23 @@ pub struct Verify {
     #[arg(long, value_name = "RULE,…", value_delimiter = ',')]
     pub rules: Vec<String>,
 
-    /// Take this rule too, although changing it can cut a connection or stall a CPU.
+    /// Verify this rule too, although its change can cut a connection or stall a CPU.
     #[arg(long, value_name = "RULE")]
     pub accept: Vec<String>,
 
-    /// Each rule alone as well: all but one against all, in turns.
+    /// Also measure the effect of each rule: all rules but one against all rules, in turns.
     #[arg(long)]
     pub ablate: bool,
 
-    /// How long each state of the host is measured, over all blocks.
+    /// How long each state of the host is measured, summed over all blocks.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::between(Duration::from_millis(100)..=Duration::from_secs(86_400)))]
     pub time: Duration,
 
-    /// How often every state is set up afresh; six at least for intervals.
+    /// How often every state is set up afresh; 6 or more give intervals.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub blocks: u32,
 
-    /// Where the values found are kept for undo.
+    /// The file in which the values found are kept for undo.
     #[arg(long, value_name = "FILE", default_value = journal::PLACE)]
     pub journal: PathBuf,
 
@@ -46,7 +46,7 @@ pub struct Verify {
     #[command(flatten)]
     pub limits: Limits,
 
-    /// Where results go.
+    /// The destination and the form of the results.
     #[command(flatten)]
     pub results_to: ResultsTo,
 }

@@ -3,24 +3,24 @@ use std::time::Duration;
 use super::Goal;
 use crate::search::{Fraction, TrialResult, nanoseconds};
 
-/// A trial at the load that is classified.
+/// A trial at the load to be classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadTrial {
-    /// The duration that was asked for. It also stands for the trial effective duration, as RFC 9971 rules
-    /// where the measurer gives none.
+    /// The planned duration. It is also used as the trial effective duration, as RFC 9971 specifies if the measurer
+    /// gives none.
     pub duration: Duration,
-    /// What came of it.
+    /// The result of the trial.
     pub result: TrialResult,
 }
 
-/// What the trials at a load make of it for a goal.
+/// The classification of a load for a goal, by the trials at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// The goal is met, whatever the trials still missing to the duration sum would yield.
+    /// The goal is met, whatever the missing trials up to the duration sum would yield.
     Lower,
-    /// The goal is missed, whatever they would yield.
+    /// The goal is missed, whatever the missing trials would yield.
     Upper,
-    /// They would decide.
+    /// The missing trials decide.
     Undecided,
 }
 
@@ -51,7 +51,7 @@ impl Sums {
 }
 
 /// Classifies a load from the trials measured at it (RFC 9971 "Load Classification Logic" and its code, rule
-/// 4), e being the goal's exceed ratio:
+/// 4). e is the goal's exceed ratio:
 ///
 /// ```text
 /// excess = max(0, short_high - short_low * e / (1 - e))
@@ -61,7 +61,7 @@ impl Sums {
 /// upper bound if neither, else undecided
 /// ```
 ///
-/// All is multiplied by 1 - e and by the billion of a [`Fraction`], so that it stays in integers: a sum that is
+/// All terms are multiplied by 1 - e and by the billion of a [`Fraction`], so that they stay integers: a sum that is
 /// exactly at the exceed ratio is within it.
 pub fn classify(goal: &Goal, trials: &[LoadTrial]) -> Class {
     let sums = Sums::of(goal, trials);

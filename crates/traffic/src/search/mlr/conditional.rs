@@ -3,9 +3,9 @@ use super::{Goal, LoadTrial};
 use crate::search::{Fraction, Load, TrialResult, nanoseconds};
 
 /// The conditional throughput of a load in frames per second (RFC 9971 "Conditional Throughput Logic" and
-/// its code): the forwarding rate of the full-length trial at the quantile that the exceed ratio leaves, the
-/// trials being ordered by loss and weighted by duration. Trials that are missing to the duration sum count
-/// as lost whole, so a load without full-length trials forwards nothing.
+/// its code). It is the forwarding rate of the full-length trial at the quantile that the exceed ratio leaves, with
+/// trials ordered by loss and weighted by duration. Trials that are missing up to the duration sum count as total
+/// loss, so a load without full-length trials has the rate 0.
 pub fn conditional_throughput(goal: &Goal, load: Load, trials: &[LoadTrial]) -> f64 {
     let sums = Sums::of(goal, trials);
     let whole = sums.full_low.saturating_add(sums.full_high).max(nanoseconds::of(goal.duration_sum()));

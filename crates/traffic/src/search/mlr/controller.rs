@@ -21,7 +21,7 @@ pub struct Plan {
     pub goals: Vec<Goal>,
 }
 
-/// A lower bound and what came through at it.
+/// A lower bound, and the rate received at it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LowerBound {
     /// The load.
@@ -31,28 +31,28 @@ pub struct LowerBound {
     pub conditional_throughput_fps: f64,
 }
 
-/// What was found for one goal. [`Finding::Bracketed`] is the RFC's regular result, the others are irregular
-/// ones and must be marked as such (RFC 9971 "Goal Results").
+/// The result for one goal. [`Finding::Bracketed`] is the RFC's regular result. The other results are irregular and
+/// must be marked as such (RFC 9971 "Goal Results").
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GoalResult {
     /// The goal.
     pub goal: Goal,
-    /// Whether full-length trials had 60 s.
+    /// Whether full-length trials took 60 s.
     pub length: TrialLength,
     /// The relevant bounds: the smallest upper bound, and the largest lower bound below it.
     pub finding: Finding<Load, LowerBound>,
 }
 
-/// What was found for all goals.
+/// The results for all goals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The loads that may be offered.
     pub range: SearchRange,
-    /// One result per goal, in the caller's order.
+    /// One result for each goal, in the caller's order.
     pub results: Vec<GoalResult>,
     /// Every trial.
     pub trials: Vec<Record>,
-    /// What cut the search short; goals that were not reached by then are undecided.
+    /// Why the search was cut short. Goals that were not reached by then are undecided.
     pub cut: Option<Cut>,
 }
 
@@ -82,11 +82,11 @@ impl<'a> Search for &'a Plan {
 
 /// Where the answers may lie, told by what came through.
 enum Opening {
-    /// The maximum is being tried.
+    /// A trial at the maximum is in progress.
     Maximum,
-    /// The rate that came through at the maximum is being tried.
+    /// A trial at the rate that was received at the maximum is in progress.
     Forwarded(Load),
-    /// It is told.
+    /// Both trials are done.
     Done,
 }
 
@@ -94,11 +94,11 @@ pub struct Controller<'a> {
     goals: &'a [Goal],
     range: SearchRange,
     opening: Opening,
-    /// One for each goal, in the caller's order.
+    /// The selectors of all goals, in the caller's order.
     selectors: Vec<Selector>,
     loads: Loads,
-    /// The loss of the strictest goal; length and width of the opening's trials, the longest and the widest that
-    /// a first target has; and the closest width of all goals.
+    /// The loss of the strictest goal; length and width of the first trials, which are the longest and the widest
+    /// that a first target has; and the closest width of all goals.
     loss: Fraction,
     trial: Duration,
     width: Fraction,

@@ -7,7 +7,7 @@ use crate::search::{Fraction, nanoseconds};
 /// The first trials of the goals that have a name. FD.io's implementation begins so too.
 const INITIAL_TRIAL: Duration = Duration::from_secs(1);
 
-/// One goal of a search (RFC 9971 "Search Goal"). Names in braces are the RFC's.
+/// One goal of a search (RFC 9971 "Search Goal"). Names in braces are those of the RFC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Attributes", into = "Attributes")]
 pub struct Goal {
@@ -28,24 +28,24 @@ struct Attributes {
     width: Fraction,
 }
 
-/// A goal that cannot be searched for.
+/// Why a goal is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GoalError {
-    /// RFC 9971: final trial duration, duration sum and initial trial duration must be positive.
+    /// Final trial duration, duration sum and initial trial duration must be positive (RFC 9971).
     #[error("a goal's durations must be positive")]
     ZeroDuration,
-    /// The first trials at a load are not longer than the final ones.
+    /// The first trials at a load must not be longer than the final ones.
     #[error("a goal's initial trials must not be longer than its final ones")]
     InitialBeyondFinal,
 }
 
 impl Goal {
     /// A goal whose trials all have the same length: {Goal Final Trial Duration}, {Goal Duration Sum}, {Goal
-    /// Loss Ratio}, {Goal Exceed Ratio}, and {Goal Width}, the distance of the bounds relative to the upper
-    /// one, at least one frame per second.
+    /// Loss Ratio}, {Goal Exceed Ratio}, and {Goal Width}. The width is the distance of the bounds relative to the
+    /// upper one, at least one frame per second.
     ///
-    /// The width should not be below the loss ratio, or the conditional throughput of a lossier goal may come
-    /// out below that of a stricter one (RFC 9971 "Performance Variability").
+    /// The width should not be below the loss ratio. Otherwise the conditional throughput of a lossier goal may be
+    /// below that of a stricter one (RFC 9971 "Performance Variability").
     ///
     /// # Errors
     /// A duration is zero.
@@ -59,8 +59,8 @@ impl Goal {
         Attributes { initial_trial: final_trial, final_trial, duration_sum, loss, exceed, width }.try_into()
     }
 
-    /// This goal with shorter first trials, which tell loads far from the answer in less time: {Goal Initial
-    /// Trial Duration}.
+    /// The goal with shorter first trials, which classify loads far from the result in less time: {Goal Initial Trial
+    /// Duration}.
     ///
     /// # Errors
     /// The duration is zero, or longer than that of the final trials.
@@ -79,8 +79,8 @@ impl Goal {
         Goal::preset(60, 120, Fraction::ZERO, Fraction::HALF, width)
     }
 
-    /// What FD.io CSIT searches for: 1 s trials, 21 s in sum, half of them within the loss ratio; zero is
-    /// its no-drop rate, 0.5 % its partial-drop rate. Width 0.5 %.
+    /// The goal of FD.io CSIT: trials of 1 s, 21 s in sum, half of them within the loss ratio. With zero loss it is
+    /// CSIT's no-drop rate, with 0.5 % its partial-drop rate. Width 0.5 %.
     pub fn csit(loss: Fraction) -> Goal {
         let width = Fraction::from_parts_per_billion(5_000_000).expect("0.5 %");
         Goal::preset(1, 21, loss, Fraction::HALF, width)
@@ -92,8 +92,7 @@ impl Goal {
         goal.and_then(|goal| goal.with_initial_trial(INITIAL_TRIAL)).expect("positive durations")
     }
 
-    /// The same in other trials, sum and width: how it was checked stays true, as long as the initial trial is
-    /// the shortest.
+    /// The goal with other trial lengths, sum and width. It stays valid as long as the initial trial is the shortest.
     pub(super) fn coarser(self, final_trial: Duration, duration_sum: Duration, width: Fraction) -> Goal {
         debug_assert!(final_trial >= self.initial_trial() && !duration_sum.is_zero());
         Goal { attributes: Attributes { final_trial, duration_sum, width, ..self.attributes } }
@@ -104,12 +103,12 @@ impl Goal {
         self.attributes.initial_trial
     }
 
-    /// The length from which on a trial is full-length.
+    /// The least length of a full-length trial.
     pub fn final_trial(&self) -> Duration {
         self.attributes.final_trial
     }
 
-    /// The sum of full-length trials that decides a load for certain.
+    /// The sum of full-length trials that classifies a load.
     pub fn duration_sum(&self) -> Duration {
         self.attributes.duration_sum
     }

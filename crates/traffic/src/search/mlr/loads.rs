@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::{Class, Goal, LoadTrial, classify};
 use crate::search::{Bounds, Load};
 
-/// Every trial so far, by load: each counts for each goal and for each target on the way to one.
+/// All trials so far, by load. Each counts for every goal and for every target of a goal.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
     trials: BTreeMap<Load, Vec<LoadTrial>>,
@@ -23,7 +23,7 @@ impl Loads {
     }
 
     /// The relevant bounds (RFC 9971): the smallest load that is an upper bound, and the largest lower bound
-    /// below it. A lower bound above the smallest upper bound counts as a fluke.
+    /// below it. A lower bound above the smallest upper bound is ignored as an outlier.
     pub fn relevant(&self, goal: &Goal) -> Bounds<Load> {
         let mut lower = None;
         for (&load, trials) in &self.trials {

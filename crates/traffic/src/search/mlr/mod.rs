@@ -1,10 +1,9 @@
-//! MLRsearch (RFC 9971): several goals in one search, each with its own loss ratio and trial duration, both
-//! bounds and the conditional throughput reported.
+//! MLRsearch (RFC 9971): several goals in one search, each with its own loss ratio and trial duration. Both bounds
+//! and the conditional throughput are reported.
 //!
-//! What makes results comparable with other implementations is the classification of a load
-//! ([`classify`]) and the [`conditional_throughput`]; both are the RFC's, in exact integers. Which load is
-//! tried next the RFC leaves free: coarser targets first (docs/decisions/mlrsearch.md), which a test holds
-//! against FD.io's own package.
+//! The classification of a load ([`classify`]) and the [`conditional_throughput`] make results comparable with other
+//! implementations. Both follow the RFC, in exact integers. The RFC leaves open which load is tried next. This search
+//! begins with coarser targets (docs/decisions/mlrsearch.md); a test compares it with FD.io's own package.
 
 mod classify;
 mod conditional;

@@ -12,27 +12,27 @@ const GROWTH: u32 = 4;
 
 /// Chooses the trials for one goal, one target of its [`chain`] after the other.
 ///
-/// What a target found is where the next one looks: first at the middle, which halves what was found, then at
-/// the end on the far side. If both hold, the target is reached with two loads. If not, it steps away from the
-/// bound it has, each step longer than the one before, until it has the other, and halves.
+/// The bounds of one target are where the next target begins: first in the middle, which halves the interval, then at
+/// the other end. If both loads are classified as expected, the target is reached with two loads. If not, the search
+/// moves away from the known bound in growing steps until it has the other bound, and then halves the interval.
 #[derive(Debug)]
 pub(super) struct Selector {
     range: SearchRange,
     targets: Vec<Goal>,
-    /// Which of them is pursued.
+    /// The index of the present target.
     at: usize,
-    /// Where the target before found its bounds. They are anchors to look at, and no bounds of this target.
+    /// The bounds of the previous target. They are starting points for this target, not bounds of it.
     anchors: Bounds<Load>,
     /// The load that is being classified.
     load: Option<Load>,
     /// The next distance from a bound, relative to the higher of the two loads; zero before the first step.
     step: Fraction,
-    /// Where the last step led.
+    /// The load of the last step.
     stepped: Option<Load>,
 }
 
 impl Selector {
-    /// Begins at two loads that the answer may lie between.
+    /// Begins with two loads between which the result may lie.
     pub fn new(range: SearchRange, goal: &Goal, anchors: Bounds<Load>) -> Selector {
         Selector {
             range,
@@ -45,10 +45,10 @@ impl Selector {
         }
     }
 
-    /// The trial that brings this goal nearer; None when it is reached.
+    /// The next trial for this goal; `None` when the goal is reached.
     ///
-    /// Its load lies strictly between the target's bounds, where none is classified, so each trial brings a
-    /// decision nearer.
+    /// Its load lies strictly between the target's bounds, where no load is classified yet, so each trial leads
+    /// closer to a decision.
     pub fn nominate(&mut self, loads: &Loads) -> Option<TrialInput> {
         let mut bounds = loads.relevant(self.target());
         while is_reached(self.target(), self.range, bounds) {
@@ -185,7 +185,7 @@ fn missing(target: &Goal, trials: &[LoadTrial]) -> Duration {
     Duration::from_nanos(allowed.saturating_add(1)).saturating_sub(lossy)
 }
 
-/// Whether the bounds are as close as the target asks, or cannot be closer.
+/// Whether the bounds are as close as the target requires, or cannot be closer.
 pub(super) fn is_reached(target: &Goal, range: SearchRange, bounds: Bounds<Load>) -> bool {
     match (bounds.lower, bounds.upper) {
         (Some(lower), Some(upper)) => narrow(lower.into(), upper.into(), target.width()),
@@ -221,7 +221,7 @@ fn is_between(load: Load, bounds: Bounds<Load>) -> bool {
     bounds.lower.is_none_or(|lower| lower < load) && bounds.upper.is_none_or(|upper| load < upper)
 }
 
-/// A rate, or the least that is one.
+/// The load with this rate, at least one frame per second.
 pub(super) fn at_least_one(rate: u64) -> Load {
     Load::from(NonZeroU64::new(rate).unwrap_or(NonZeroU64::MIN))
 }

@@ -6,12 +6,12 @@ use crate::search::{Fraction, nanoseconds};
 /// A width beyond this leaves nothing to halve.
 const WIDEST: Fraction = Fraction::HALF;
 
-/// What is to be reached on the way to a goal: two coarser goals, then the goal itself (RFC 9971 and FD.io's
-/// implementation call them targets, and the coarser ones preceding targets).
+/// The targets on the way to a goal: two coarser goals, then the goal itself (RFC 9971 and FD.io's implementation
+/// call them targets, and the coarser ones preceding targets).
 ///
-/// From each to the next the width halves, and the duration sum grows by the same factor, beginning with one
-/// initial trial. So a load that is far from the answer costs a trial or a few, and the whole duration sum is
-/// spent on the last halving alone.
+/// From each target to the next the width halves, and the duration sum grows by the same factor, beginning with one
+/// initial trial. A load far from the result thus costs one or a few trials, and the whole duration sum is spent only
+/// in the last halving.
 pub(super) fn chain(goal: &Goal) -> Vec<Goal> {
     let (initial, sum) = (nanoseconds::of(goal.initial_trial()), nanoseconds::of(goal.duration_sum()));
     let least = initial.min(sum);

@@ -12,20 +12,20 @@ use crate::search::{
 };
 
 positive! {
-    /// A burst: frames with the least gap between them that the medium allows, at least one.
+    /// A burst of at least one frame, with the smallest gap between frames that the medium allows.
     Burst,
     /// Frames.
     frames
 }
 
-/// What a search for a burst asks of one trial: the device idle and its buffers empty, then the burst, then
-/// all residual frames, then the 2 s or more that RFC 9004 section 6.2 leaves the buffers to drain.
+/// One trial of a search for a burst. The device is idle with empty buffers; then come the burst, all residual
+/// frames, and the 2 s or more that RFC 9004 section 6.2 specifies for draining the buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BurstInput {
-    /// How many frames.
+    /// The number of frames.
     #[serde(rename = "burst_frames")]
     pub burst: Burst,
-    /// The rate within the burst: the largest that the medium allows for the frame size.
+    /// The rate within the burst: the highest that the medium allows for the frame size.
     #[serde(rename = "rate_fps")]
     pub rate: Load,
 }
@@ -36,36 +36,37 @@ impl Cost for BurstInput {
     }
 }
 
-/// A measurement of the longest burst. Only for a single frame size, never for a mix (RFC 9004 section 3).
+/// A measurement of the longest burst. It is valid only for a single frame size, never for a mix (RFC 9004 section
+/// 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackToBackPlan {
-    /// The largest rate that the medium allows for the frame size.
+    /// The highest rate that the medium allows for the frame size.
     #[serde(rename = "max_rate_fps")]
     pub max_rate: Load,
     /// The throughput found for the frame size.
     #[serde(rename = "throughput_fps")]
     pub throughput: Load,
-    /// The longest burst to try; RFC 9004 section 6.2 asks that 30 s can be had.
+    /// The longest burst to try. RFC 9004 section 6.2 requires that 30 s are possible.
     #[serde(rename = "max_burst_frames")]
     pub max_burst: Burst,
-    /// Begin with this one and double it until frames are lost; None to begin with the longest. From below,
-    /// a small buffer is found without bursts that are much longer than it.
+    /// The first burst, which is doubled until frames are lost; `None` to begin with the longest. From below, a small
+    /// buffer is found without bursts that are much longer than the buffer.
     #[serde(rename = "first_burst_frames")]
     pub first_burst: Option<Burst>,
     /// How close the bounds must come, relative to the upper one; never closer than one frame.
     pub width: Fraction,
-    /// Repeats of a lossy burst before it counts: section 6.2 asks for a binary search, with loss
-    /// verification or without.
+    /// How often a lossy burst is repeated before it counts. Section 6.2 asks for a binary search, with or without
+    /// loss verification.
     pub verification: Verification,
-    /// How often the whole search is made, N of section 6.3.
+    /// The number of searches, N of section 6.3.
     pub repeats: NonZeroU32,
 }
 
 /// One search for the longest burst without loss.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BurstSearch {
-    /// What was found. At the maximum, the buffer was not filled, and the repeat is invalid: try longer
-    /// bursts.
+    /// The result. If the longest allowed burst passed, the buffer was not filled and the search is invalid: longer
+    /// bursts are needed.
     pub finding: Finding<Burst>,
     /// Every trial.
     pub trials: BurstTrials,
@@ -74,22 +75,22 @@ pub struct BurstSearch {
 /// The trials of one search for a burst.
 pub type BurstTrials = Vec<Record<BurstInput, TrialResult>>;
 
-/// What is reported (RFC 9004 section 7).
+/// The reported statistics (RFC 9004 section 7).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BurstStatistics {
-    /// The searches that these are over.
+    /// The number of searches.
     pub searches: u32,
     /// The mean of the longest bursts, in frames: the benchmark.
     pub mean_frames: f64,
-    /// The shortest of them; 0 where a single frame was lost.
+    /// The shortest of the bursts; 0 if a single frame was lost.
     pub min_frames: u64,
-    /// The longest of them.
+    /// The longest of the bursts.
     pub max_frames: u64,
-    /// Their standard deviation, that of a sample (n - 1); 0 for one search.
+    /// The standard deviation of the bursts, for a sample (n - 1); 0 for one search.
     pub standard_deviation_frames: f64,
-    /// Mean over the largest rate: the time the burst takes (section 6.4).
+    /// The mean divided by the highest rate: the time that the burst takes (section 6.4).
     pub implied_buffer_seconds: f64,
-    /// The same less what the device forwards meanwhile (section 6.4).
+    /// The same time, minus the time for the frames that the device forwards meanwhile (section 6.4).
     pub corrected_buffer_seconds: f64,
 }
 
@@ -97,28 +98,28 @@ pub struct BurstStatistics {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackToBack {
-    /// The throughput reaches the largest rate: no burst can fill the buffer, and none was sent (RFC 9004
-    /// section 6.1).
+    /// The throughput reaches the highest rate, so no burst can fill the buffer, and none was sent (RFC 9004 section
+    /// 6.1).
     NotApplicable {
-        /// What was asked.
+        /// The plan.
         plan: BackToBackPlan,
     },
-    /// It was measured.
+    /// The burst was measured.
     Measured {
-        /// What was asked.
+        /// The plan.
         plan: BackToBackPlan,
         /// Every search, in order.
         searches: Vec<BurstSearch>,
-        /// Over all searches; None where one of them did not find the buffer's end, since leaving it out
-        /// would shorten the mean silently.
+        /// The statistics over all searches. `None` if one of them did not find the buffer's end, because leaving
+        /// that one out would lower the mean.
         statistics: Option<BurstStatistics>,
-        /// What cut the last search short, and left out the others.
+        /// Why the last search was cut short and the others left out.
         cut: Option<Cut>,
     },
 }
 
 /// Searches for the longest burst that is forwarded without loss (RFC 9004), as often as the plan says. `measure` is
-/// given the burst and the rate within it. The budget is for all searches together.
+/// called with the burst and the rate within it. The budget is the limit for all searches together.
 ///
 /// # Errors
 /// `measure` returned an error, which ends the search. An invalid trial is no error.

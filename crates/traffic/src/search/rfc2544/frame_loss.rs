@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::search::drive::{Driven, Search, Strategy};
 use crate::search::{Bounds, Cut, Load, Record, TrialInput, TrialLength, TrialResult, nanoseconds};
 
-/// By how much the load falls from one trial to the next, in per cent of the maximum: 1 to 10, the coarsest
-/// that RFC 2544 section 26.3 allows.
+/// The step in load from one trial to the next, in per cent of the maximum: 1 to 10, the largest that RFC 2544
+/// section 26.3 allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 pub struct Step(u8);
@@ -35,16 +35,16 @@ impl TryFrom<u8> for Step {
     }
 }
 
-/// A walk down the loads.
+/// Trials at falling loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameLossPlan {
-    /// 100 %: the maximum rate for the frame size.
+    /// The load of 100 %: the maximum rate for the frame size.
     #[serde(rename = "max_fps")]
     pub max: Load,
-    /// By how much the load falls.
+    /// The step in load.
     #[serde(rename = "step_percent")]
     pub step: Step,
-    /// How long each trial is: 60 s by RFC 2544 section 24, less in quick mode.
+    /// The length of each trial: 60 s by RFC 2544 section 24, less in quick mode.
     #[serde(rename = "trial_ns", with = "nanoseconds")]
     pub trial: Duration,
 }
@@ -57,25 +57,25 @@ pub struct LossPoint {
     /// The load.
     #[serde(rename = "load_fps")]
     pub load: Load,
-    /// What was offered and what came back; the loss rate is the loss ratio of these.
+    /// The frames offered and received, whose loss ratio is the frame loss rate.
     pub result: TrialResult,
 }
 
 /// The frame loss rate of RFC 2544 section 26.3.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameLoss {
-    /// What was asked.
+    /// The plan.
     pub plan: FrameLossPlan,
-    /// Whether the trials had 60 s.
+    /// Whether the trials took 60 s.
     pub length: TrialLength,
-    /// One point per load, from 100 % down.
+    /// One point for each load, from 100 % downwards.
     pub points: Vec<LossPoint>,
-    /// Whether the walk ended with two successive trials without loss, as section 26.3 asks; otherwise it came
-    /// down to the smallest step with loss still, or was cut short.
+    /// Whether the last two trials had no loss, as section 26.3 requires. If not, the smallest load still lost
+    /// frames, or the measurement was cut short.
     pub ended_lossless: bool,
     /// Every trial.
     pub trials: Vec<Record>,
-    /// What cut it short.
+    /// Why the measurement was cut short.
     pub cut: Option<Cut>,
 }
 

@@ -9,10 +9,10 @@ use crate::search::{
     Budget, Cut, Fraction, Load, Measured, Progress, Record, TrialInput, TrialLength, nanoseconds,
 };
 
-/// Latency at one load (RFC 2544 section 26.2): a stream, a tagged frame in the middle of it, repeats.
+/// Latency at one load (RFC 2544 section 26.2): repeated streams, each with a tagged frame in the middle.
 ///
-/// The section's own load is the throughput. `tautline rfc2544` does not use it: at all of its throughput a
-/// software device's queues, or the generator's lateness, are what is measured (docs/rfc2544.md).
+/// The load that the section specifies is the throughput. `tautline rfc2544` does not use that load: at its full
+/// throughput, a software device's queues or the generator's lateness would determine the result (docs/rfc2544.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyPlan {
     #[serde(rename = "load_fps")]
@@ -26,18 +26,18 @@ impl LatencyPlan {
     const STREAM: Duration = Duration::from_secs(120);
     const REPEATS: u32 = 20;
 
-    /// What section 26.2 asks for: 120 s at the throughput found for the frame size, 20 times.
+    /// The plan of section 26.2: 120 s at the throughput found for the frame size, 20 times.
     pub fn full(throughput: Load) -> LatencyPlan {
         let repeats = NonZeroU32::new(Self::REPEATS).expect("not zero");
         LatencyPlan { load: throughput, stream: Self::STREAM, repeats }
     }
 
-    /// A stream of any length, any number of times; labelled quick where section 26.2 asks for more.
+    /// A stream of any length, any number of times. It is labelled quick if section 26.2 requires more.
     pub fn new(load: Load, stream: Duration, repeats: NonZeroU32) -> LatencyPlan {
         LatencyPlan { load, stream, repeats }
     }
 
-    /// The same at a share of the load, such as 10 % or 50 %; at least one frame per second.
+    /// The same plan at a fraction of the load, such as 10 % or 50 %; at least one frame per second.
     pub fn at_fraction(self, share: Fraction) -> LatencyPlan {
         let load = share.of(self.load.frames_per_second());
         LatencyPlan { load: Load::new(load.max(1)).expect("at least one"), ..self }
@@ -48,12 +48,12 @@ impl LatencyPlan {
         self.load
     }
 
-    /// How long each stream is.
+    /// The length of each stream.
     pub fn stream(&self) -> Duration {
         self.stream
     }
 
-    /// When the tagged frame is due, after the stream's start: half way, 60 s of 120.
+    /// When the tagged frame is due, after the stream's start: in the middle, for example 60 s of 120 s.
     pub fn tagged_after(&self) -> Duration {
         self.stream / 2
     }
@@ -63,7 +63,7 @@ impl LatencyPlan {
         self.repeats
     }
 
-    /// Whether stream and repeats are what section 26.2 asks for.
+    /// Whether stream and repeats are as long and as many as section 26.2 requires.
     pub fn length(&self) -> TrialLength {
         if self.stream >= Self::STREAM && self.repeats.get() >= Self::REPEATS {
             TrialLength::Full
@@ -73,28 +73,30 @@ impl LatencyPlan {
     }
 }
 
-/// The repeats. What a repeat yields (one tagged frame's time, a histogram of all) is the caller's `R`.
+/// The repeats. `R` is the caller's type for the result of a repeat, such as one tagged frame's time or a histogram
+/// of all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latency<R> {
-    /// What was asked.
+    /// The plan.
     pub plan: LatencyPlan,
-    /// Whether stream and repeats were what section 26.2 asks for; quick too where it was cut short.
+    /// Whether stream and repeats met section 26.2. A measurement that was cut short is quick.
     pub length: TrialLength,
     /// Every trial.
     pub trials: Vec<Record<TrialInput, R>>,
-    /// What cut it short; fewer repeats than planned then.
+    /// Why there are fewer repeats than planned, if so.
     pub cut: Option<Cut>,
 }
 
 impl<R> Latency<R> {
-    /// What the valid repeats yielded.
+    /// The results of the valid repeats.
     pub fn results(&self) -> impl Iterator<Item = &R> {
         self.trials.iter().filter_map(|trial| trial.measured.valid())
     }
 }
 
-/// Measures the latency (RFC 2544 section 26.2) as often as the plan says. `measure` is given the load and the
-/// stream's length. Latency counts from the scheduled instant, not the actual send (coordinated omission).
+/// Measures the latency (RFC 2544 section 26.2) as often as the plan says. `measure` is called with the load and the
+/// stream's length. Latency must be counted from the scheduled instant, not from the actual sending (coordinated
+/// omission).
 ///
 /// # Errors
 /// `measure` returned an error, which ends the measurement. An invalid trial is no error.

@@ -1,4 +1,4 @@
-//! The benchmarks of RFC 2544 section 26, back-to-back as RFC 9004 renews it.
+//! The benchmarks of RFC 2544 section 26, with back-to-back as updated by RFC 9004.
 
 mod back_to_back;
 mod frame_loss;

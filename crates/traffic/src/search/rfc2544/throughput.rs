@@ -15,24 +15,24 @@ pub struct ThroughputPlan {
     pub range: SearchRange,
     /// How close the bounds must come, relative to the upper one; never closer than one frame per second.
     pub width: Fraction,
-    /// The length of a trial that decides: 60 s by RFC 2544 section 24, less in quick mode.
+    /// The length of a deciding trial: 60 s by RFC 2544 section 24, less in quick mode.
     #[serde(rename = "final_trial_ns", with = "nanoseconds")]
     pub final_trial: Duration,
-    /// The length of the trials on the way, which section 24 allows to be shorter; None for final ones
-    /// throughout. A load that only such a trial carried is never a result.
+    /// The length of the earlier trials, which section 24 allows to be shorter; `None` if all have the final length.
+    /// A load that passed only such a trial is never a result.
     #[serde(rename = "search_trial_ns", with = "optional")]
     pub search_trial: Option<Duration>,
 }
 
-/// The throughput of RFC 2544 section 26.1: the lower bound of the finding, each frame of a final trial
-/// having come through.
+/// The throughput of RFC 2544 section 26.1: the lower bound of the finding, at which every frame of a final trial was
+/// received.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throughput {
-    /// What was asked.
+    /// The plan.
     pub plan: ThroughputPlan,
-    /// Whether final trials had 60 s.
+    /// Whether final trials took 60 s.
     pub length: TrialLength,
-    /// What was found.
+    /// The result.
     pub finding: Finding<Load>,
     /// Every trial.
     pub trials: Vec<Record>,
@@ -57,14 +57,15 @@ impl Search for ThroughputPlan {
     }
 }
 
-/// Short trials first, then final ones.
+/// A bisection with short trials first, then final ones.
 pub struct Halving {
     final_trial: Duration,
-    /// The bounds that count. What a short trial lost is lost; what it carried is not yet carried.
+    /// The bounds from final trials. A load that failed a short trial has failed; a load that passed one must be
+    /// confirmed.
     confirmed: Bisection<Load>,
-    /// Present until the short trials have their answer.
+    /// The bisection with short trials, while it runs.
     short: Option<(Duration, Bisection<Load>)>,
-    /// That answer, until a final trial has confirmed it or not.
+    /// The result of the short trials, until a final trial has confirmed or refuted it.
     candidate: Option<Load>,
 }
 
