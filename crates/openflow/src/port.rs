@@ -90,7 +90,7 @@ impl Port {
 
     fn read_10(reader: &mut Reader<'_>) -> Result<Self, Failure> {
         let (number, address, name) = (reader.u16()?, reader.array()?, reader.array()?);
-        let (config, state) = (reader.u32()?, reader.u32()?);
+        let (config, state) = (reader.u32()?, reader.u32()? & STATE_10);
         let old = Ethernet::read_features(reader)?;
         let [current, advertised, supported, peer] = old.features().map(of_10);
         let ethernet = Some(Ethernet { current, advertised, supported, peer, ..Ethernet::default() });
