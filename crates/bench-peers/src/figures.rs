@@ -31,8 +31,8 @@ pub struct Row {
     pub driver_idle: Option<f64>,
     /// The rate divided by the rate that the cache-transfer limit allows.
     pub of_limit: Option<f64>,
-    /// The same ratio for the rate that the busy time allows, which the switch would reach if it never waited for the
-    /// driver.
+    /// The ratio to the limit for the rate that the busy time allows: the switch would reach that rate if it never
+    /// waited for the driver.
     pub busy_of_limit: Option<f64>,
     /// The number of disturbed trials that count.
     pub noisy: usize,
@@ -45,7 +45,7 @@ pub struct Against {
     /// The rate divided by the peer's rate. Rounds of one start are not independent: the interval does not include
     /// differences between starts.
     pub rate: RatioEstimate,
-    /// The same ratio for each start alone, if several starts have both systems.
+    /// The ratio of rates for each start alone, if several starts have both systems.
     pub by_start: Vec<f64>,
     /// The busy time for a frame divided by the peer's.
     pub busy: Option<f64>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controllers::News;
-use flow::{Action, Bucket, Group, GroupKind};
+use flow::{Bucket, Group, GroupKind};
 use openflow::{
     ALL_GROUPS, Failure, GroupCommand, GroupFeatures, GroupMod, GroupStatistics, RemovedReason, Version,
 };
@@ -93,14 +93,6 @@ fn with_buckets(known: &Group, change: &GroupMod) -> Result<Group, Failure> {
     Ok(group)
 }
 
-fn uses(actions: &[Action], group: u32) -> bool {
-    actions.iter().any(|action| match action {
-        Action::Group(other) => *other == group,
-        Action::Clone(inner) | Action::WriteActions(inner) => uses(inner, group),
-        _ => false,
-    })
-}
-
 impl State {
     /// Adds, changes or deletes groups. Flows that use a deleted group are deleted with the group.
     pub(crate) fn change_groups(
@@ -140,7 +132,12 @@ impl State {
     }
 
     fn delete_group(&mut self, id: u32, now: Duration, news: &mut News) {
-        self.end_flows(|flow| uses(&flow.actions, id), RemovedReason::GroupDelete, now, news);
+        self.end_flows(
+            |flow| flow.actions.iter().any(|action| action.uses_group(id)),
+            RemovedReason::GroupDelete,
+            now,
+            news,
+        );
         self.tables.delete_group(id);
         Arc::make_mut(&mut self.groups_since).remove(&id);
     }
@@ -156,7 +153,8 @@ impl State {
     pub(crate) fn group_statistics(&self, id: u32, now: Duration) -> Vec<GroupStatistics> {
         let statistics = |group: Group| GroupStatistics {
             group: group.id,
-            references: self.count_flows(|flow| uses(&flow.actions, group.id)),
+            references: self
+                .count_flows(|flow| flow.actions.iter().any(|action| action.uses_group(group.id))),
             counts: (0, 0),
             duration: age(now, self.groups_since.get(&group.id).copied().unwrap_or(now)),
             buckets: vec![(0, 0); group.buckets.len()],

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flow::{Action, Flow, Group, Key, Learn, Match};
+use flow::{Flow, Group, Key, Learn, Match};
 use thiserror::Error;
 
 use crate::classifier::Cost;
@@ -93,14 +93,6 @@ fn generation() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-fn names_group(actions: &[Action], id: u32) -> bool {
-    actions.iter().any(|action| match action {
-        Action::Group(group) => *group == id,
-        Action::Clone(actions) | Action::WriteActions(actions) => names_group(actions, id),
-        _ => false,
-    })
-}
-
 impl Tables {
     /// Tables without flows. At most `max_tags` VLAN tags of a frame are read. Hashes begin with `seed`, which must
     /// be random, so that no peer can choose frames with equal hashes.
@@ -174,7 +166,10 @@ impl Tables {
         self.generation = generation();
         Arc::make_mut(&mut self.groups).remove(&id);
         let all = self.tables.iter().flat_map(|table| table.all());
-        let with: Vec<_> = all.filter(|entry| names_group(&entry.flow.actions, id)).cloned().collect();
+        let with: Vec<_> = all
+            .filter(|entry| entry.flow.actions.iter().any(|action| action.uses_group(id)))
+            .cloned()
+            .collect();
         with.iter().for_each(|entry| self.remove(entry));
     }
 

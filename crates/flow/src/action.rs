@@ -338,6 +338,19 @@ pub enum Action {
     GotoTable(u8),
 }
 
+impl Action {
+    /// Whether the action, or an action inside it, sends frames to the group with this number.
+    pub fn uses_group(&self, group: u32) -> bool {
+        match self {
+            Action::Group(used) => *used == group,
+            Action::Clone(inner) | Action::WriteActions(inner) => {
+                inner.iter().any(|action| action.uses_group(group))
+            }
+            _ => false,
+        }
+    }
+}
+
 /// Flags of a flow that have no effect on its match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "OpenFlow's names")]

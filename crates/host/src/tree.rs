@@ -58,7 +58,7 @@ impl HostTree {
         HostTree { root: Root::new(root.into()), recording: None }
     }
 
-    /// The same tree, which from now on records the files that are read.
+    /// Returns this tree with a record of the files that are read from now on.
     pub fn recording(self) -> Self {
         HostTree { recording: Some(Arc::default()), ..self }
     }

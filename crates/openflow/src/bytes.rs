@@ -23,7 +23,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, failure }
     }
 
-    /// The same bytes, with another failure if they are too short.
+    /// Returns a reader of these bytes that reports `failure` if they are too short.
     pub(crate) fn with(self, failure: Failure) -> Self {
         Self { failure, ..self }
     }

@@ -33,7 +33,7 @@ fn all() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
         .flat_map(|(name, stream)| messages(stream).into_iter().map(move |message| (name, message)))
 }
 
-/// The same, cut once.
+/// All recorded messages, cut out of the recordings once.
 static ALL: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(|| all().collect());
 
 /// The codec of a message's own version. `ovs-ofctl` has the table in a command of OpenFlow 1.0.

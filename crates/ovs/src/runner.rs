@@ -343,7 +343,7 @@ impl State<'_> {
             let ended =
                 Client::connect(&self.settings.control)?.ask(Request::Remove { port: mirror_of(&from) });
             match ended {
-                // It was ended by another program.
+                // A refusal means that another program has ended the mirror.
                 Ok(_) | Err(ClientError::Refused(_)) => drop(self.mirrors.remove(&from)),
                 Err(error) => return Err(error.into()),
             }

@@ -131,7 +131,7 @@ fn refused_bridge(bridge: &Row, is_served: bool) -> Option<String> {
     if !is_served {
         return Some(format!("the switch has {MOST_BRIDGES} bridges, the most that there can be"));
     }
-    // It would forward what its controller allows, and the switch follows none.
+    // Such a bridge forwards only frames that its controller allows, and this switch has no controllers.
     (text(bridge, "fail_mode") == "secure").then(|| {
         format!(
             "bridge {name} forwards nothing without a controller: ovs-vsctl set-fail-mode {name} standalone"

@@ -1,5 +1,5 @@
-//! The same commands of `ovs-ofctl` to a bridge of this crate and to Open vSwitch's own: what is printed, on both outputs,
-//! and the exit code are the same.
+//! `ovs-ofctl` runs each command on a bridge of this crate and on a bridge of Open vSwitch. Its standard output, its
+//! standard error and its exit code must be equal for both.
 
 mod commands;
 mod raw;

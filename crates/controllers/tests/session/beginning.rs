@@ -116,7 +116,7 @@ fn plain_questions_are_answered() {
     let unknown = Message::SetConfig(Config { flags: 8, miss_bytes: 0 });
     assert_eq!(peers.refused(id, &unknown), code(Failure::ConfigFlags));
     assert_eq!(peers.controllers.role(id), Some(Role::Equal));
-    // Answers that nobody asked for.
+    // A controller sends answers, although the switch has sent no request.
     assert_eq!(peers.refused(id, &Message::BarrierReply), code(Failure::BadType));
     let error = Message::Error(ErrorMessage::new(Failure::BadType, Version::V15, &[]));
     assert_eq!(peers.ask(id, &error), []);

@@ -72,7 +72,7 @@ fn a_secondary_changes_nothing() {
         assert_eq!(peers.refused(id, &message), code(Failure::IsSecondary), "{message:?}");
     }
     assert!(peers.switch.changes.is_empty() && peers.switch.flushed.is_empty());
-    // It may ask, and say what it wants to be told of.
+    // A secondary controller may send requests, and may choose the news that it gets.
     assert_eq!(peers.ask(id, &Message::BarrierRequest), [Message::BarrierReply]);
     assert_eq!(peers.refused(id, &Message::SetAsync(Async { masks: vec![(0, 1)] })), None);
     let config = openflow::Config { flags: 2, miss_bytes: 9 };

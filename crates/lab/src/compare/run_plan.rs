@@ -1,4 +1,5 @@
-//! The plan of a run: what is measured, where and how often. All of it is decided before anything is started.
+//! The plan of a run names the metrics, the environments and the number of trials. The plan is complete before any
+//! environment is started.
 
 use std::time::Duration;
 

@@ -103,7 +103,7 @@ pub struct Effect {
     pub figure: Figure,
     /// The median over the blocks in the base state. For the maximum, the highest value of all blocks.
     pub base: f64,
-    /// The same figure of the other state.
+    /// The figure of the other state.
     pub other: f64,
     /// `other / base` for a latency, `other - base` (a second) for a count.
     pub effect: f64,

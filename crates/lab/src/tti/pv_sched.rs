@@ -1,4 +1,4 @@
-//! Measures what para-virtualized scheduling gives. The same ticks are received in three cases in turns: on a
+//! Measures what para-virtualized scheduling gives. One sequence of ticks is received in three cases, in turns: on a
 //! shared CPU, on a shared CPU with the receiver raised by its hints, and on a CPU of its own.
 
 use std::thread;

@@ -28,7 +28,7 @@ pub(crate) struct Cookie {
 pub(crate) enum MatchForm {
     /// A match of OpenFlow, in which each field needs its protocol.
     Match,
-    /// The same, and Nicira's field for the cookie.
+    /// A match of OpenFlow that may also have Nicira's field for the cookie.
     WithCookie,
 }
 

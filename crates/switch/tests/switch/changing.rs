@@ -197,7 +197,7 @@ fn networks_learn_for_themselves() {
     for port in ["c", "d"] {
         bench.change(move |view| view.set_port_options(port, network("blue"))).unwrap();
     }
-    // The same addresses in both.
+    // Both networks use the same addresses.
     for round in 0..20 {
         send(&mut a.0, &frame(BROADCAST, station(1), round));
         assert_eq!(number(&receive(&mut b.1)), round);

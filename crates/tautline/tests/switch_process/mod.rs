@@ -63,7 +63,7 @@ impl SwitchProcess {
         Self::spawn(command, arguments, Stdio::piped())
     }
 
-    /// The same in this network namespace.
+    /// Starts the switch in this network namespace, with these arguments.
     pub fn start_in(network: &peers::Netns, arguments: &[String]) -> Self {
         Self::spawn(network.command(env!("CARGO_BIN_EXE_tautline")), arguments, Stdio::piped())
     }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use super::drive::Strategy;
 use super::{Bounds, Load, TrialInput};
 
-/// The same trial a number of times. It searches for nothing.
+/// A plan that repeats one trial a number of times, without a search.
 pub struct Repeats<R> {
     input: TrialInput,
     left: u32,

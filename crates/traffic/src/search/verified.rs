@@ -8,7 +8,7 @@ pub trait Asks: Cost {
 
     fn point(self) -> Self::Point;
 
-    /// The same parameters with another point.
+    /// Returns these parameters with another point.
     fn at(self, point: Self::Point) -> Self;
 }
 

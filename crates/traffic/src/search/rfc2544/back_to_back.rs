@@ -90,7 +90,7 @@ pub struct BurstStatistics {
     pub standard_deviation_frames: f64,
     /// The mean divided by the highest rate: the time that the burst takes (section 6.4).
     pub implied_buffer_seconds: f64,
-    /// The same time, minus the time for the frames that the device forwards meanwhile (section 6.4).
+    /// The implied time, minus the time for the frames that the device forwards meanwhile (section 6.4).
     pub corrected_buffer_seconds: f64,
 }
 

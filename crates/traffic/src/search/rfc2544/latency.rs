@@ -37,7 +37,7 @@ impl LatencyPlan {
         LatencyPlan { load, stream, repeats }
     }
 
-    /// The same plan at a fraction of the load, such as 10 % or 50 %; at least one frame per second.
+    /// Returns this plan at a fraction of its load, such as 10 % or 50 %; at least one frame per second.
     pub fn at_fraction(self, share: Fraction) -> LatencyPlan {
         let load = share.of(self.load.frames_per_second());
         LatencyPlan { load: Load::new(load.max(1)).expect("at least one"), ..self }
