@@ -2,7 +2,7 @@
 //!
 //! In an exchange the host takes a stamp, the guest takes one when it sees the host's, and the host takes a second
 //! one when it sees the guest's. The guest's stamp lies between the host's two, which bounds the offset of the
-//! clocks. The error is bounded by the offsets that all exchanges allow. Every sample of a row has to keep a rule, too: no
+//! clocks. The error is bounded by the offsets that all exchanges allow. Every sample of a row is held to a rule: no
 //! effect may precede its cause.
 
 use serde::{Deserialize, Serialize};
