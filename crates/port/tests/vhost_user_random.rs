@@ -9,7 +9,7 @@ use frame::Side;
 use port::Port;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use virtio::Features;
+use virtio::{Features, NetFeatures};
 use virtqueue::{Piece, Used};
 
 /// A receive buffer as the driver remembers it: its writable pieces, and whether it has a readable one.
@@ -72,7 +72,7 @@ proptest! {
                 continue;
             }
             let buffers = u16::from_le_bytes([bytes[10], bytes[11]]);
-            prop_assert!(buffers == 1 || features.contains(Features::NET_MRG_RXBUF));
+            prop_assert!(buffers == 1 || features.contains(NetFeatures::MRG_RXBUF));
             for _ in 1..buffers {
                 bytes.extend(bytes_of(used.next().expect("as many buffers as the header says")));
             }

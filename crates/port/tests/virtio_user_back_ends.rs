@@ -12,7 +12,7 @@ use port::Port;
 use port::virtio_user::VirtioUserOptions;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vhost_user::bits::ProtocolFeatures as P;
-use virtio::Features;
+use virtio::{Features, NetFeatures};
 use virtqueue::RingFeatures;
 
 /// Both ends of a socket.
@@ -94,7 +94,7 @@ fn every_kind_of_back_end() {
         };
         let features = without(0, Features::RING_PACKED, all.features);
         let features = without(1, Features::IN_ORDER, features);
-        let features = without(2, Features::NET_MRG_RXBUF, features);
+        let features = without(2, NetFeatures::MRG_RXBUF, features);
         let features = without(3, Features::RING_EVENT_IDX, features);
         let features = without(4, Features::RING_INDIRECT_DESC, features);
         let protocol = if bits & 32 != 0 { P::MQ } else { all.protocol };
@@ -127,7 +127,7 @@ fn a_back_end_without_protocol_features() {
     let nature = Nature { protocol: P::empty(), ..Nature::default() };
     let mut both = Both::new(nature, |options| options.queue_pairs = 3);
     both.until_connected(1);
-    assert!(!both.back_end.features.contains(Features::NET_MQ));
+    assert!(!both.back_end.features.contains(NetFeatures::MQ));
     both.pass(600, 1514);
 }
 
@@ -283,7 +283,7 @@ fn all_feature_bits_at_once() {
     both.until_connected(1);
     let accepted = both.back_end.features;
     for surprise in
-        [Features::NET_CTRL_VQ, Features::ACCESS_PLATFORM, Features::NET_MQ, Features::VHOST_LOG_ALL]
+        [NetFeatures::CTRL_VQ, Features::ACCESS_PLATFORM, NetFeatures::MQ, Features::VHOST_LOG_ALL]
     {
         assert!(!accepted.contains(surprise), "{accepted}");
     }

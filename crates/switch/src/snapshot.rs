@@ -185,7 +185,7 @@ pub(crate) fn port(
         })
     });
     let agreed = port.and_then(|port| port.features());
-    let names = |features: Features| features.iter().map(|one| NetFeatures(one).to_string()).collect();
+    let names = |features: Features| features.each().map(|one| NetFeatures(one).to_string()).collect();
     PortSnapshot {
         name: name.to_owned(),
         description,

@@ -14,5 +14,6 @@ mod features;
 pub mod net;
 mod ring;
 
-pub use features::{Features, NetFeatures};
+pub use features::Features;
+pub use net::NetFeatures;
 pub use ring::{PackedPosition, QueueSize, QueueSizeError, RingLayout};

@@ -220,7 +220,7 @@ impl Handshake {
             return Err(HandshakeError::NoQueues);
         }
         if pairs == 1 {
-            self.features = self.features.difference(Features::NET_MQ);
+            self.features = self.features.difference(NetFeatures::MQ);
         }
         let features = self.features;
         let has_status = self.protocol.contains(ProtocolFeatures::STATUS);
@@ -297,7 +297,7 @@ impl Handshake {
             call,
             memory.buffers(receiveq.into()),
             memory.space(),
-            self.features.contains(Features::NET_MRG_RXBUF),
+            self.features.contains(NetFeatures::MRG_RXBUF),
             Arc::clone(&counters.from_guest),
         );
         let (queue, kick, _) = self.ring(memory, transmitq, error)?;

@@ -1,8 +1,8 @@
 //! The options of a `virtio-user` port.
 use std::path::PathBuf;
 
-use virtio::Features;
 use virtio::net::{GUEST_SEGMENTATION, HOST_SEGMENTATION};
+use virtio::{Features, NetFeatures};
 use virtqueue::RingLayout;
 
 use crate::PortError;
@@ -107,11 +107,11 @@ impl VirtioUserOptions {
         };
         want(self.packed, &[Features::RING_PACKED]);
         want(self.in_order, &[Features::IN_ORDER]);
-        want(self.mergeable, &[Features::NET_MRG_RXBUF]);
+        want(self.mergeable, &[NetFeatures::MRG_RXBUF]);
         want(self.event_idx, &[Features::RING_EVENT_IDX]);
-        want(self.queue_pairs > 1, &[Features::NET_MQ]);
-        want(self.mtu_bytes.is_some(), &[Features::NET_MTU]);
-        want(self.offloads, &[Features::RING_INDIRECT_DESC, Features::NET_CSUM, Features::NET_GUEST_CSUM]);
+        want(self.queue_pairs > 1, &[NetFeatures::MQ]);
+        want(self.mtu_bytes.is_some(), &[NetFeatures::MTU]);
+        want(self.offloads, &[Features::RING_INDIRECT_DESC, NetFeatures::CSUM, NetFeatures::GUEST_CSUM]);
         want(self.offloads, &HOST_SEGMENTATION);
         // Without mergeable buffers each would have to hold 64 KiB (VIRTIO 1.3 §5.1.6.3.1).
         want(self.offloads && self.mergeable, &GUEST_SEGMENTATION);
@@ -120,7 +120,7 @@ impl VirtioUserOptions {
 
     /// The shape of a queue with these features. Without MRG_RXBUF, a buffer is large enough for the MTU.
     pub(super) fn queue(&self, features: Features, receives: bool) -> QueueShape {
-        let whole = receives && !features.contains(Features::NET_MRG_RXBUF);
+        let whole = receives && !features.contains(NetFeatures::MRG_RXBUF);
         let frame = self.mtu_bytes.filter(|_| whole).map_or(0, |mtu| u32::from(mtu) + OVERHEAD_BYTES);
         let buffer_bytes = self.buffer_bytes.max(frame);
         let tables = !receives && features.contains(Features::RING_INDIRECT_DESC);
@@ -142,22 +142,22 @@ impl VirtioUserOptions {
 pub(super) fn agree(offered: Features, wanted: Features) -> Features {
     let both = offered & wanted;
     let needs = [
-        (Features::NET_GUEST_TSO4, Features::NET_GUEST_CSUM),
-        (Features::NET_GUEST_TSO6, Features::NET_GUEST_CSUM),
-        (Features::NET_GUEST_UFO, Features::NET_GUEST_CSUM),
-        (Features::NET_GUEST_USO4, Features::NET_GUEST_CSUM),
-        (Features::NET_GUEST_USO6, Features::NET_GUEST_CSUM),
-        (Features::NET_HOST_TSO4, Features::NET_CSUM),
-        (Features::NET_HOST_TSO6, Features::NET_CSUM),
-        (Features::NET_HOST_UFO, Features::NET_CSUM),
-        (Features::NET_HOST_USO, Features::NET_CSUM),
+        (NetFeatures::GUEST_TSO4, NetFeatures::GUEST_CSUM),
+        (NetFeatures::GUEST_TSO6, NetFeatures::GUEST_CSUM),
+        (NetFeatures::GUEST_UFO, NetFeatures::GUEST_CSUM),
+        (NetFeatures::GUEST_USO4, NetFeatures::GUEST_CSUM),
+        (NetFeatures::GUEST_USO6, NetFeatures::GUEST_CSUM),
+        (NetFeatures::HOST_TSO4, NetFeatures::CSUM),
+        (NetFeatures::HOST_TSO6, NetFeatures::CSUM),
+        (NetFeatures::HOST_UFO, NetFeatures::CSUM),
+        (NetFeatures::HOST_USO, NetFeatures::CSUM),
     ];
     let both = needs
         .iter()
         .fold(both, |set, (one, ground)| if set.contains(*ground) { set } else { set.difference(*one) });
     let ecn = [
-        (Features::NET_GUEST_ECN, Features::NET_GUEST_TSO4, Features::NET_GUEST_TSO6),
-        (Features::NET_HOST_ECN, Features::NET_HOST_TSO4, Features::NET_HOST_TSO6),
+        (NetFeatures::GUEST_ECN, NetFeatures::GUEST_TSO4, NetFeatures::GUEST_TSO6),
+        (NetFeatures::HOST_ECN, NetFeatures::HOST_TSO4, NetFeatures::HOST_TSO6),
     ];
     ecn.iter().fold(both, |set, (ecn, v4, v6)| match set.contains(*v4) || set.contains(*v6) {
         true => set,
@@ -193,14 +193,14 @@ mod tests {
     fn nothing_is_accepted_without_its_ground() {
         let wanted = VirtioUserOptions::new("/tmp/a.sock").features();
         assert_eq!(agree(wanted, wanted), wanted);
-        let bare = wanted.difference(Features::NET_CSUM).difference(Features::NET_GUEST_CSUM);
+        let bare = wanted.difference(NetFeatures::CSUM).difference(NetFeatures::GUEST_CSUM);
         let agreed = agree(bare, wanted);
         for feature in agreed.iter() {
             let name = feature.to_string();
             assert!(!["TSO", "UFO", "USO", "ECN"].iter().any(|part| name.contains(part)), "{name}");
         }
-        let no_tso = wanted.difference(Features::NET_HOST_TSO4).difference(Features::NET_HOST_TSO6);
-        assert!(!agree(no_tso, wanted).contains(Features::NET_HOST_ECN));
+        let no_tso = wanted.difference(NetFeatures::HOST_TSO4).difference(NetFeatures::HOST_TSO6);
+        assert!(!agree(no_tso, wanted).contains(NetFeatures::HOST_ECN));
         assert_eq!(agree(Features::from_bits_retain(u64::MAX), wanted), wanted);
     }
 
@@ -210,10 +210,10 @@ mod tests {
         options.mtu_bytes = Some(9000);
         let merging = options.features();
         assert_eq!(options.queue(merging, true).buffer_bytes, 2048);
-        let alone = merging.difference(Features::NET_MRG_RXBUF);
+        let alone = merging.difference(NetFeatures::MRG_RXBUF);
         assert_eq!(options.queue(alone, true).buffer_bytes, 9030);
         assert_eq!(options.queue(alone, false).buffer_bytes, 2048);
         options.mergeable = false;
-        assert!(!options.features().contains(Features::NET_GUEST_TSO4));
+        assert!(!options.features().contains(NetFeatures::GUEST_TSO4));
     }
 }

@@ -16,7 +16,7 @@ use vhost_user::codec::payload::{MemoryRegion, SingleRegion, VringFd, VringState
 use vhost_user::session::frontend::{Answer, FrontendSession};
 use vhost_user::socket::{Connection, SocketError};
 use vhost_user::vring::VringBase;
-use virtio::Features;
+use virtio::{Features, NetFeatures};
 use virtqueue::{Buffer, Direction, DriverQueue, Piece, Position, QueueConfig, Request as Chain, RingLayout};
 use virtqueue::{RingFeatures, Used};
 
@@ -255,7 +255,7 @@ impl Guest {
     }
 
     pub fn mergeable(&self) -> bool {
-        self.features.contains(Features::NET_MRG_RXBUF)
+        self.features.contains(NetFeatures::MRG_RXBUF)
     }
 
     /// Where the buffer with this cookie lies.
@@ -369,7 +369,7 @@ pub fn feature_sets() -> Vec<Features> {
             }
             for (bit, feature) in [
                 Features::IN_ORDER,
-                Features::NET_MRG_RXBUF,
+                NetFeatures::MRG_RXBUF,
                 Features::RING_EVENT_IDX,
                 Features::RING_INDIRECT_DESC,
             ]

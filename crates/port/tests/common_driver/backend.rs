@@ -12,8 +12,8 @@ use vhost_user::session::backend::{BackendSession, DeviceStatus, Event, Offer, R
 use vhost_user::session::{Refusal, SessionError};
 use vhost_user::socket::{Connection, Listener};
 use vhost_user::vring::VringBase;
-use virtio::Features;
 use virtio::net::NetHeader;
+use virtio::{Features, NetFeatures};
 use virtqueue::{Burst, DeviceOptions, DeviceQueue, Position, QueueConfig, RingFeatures};
 
 const HEADER_BYTES: usize = NetHeader::BYTES;
@@ -35,13 +35,13 @@ pub struct Nature {
 impl Default for Nature {
     fn default() -> Self {
         let net = [
-            Features::NET_MRG_RXBUF,
-            Features::NET_MQ,
-            Features::NET_MTU,
-            Features::NET_CSUM,
-            Features::NET_GUEST_CSUM,
-            Features::NET_GUEST_TSO4,
-            Features::NET_HOST_TSO4,
+            NetFeatures::MRG_RXBUF,
+            NetFeatures::MQ,
+            NetFeatures::MTU,
+            NetFeatures::CSUM,
+            NetFeatures::GUEST_CSUM,
+            NetFeatures::GUEST_TSO4,
+            NetFeatures::HOST_TSO4,
         ];
         Nature {
             features: RingFeatures::supported() | net.into_iter().collect(),
@@ -252,7 +252,7 @@ impl BackEnd {
 
     /// One burst from a transmitq to a receiveq.
     fn pass(&mut self, receiveq: u8, transmitq: u8) {
-        let mergeable = self.features.contains(Features::NET_MRG_RXBUF);
+        let mergeable = self.features.contains(NetFeatures::MRG_RXBUF);
         let Some(mut to) = self.rings.remove(&receiveq) else { return };
         let Some(from) = self.rings.get_mut(&transmitq) else {
             self.rings.insert(receiveq, to);

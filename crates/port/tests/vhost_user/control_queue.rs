@@ -1,7 +1,7 @@
 //! The driver's commands on the control queue.
 use frame::{DropReason, Side};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
-use virtio::Features;
+use virtio::{Features, NetFeatures};
 use virtqueue::Piece;
 
 use crate::common::frame;
@@ -33,15 +33,15 @@ fn commands_on_the_control_queue_are_obeyed() {
         let mut left = Host::new(|_| {});
         let mut host = Host::new(|options| (options.queue_pairs, options.mac) = (2, Some(mac)));
         let wanted = [
-            Features::NET_MQ,
-            Features::NET_CTRL_VQ,
-            Features::NET_CTRL_RX,
-            Features::NET_CTRL_MAC_ADDR,
-            Features::NET_CTRL_GUEST_OFFLOADS,
-            Features::NET_GUEST_CSUM,
+            NetFeatures::MQ,
+            NetFeatures::CTRL_VQ,
+            NetFeatures::CTRL_RX,
+            NetFeatures::CTRL_MAC_ADDR,
+            NetFeatures::CTRL_GUEST_OFFLOADS,
+            NetFeatures::GUEST_CSUM,
             Features::RING_EVENT_IDX,
         ];
-        let mut alice = Guest::running(&mut left, plain().union(Features::NET_CSUM));
+        let mut alice = Guest::running(&mut left, plain().union(NetFeatures::CSUM));
         let mut guest = Guest::connect(&mut host, wanted.into_iter().fold(layout, Features::union));
         guest.share_memory(&mut host);
         (0..4).for_each(|index| guest.start_ring(&mut host, index));

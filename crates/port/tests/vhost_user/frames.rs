@@ -2,7 +2,7 @@
 use frame::{CutShort, DropReason, Side};
 use port::Port;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
-use virtio::Features;
+use virtio::{Features, NetFeatures};
 use virtqueue::{Buffer, Direction};
 
 use crate::common::frame;
@@ -63,7 +63,7 @@ fn a_changed_head_is_delivered_and_the_senders_memory_stays_as_it_is() {
 #[test]
 fn frames_are_spread_over_merged_buffers_and_no_buffer_is_lost() {
     in_each(
-        feature_sets().into_iter().filter(|features| features.contains(Features::NET_MRG_RXBUF)),
+        feature_sets().into_iter().filter(|features| features.contains(NetFeatures::MRG_RXBUF)),
         |features, alice, bob, left, right| {
             let mut posted = 0;
             for round in 0..30u32 {
@@ -130,7 +130,7 @@ fn room_is_told_and_nothing_is_used_up_by_asking() {
 #[test]
 fn a_frame_of_very_many_segments_is_dropped_at_once() {
     let (mut left, mut right) = (Host::new(|_| {}), Host::new(|_| {}));
-    let sender = [Features::NET_CSUM, Features::NET_HOST_TSO4].into_iter().fold(plain(), Features::union);
+    let sender = [NetFeatures::CSUM, NetFeatures::HOST_TSO4].into_iter().fold(plain(), Features::union);
     let mut alice = Guest::running(&mut left, sender);
     let mut bob = Guest::running(&mut right, plain());
     bob.post(0, 5, 1600);

@@ -3,7 +3,7 @@ use frame::{DropReason, Side};
 use port::Port;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::session::frontend::Answer;
-use virtio::Features;
+use virtio::{Features, NetFeatures};
 
 use crate::common::frame;
 use crate::common::guest::{Guest, Host, feature_sets};
@@ -70,10 +70,10 @@ fn a_ring_goes_on_where_it_was_stopped() {
 fn several_pairs_run_each_on_its_own() {
     let (mut left, mut right) =
         (Host::new(|options| options.queue_pairs = 2), Host::new(|options| options.queue_pairs = 2));
-    let wanted = plain().union(Features::NET_MQ).union(Features::RING_PACKED);
+    let wanted = plain().union(NetFeatures::MQ).union(Features::RING_PACKED);
     let mut alice = Guest::connect(&mut left, wanted);
     let mut bob = Guest::connect(&mut right, wanted);
-    assert!(alice.features.contains(Features::NET_MQ));
+    assert!(alice.features.contains(NetFeatures::MQ));
     let Some(Answer::Number { value: 2, .. }) = alice.ask(&mut left, Request::GetQueueNum, vec![]) else {
         panic!()
     };
@@ -99,7 +99,7 @@ fn several_pairs_run_each_on_its_own() {
 #[test]
 fn sinks_of_disabled_pairs_are_put_aside() {
     let mut host = Host::new(|options| options.queue_pairs = 3);
-    let mut guest = Guest::connect(&mut host, plain().union(Features::NET_MQ));
+    let mut guest = Guest::connect(&mut host, plain().union(NetFeatures::MQ));
     guest.share_memory(&mut host);
     let attached = |host: &Host| host.context.sinks.keys().copied().collect::<Vec<_>>();
     for index in 0..6 {

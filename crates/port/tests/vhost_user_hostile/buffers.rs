@@ -1,5 +1,6 @@
 //! Buffers and headers: too short, too finely split, contradictory.
 use super::*;
+use virtio::NetFeatures;
 
 /// CVE-2022-2132: chains too short for the header, and headers split over many descriptors.
 #[test]
@@ -40,7 +41,7 @@ fn receive_buffers_too_short_too_finely_split_and_readable() {
     let _alone = alone();
     for features in layouts() {
         for mergeable in [false, true] {
-            let features = if mergeable { features.union(Features::NET_MRG_RXBUF) } else { features };
+            let features = if mergeable { features.union(NetFeatures::MRG_RXBUF) } else { features };
             attacked(features, |host, mut guest, others| {
                 guest.share_memory(host);
                 guest.start_ring(host, 0);
@@ -101,7 +102,7 @@ fn a_flood_of_unusable_receive_buffers_ends() {
 #[test]
 fn net_headers_that_contradict_the_frame() {
     let _alone = alone();
-    attacked(plain().union(Features::NET_CSUM), |host, mut guest, others| {
+    attacked(plain().union(NetFeatures::CSUM), |host, mut guest, others| {
         guest.share_memory(host);
         guest.start_ring(host, 1);
         let headers: [[u8; HEADER]; 5] = [

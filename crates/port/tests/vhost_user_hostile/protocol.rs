@@ -1,5 +1,6 @@
 //! Messages and control commands that break the rules.
 use super::*;
+use virtio::NetFeatures;
 
 #[test]
 fn messages_that_break_the_protocol_end_the_connection_only() {
@@ -23,7 +24,7 @@ fn messages_that_break_the_protocol_end_the_connection_only() {
 fn control_commands_that_nobody_can_obey() {
     let _alone = alone();
     for features in layouts() {
-        attacked(features.union(Features::NET_CTRL_VQ), |host, mut guest, others| {
+        attacked(features.union(NetFeatures::CTRL_VQ), |host, mut guest, others| {
             guest.share_memory(host);
             guest.start_ring(host, 2);
             let piece = |address, len| Piece { address, len };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
-use virtio::Features;
+use virtio::{Features, NetFeatures};
 
 use super::done::Done;
 use crate::front_end::{Seen, Session};
@@ -91,7 +91,7 @@ fn fill_data(session: &Session, random: &mut StdRng) -> io::Result<()> {
 /// within 2 s; or this system has no memory or descriptors left.
 pub fn rings(path: &Path, layout: Features, random: &mut StdRng) -> io::Result<Done> {
     let optional =
-        [Features::RING_INDIRECT_DESC, Features::RING_EVENT_IDX, Features::IN_ORDER, Features::NET_MRG_RXBUF];
+        [Features::RING_INDIRECT_DESC, Features::RING_EVENT_IDX, Features::IN_ORDER, NetFeatures::MRG_RXBUF];
     let wanted =
         optional.into_iter().fold(layout, |all, one| if random.random_bool(0.5) { all | one } else { all });
     let mut session = Session::begin(path, wanted)?;

@@ -3,6 +3,7 @@
 pub mod checksum;
 mod config;
 pub mod control;
+mod features;
 mod finish;
 mod header;
 mod mac;
@@ -10,6 +11,7 @@ mod offload;
 pub mod segment;
 
 pub use config::{ConfigOutside, Duplex, NetConfig};
+pub use features::NetFeatures;
 pub use finish::{ChecksumBeyondHead, FinishChecksum};
 pub use header::{HeaderLayout, NetHeader};
 pub use mac::{MacAddress, NotAMacAddress};

@@ -2,25 +2,25 @@
 use std::num::NonZeroU16;
 
 use super::NetHeader;
-use crate::Features;
+use crate::{Features, NetFeatures};
 
 /// The segmentation offloads that a device may offer, besides the checksum (§5.1.3).
 pub const HOST_SEGMENTATION: [Features; 5] = [
-    Features::NET_HOST_TSO4,
-    Features::NET_HOST_TSO6,
-    Features::NET_HOST_ECN,
-    Features::NET_HOST_UFO,
-    Features::NET_HOST_USO,
+    NetFeatures::HOST_TSO4,
+    NetFeatures::HOST_TSO6,
+    NetFeatures::HOST_ECN,
+    NetFeatures::HOST_UFO,
+    NetFeatures::HOST_USO,
 ];
 
 /// The segmentation offloads that a driver may accept, besides the checksum (§5.1.3).
 pub const GUEST_SEGMENTATION: [Features; 6] = [
-    Features::NET_GUEST_TSO4,
-    Features::NET_GUEST_TSO6,
-    Features::NET_GUEST_ECN,
-    Features::NET_GUEST_UFO,
-    Features::NET_GUEST_USO4,
-    Features::NET_GUEST_USO6,
+    NetFeatures::GUEST_TSO4,
+    NetFeatures::GUEST_TSO6,
+    NetFeatures::GUEST_ECN,
+    NetFeatures::GUEST_UFO,
+    NetFeatures::GUEST_USO4,
+    NetFeatures::GUEST_USO6,
 ];
 
 /// A checksum that the sender left partial: the field holds the sum of the pseudo header (§5.1.6.2).
@@ -264,12 +264,12 @@ impl Accepts {
     pub fn of_driver(features: Features) -> Self {
         let has = |feature| features.contains(feature);
         Accepts {
-            checksum: has(Features::NET_GUEST_CSUM),
-            tcp_v4: has(Features::NET_GUEST_TSO4),
-            tcp_v6: has(Features::NET_GUEST_TSO6),
-            ecn: has(Features::NET_GUEST_ECN),
-            udp_fragments: has(Features::NET_GUEST_UFO),
-            udp_segments: has(Features::NET_GUEST_USO4) && has(Features::NET_GUEST_USO6),
+            checksum: has(NetFeatures::GUEST_CSUM),
+            tcp_v4: has(NetFeatures::GUEST_TSO4),
+            tcp_v6: has(NetFeatures::GUEST_TSO6),
+            ecn: has(NetFeatures::GUEST_ECN),
+            udp_fragments: has(NetFeatures::GUEST_UFO),
+            udp_segments: has(NetFeatures::GUEST_USO4) && has(NetFeatures::GUEST_USO6),
         }
     }
 
@@ -277,12 +277,12 @@ impl Accepts {
     pub fn of_device(features: Features) -> Self {
         let has = |feature| features.contains(feature);
         Accepts {
-            checksum: has(Features::NET_CSUM),
-            tcp_v4: has(Features::NET_HOST_TSO4),
-            tcp_v6: has(Features::NET_HOST_TSO6),
-            ecn: has(Features::NET_HOST_ECN),
-            udp_fragments: has(Features::NET_HOST_UFO),
-            udp_segments: has(Features::NET_HOST_USO),
+            checksum: has(NetFeatures::CSUM),
+            tcp_v4: has(NetFeatures::HOST_TSO4),
+            tcp_v6: has(NetFeatures::HOST_TSO6),
+            ecn: has(NetFeatures::HOST_ECN),
+            udp_fragments: has(NetFeatures::HOST_UFO),
+            udp_segments: has(NetFeatures::HOST_USO),
         }
     }
 

@@ -11,9 +11,9 @@ use frame::Side;
 use vhost_device::{Device, DeviceMessage, Log, Notifiers, RingQueue, RingSet, not_offered};
 use vhost_user::bits::ProtocolFeatures;
 use vhost_user::session::Refusal;
-use virtio::Features;
 use virtio::net::control::ReceiveFilter;
 use virtio::net::{Accepts, HeaderLayout, NetConfig};
+use virtio::{Features, NetFeatures};
 use virtqueue::{DeviceQueue, IndirectFlags, RingError};
 
 use crate::PortContext;
@@ -77,7 +77,7 @@ impl NetDevice {
 
     fn header_layout(&self) -> HeaderLayout {
         let full =
-            self.features.contains(Features::VERSION_1) || self.features.contains(Features::NET_MRG_RXBUF);
+            self.features.contains(Features::VERSION_1) || self.features.contains(NetFeatures::MRG_RXBUF);
         if full { HeaderLayout::Full } else { HeaderLayout::Legacy }
     }
 
@@ -121,7 +121,7 @@ impl NetDevice {
         let options = ToGuestOptions {
             layout: self.header_layout(),
             accepts: self.accepts(),
-            mergeable: self.features.contains(Features::NET_MRG_RXBUF),
+            mergeable: self.features.contains(NetFeatures::MRG_RXBUF),
             max_frame_bytes: self.max_frame_bytes(),
         };
         let counters = self.port.counters(pair, Side::ToGuest).ok_or_else(not_offered)?;
@@ -241,7 +241,7 @@ impl Device for NetDevice {
     }
 
     fn started(&mut self, kind: Kind, rings: &mut dyn RingSet<Self>, context: &mut Self::Context<'_>) {
-        if kind == Kind::Control && self.features.contains(Features::NET_MQ) {
+        if kind == Kind::Control && self.features.contains(NetFeatures::MQ) {
             // §5.1.5: one pair is in use until the driver asks for more.
             self.use_pairs(self.used_pairs.or(Some(1)), rings, context);
         }
@@ -334,9 +334,9 @@ impl Device for NetDevice {
     fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         for (feature, word) in [
-            (Features::NET_MRG_RXBUF, "mergeable"),
-            (Features::NET_CSUM, "sends with offloads"),
-            (Features::NET_GUEST_CSUM, "takes offloads"),
+            (NetFeatures::MRG_RXBUF, "mergeable"),
+            (NetFeatures::CSUM, "sends with offloads"),
+            (NetFeatures::GUEST_CSUM, "takes offloads"),
         ] {
             if self.features.contains(feature) {
                 words.push(word.to_owned());

@@ -29,14 +29,14 @@
 //! | RARP, MTU | yes |
 //! | CONFIG | only with `mac` or `mtu`, because otherwise there is nothing to read, and QEMU warns at every start |
 use vhost_user::bits::ProtocolFeatures;
-use virtio::Features;
 use virtio::net::{GUEST_SEGMENTATION, HOST_SEGMENTATION};
+use virtio::{Features, NetFeatures};
 
 use crate::vhost_user::options::VhostUserOptions;
 
 /// The device features that are offered.
 pub(crate) fn features(options: &VhostUserOptions) -> Features {
-    let mut offered = Features::empty().union(Features::VERSION_1).union(Features::NET_GUEST_ANNOUNCE);
+    let mut offered = Features::empty().union(Features::VERSION_1).union(NetFeatures::GUEST_ANNOUNCE);
     let mut offer = |wanted: bool, features: &[Features]| {
         if wanted {
             offered = features.iter().fold(offered, |set, feature| set.union(*feature));
@@ -46,22 +46,22 @@ pub(crate) fn features(options: &VhostUserOptions) -> Features {
     offer(options.in_order, &[Features::IN_ORDER]);
     offer(options.event_idx, &[Features::RING_EVENT_IDX]);
     offer(options.indirect, &[Features::RING_INDIRECT_DESC]);
-    offer(options.mergeable, &[Features::NET_MRG_RXBUF]);
-    offer(options.queue_pairs > 1, &[Features::NET_MQ]);
-    offer(options.mtu.is_some() || !has_config(options), &[Features::NET_MTU]);
-    offer(options.mac.is_some(), &[Features::NET_MAC]);
-    offer(options.control_queue, &[Features::NET_CTRL_VQ]);
-    offer(options.control_queue && options.offloads, &[Features::NET_CTRL_GUEST_OFFLOADS]);
+    offer(options.mergeable, &[NetFeatures::MRG_RXBUF]);
+    offer(options.queue_pairs > 1, &[NetFeatures::MQ]);
+    offer(options.mtu.is_some() || !has_config(options), &[NetFeatures::MTU]);
+    offer(options.mac.is_some(), &[NetFeatures::MAC]);
+    offer(options.control_queue, &[NetFeatures::CTRL_VQ]);
+    offer(options.control_queue && options.offloads, &[NetFeatures::CTRL_GUEST_OFFLOADS]);
     offer(
         options.control_queue && options.mac.is_some(),
         &[
-            Features::NET_CTRL_RX,
-            Features::NET_CTRL_RX_EXTRA,
-            Features::NET_CTRL_VLAN,
-            Features::NET_CTRL_MAC_ADDR,
+            NetFeatures::CTRL_RX,
+            NetFeatures::CTRL_RX_EXTRA,
+            NetFeatures::CTRL_VLAN,
+            NetFeatures::CTRL_MAC_ADDR,
         ],
     );
-    offer(options.offloads, &[Features::NET_CSUM, Features::NET_GUEST_CSUM]);
+    offer(options.offloads, &[NetFeatures::CSUM, NetFeatures::GUEST_CSUM]);
     offer(options.offloads, &HOST_SEGMENTATION);
     offer(options.offloads, &GUEST_SEGMENTATION);
     offered

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use frame::{Side, Sink};
 use net_queues::device::{EventFd, FromGuest, StoppedAt, ToGuest};
 use vhost_device::{ParkedQueue, RingQueue};
-use virtio::Features;
+use virtio::{Features, NetFeatures};
 use virtqueue::DeviceQueue;
 
 use super::control::ControlQueue;
@@ -24,8 +24,8 @@ impl Kind {
     /// The purpose of ring `index` (VIRTIO 1.3 §5.1.2): receiveqs and transmitqs alternate, and the control queue
     /// comes after all pairs. With MQ these are all pairs of the device, without it one.
     pub fn of(index: usize, queue_pairs: u16, features: Features) -> Self {
-        let pairs = if features.contains(Features::NET_MQ) { queue_pairs.into() } else { 1 };
-        if features.contains(Features::NET_CTRL_VQ) && index == 2 * pairs {
+        let pairs = if features.contains(NetFeatures::MQ) { queue_pairs.into() } else { 1 };
+        if features.contains(NetFeatures::CTRL_VQ) && index == 2 * pairs {
             return Kind::Control;
         }
         let side = if index.is_multiple_of(2) { Side::ToGuest } else { Side::FromGuest };

@@ -2,7 +2,7 @@
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::SingleRegion;
 use vhost_user::session::frontend::Answer;
-use virtio::Features;
+use virtio::{Features, NetFeatures};
 
 use super::memfd;
 use super::scene::Scene;
@@ -123,7 +123,7 @@ fn receive_buffers_in_very_many_pieces() {
     for mergeable in [false, true] {
         let mut scene = Scene::new();
         for features in with_tables() {
-            let features = if mergeable { features.union(Features::NET_MRG_RXBUF) } else { features };
+            let features = if mergeable { features.union(NetFeatures::MRG_RXBUF) } else { features };
             for last in [11, 12, 13, 1600] {
                 scene.attacked(features, None, |scene, mut guest| {
                     guest.size = 1024;
@@ -170,7 +170,7 @@ fn frames_to_be_cut_into_a_thousand_segments() {
     const WHOLE: usize = 1 << 20;
     let mut scene = Scene::new();
     for features in with_tables() {
-        let features = features.union(Features::NET_CSUM).union(Features::NET_HOST_TSO4);
+        let features = features.union(NetFeatures::CSUM).union(NetFeatures::HOST_TSO4);
         for (segment_bytes, piece_bytes) in [(64, WHOLE), (1, WHOLE), (1460, WHOLE), (64, 64)] {
             scene.attacked(features, None, |scene, mut guest| {
                 guest.size = 256;

@@ -9,7 +9,7 @@ use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 use traffic::rig::TestRig;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::VringFd;
-use virtio::Features;
+use virtio::NetFeatures;
 use virtqueue::Piece;
 
 use super::middle::Middle;
@@ -68,7 +68,7 @@ fn calls_that_would_wait() {
 #[test]
 fn a_call_of_the_control_queue_that_would_wait() {
     let mut scene = Scene::new();
-    let features = plain().union(Features::NET_CTRL_VQ);
+    let features = plain().union(NetFeatures::CTRL_VQ);
     let command = |guest: &mut Guest| {
         guest.share_memory();
         guest.start_ring(CONTROL);

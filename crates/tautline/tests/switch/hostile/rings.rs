@@ -1,5 +1,5 @@
 //! Drivers that put wrong chains, headers and indices into their rings, or leave them as they are.
-use virtio::Features;
+use virtio::{Features, NetFeatures};
 use virtqueue::Piece;
 
 use super::scene::{Scene, attacked_through};
@@ -40,7 +40,7 @@ fn chains_too_short_and_too_finely_split() {
 #[test]
 fn net_headers_that_contradict_the_frame() {
     let mut scene = Scene::new();
-    scene.attacked(plain().union(Features::NET_CSUM), None, |scene, mut guest| {
+    scene.attacked(plain().union(NetFeatures::CSUM), None, |scene, mut guest| {
         guest.share_memory();
         guest.start_ring(TRANSMIT);
         let headers: [[u8; HEADER]; 5] = [

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use virtio::Features;
+use virtio::{Features, NetFeatures};
 
 use super::amplification::{many_regions, post_large};
 use super::tables::Tables;
@@ -95,7 +95,7 @@ fn beside(what: &str, workers: usize, times: u32, pieces: impl FnOnce(&mut Guest
     let mut one = Guest::running(&sockets.path("one"), plain());
     let mut other = Guest::running(&sockets.path("other"), plain());
     let mut receiver = Guest::running(&sockets.path("receiver"), plain());
-    let wanted = plain().union(Features::RING_INDIRECT_DESC).union(Features::NET_CSUM);
+    let wanted = plain().union(Features::RING_INDIRECT_DESC).union(NetFeatures::CSUM);
     let mut sender = Guest::connect(&sockets.path("sender"), wanted);
     sender.size = 256;
     sender.share_memory();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
 use vhost_user::codec::payload::{Inflight, VringAddress, VringFd};
 use vhost_user::session::frontend::Answer;
-use virtio::Features;
+use virtio::NetFeatures;
 
 use super::scene::Scene;
 use super::state;
@@ -27,7 +27,7 @@ const CONNECT: Duration = Duration::from_secs(2);
 
 /// A front-end with all queues that a port may have, in memory that they share.
 fn with_all_queues(scene: &Scene, size: u16, before: impl FnOnce(&mut Guest)) -> Guest {
-    let wanted = plain().union(Features::NET_MQ).union(Features::NET_CTRL_VQ);
+    let wanted = plain().union(NetFeatures::MQ).union(NetFeatures::CTRL_VQ);
     let mut guest = Guest::connect(&scene.path(), wanted);
     guest.size = size;
     guest.share_memory();

@@ -165,7 +165,7 @@ impl<'b> Command<'b> {
             (0, 5) => mode(ReceiveMode::NoBroadcast),
             (1, 0) => message.addresses().map(Command::Filter),
             (1, 1) => {
-                message.needs(Features::NET_CTRL_MAC_ADDR, MAC)?;
+                message.needs(NetFeatures::CTRL_MAC_ADDR, MAC)?;
                 let address = MacAddress(message.exactly(MAC)?);
                 match address.is_group() {
                     true => Err(ControlError::GroupAddress(address)),
@@ -175,11 +175,11 @@ impl<'b> Command<'b> {
             (2, 0) => Ok(Command::Filter(FilterCommand::AddVlan(message.vlan()?))),
             (2, 1) => Ok(Command::Filter(FilterCommand::RemoveVlan(message.vlan()?))),
             (3, 0) => {
-                message.needs(Features::NET_GUEST_ANNOUNCE, ANNOUNCE)?;
+                message.needs(NetFeatures::GUEST_ANNOUNCE, ANNOUNCE)?;
                 message.exactly::<0>(ANNOUNCE).map(|_| Command::AnnounceAck)
             }
             (4, 0) => {
-                message.needs(Features::NET_MQ, QUEUES)?;
+                message.needs(NetFeatures::MQ, QUEUES)?;
                 let asked = u16::from_le_bytes(message.exactly(QUEUES)?);
                 let max = max_queue_pairs;
                 match (1..=max).contains(&asked) {
@@ -188,9 +188,9 @@ impl<'b> Command<'b> {
                 }
             }
             (5, 0) => {
-                message.needs(Features::NET_CTRL_GUEST_OFFLOADS, OFFLOADS)?;
+                message.needs(NetFeatures::CTRL_GUEST_OFFLOADS, OFFLOADS)?;
                 let asked = Features::from_bits_retain(u64::from_le_bytes(message.exactly(OFFLOADS)?));
-                let allowed = [Features::NET_GUEST_CSUM]
+                let allowed = [NetFeatures::GUEST_CSUM]
                     .into_iter()
                     .chain(GUEST_SEGMENTATION)
                     .filter(|offload| negotiated.contains(*offload));
@@ -232,8 +232,8 @@ impl<'b> Message<'b> {
 
     fn mode(&self, mode: ReceiveMode) -> Result<FilterCommand<'b>, ControlError> {
         let feature = match mode {
-            ReceiveMode::Promiscuous | ReceiveMode::AllMulticast => Features::NET_CTRL_RX,
-            _ => Features::NET_CTRL_RX_EXTRA,
+            ReceiveMode::Promiscuous | ReceiveMode::AllMulticast => NetFeatures::CTRL_RX,
+            _ => NetFeatures::CTRL_RX_EXTRA,
         };
         self.needs(feature, RX)?;
         match self.exactly(RX)? {
@@ -244,7 +244,7 @@ impl<'b> Message<'b> {
     }
 
     fn addresses(&self) -> Result<FilterCommand<'b>, ControlError> {
-        self.needs(Features::NET_CTRL_RX, MAC)?;
+        self.needs(NetFeatures::CTRL_RX, MAC)?;
         let tables = table(self.data).and_then(|(unicast, rest)| Some((unicast, table(rest)?)));
         match tables {
             Some((unicast, (multicast, []))) => Ok(FilterCommand::Addresses { unicast, multicast }),
@@ -253,7 +253,7 @@ impl<'b> Message<'b> {
     }
 
     fn vlan(&self) -> Result<VlanId, ControlError> {
-        self.needs(Features::NET_CTRL_VLAN, VLAN)?;
+        self.needs(NetFeatures::CTRL_VLAN, VLAN)?;
         let id = u16::from_le_bytes(self.exactly(VLAN)?);
         VlanId::new(id).ok_or(ControlError::Vlan(id))
     }

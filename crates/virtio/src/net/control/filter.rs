@@ -2,8 +2,8 @@
 mod commands;
 
 use super::{FilterCommand, ReceiveMode, VlanId};
-use crate::Features;
 use crate::net::MacAddress;
+use crate::{Features, NetFeatures};
 
 /// The most addresses of each list. A longer list is not stored: all frames of its kind pass (§5.1.6.5.2 leaves it to
 /// the device; QEMU does the same).
@@ -57,7 +57,7 @@ impl ReceiveFilter {
     /// The filter after reset, for a device with this address. The driver gets all frames until it sets a filter:
     /// promiscuous mode is on, as in QEMU, so that a driver without the control queue loses nothing.
     pub fn new(own: MacAddress, negotiated: Features) -> Self {
-        let all_vlans = !negotiated.contains(Features::NET_CTRL_VLAN);
+        let all_vlans = !negotiated.contains(NetFeatures::CTRL_VLAN);
         ReceiveFilter {
             own,
             promiscuous: true,

@@ -100,23 +100,23 @@ fn what_is_delivered_how_is_a_matter_of_the_negotiated_features() {
         kind(NetHeader::GSO_UDP_L4),
     ];
     let (a, f, s) = (Delivery::AsIs, Delivery::FinishChecksum, Delivery::Segment);
-    use Features as F;
+    use crate::NetFeatures as F;
     #[rustfmt::skip]
     let table: [(&[Features], &[Features], [Delivery; 7]); 10] = [
         (&[], &[], [a, f, s, s, s, s, s]),
-        (&[F::NET_GUEST_CSUM], &[F::NET_CSUM], [a, a, s, s, s, s, s]),
+        (&[F::GUEST_CSUM], &[F::CSUM], [a, a, s, s, s, s, s]),
         // No segmentation without checksums, whatever else was negotiated (§5.1.3.1).
-        (&[F::NET_GUEST_TSO4], &[F::NET_HOST_TSO4], [a, f, s, s, s, s, s]),
-        (&[F::NET_GUEST_CSUM, F::NET_GUEST_TSO4], &[F::NET_CSUM, F::NET_HOST_TSO4], [a, a, a, s, s, s, s]),
-        (&[F::NET_GUEST_CSUM, F::NET_GUEST_TSO6], &[F::NET_CSUM, F::NET_HOST_TSO6], [a, a, s, a, s, s, s]),
-        (&[F::NET_GUEST_CSUM, F::NET_GUEST_ECN], &[F::NET_CSUM, F::NET_HOST_ECN], [a, a, s, s, s, s, s]),
-        (&[F::NET_GUEST_CSUM, F::NET_GUEST_TSO4, F::NET_GUEST_ECN],
-         &[F::NET_CSUM, F::NET_HOST_TSO4, F::NET_HOST_ECN], [a, a, a, s, a, s, s]),
-        (&[F::NET_GUEST_CSUM, F::NET_GUEST_UFO], &[F::NET_CSUM, F::NET_HOST_UFO], [a, a, s, s, s, a, s]),
-        (&[F::NET_GUEST_CSUM, F::NET_GUEST_USO4, F::NET_GUEST_USO6], &[F::NET_CSUM, F::NET_HOST_USO],
+        (&[F::GUEST_TSO4], &[F::HOST_TSO4], [a, f, s, s, s, s, s]),
+        (&[F::GUEST_CSUM, F::GUEST_TSO4], &[F::CSUM, F::HOST_TSO4], [a, a, a, s, s, s, s]),
+        (&[F::GUEST_CSUM, F::GUEST_TSO6], &[F::CSUM, F::HOST_TSO6], [a, a, s, a, s, s, s]),
+        (&[F::GUEST_CSUM, F::GUEST_ECN], &[F::CSUM, F::HOST_ECN], [a, a, s, s, s, s, s]),
+        (&[F::GUEST_CSUM, F::GUEST_TSO4, F::GUEST_ECN],
+         &[F::CSUM, F::HOST_TSO4, F::HOST_ECN], [a, a, a, s, a, s, s]),
+        (&[F::GUEST_CSUM, F::GUEST_UFO], &[F::CSUM, F::HOST_UFO], [a, a, s, s, s, a, s]),
+        (&[F::GUEST_CSUM, F::GUEST_USO4, F::GUEST_USO6], &[F::CSUM, F::HOST_USO],
          [a, a, s, s, s, s, a]),
         // One IP version of the two is not enough: the header does not say which it is.
-        (&[F::NET_GUEST_CSUM, F::NET_GUEST_USO4], &[F::NET_CSUM], [a, a, s, s, s, s, s]),
+        (&[F::GUEST_CSUM, F::GUEST_USO4], &[F::CSUM], [a, a, s, s, s, s, s]),
     ];
     for (driver, device, expected) in table {
         let of = |features: &[Features]| features.iter().fold(Features::empty(), |all, one| all.union(*one));

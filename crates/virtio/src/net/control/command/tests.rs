@@ -11,31 +11,31 @@ fn commands() -> Vec<(Vec<u8>, Features, Command<'static>)> {
     let mode = |mode, on| filter(FilterCommand::Mode(mode, on));
     let tables =
         [&[1, 0, 2, 0, 0, 0][..], UNICAST.as_flattened(), &[1, 0, 0, 0], MULTICAST.as_flattened()].concat();
-    let offloads = Features::empty().union(Features::NET_GUEST_CSUM).union(Features::NET_GUEST_USO6);
+    let offloads = Features::empty().union(NetFeatures::GUEST_CSUM).union(NetFeatures::GUEST_USO6);
     vec![
-        (vec![0, 0, 1], Features::NET_CTRL_RX, mode(ReceiveMode::Promiscuous, true)),
-        (vec![0, 1, 0], Features::NET_CTRL_RX, mode(ReceiveMode::AllMulticast, false)),
-        (vec![0, 2, 1], Features::NET_CTRL_RX_EXTRA, mode(ReceiveMode::AllUnicast, true)),
-        (vec![0, 3, 1], Features::NET_CTRL_RX_EXTRA, mode(ReceiveMode::NoMulticast, true)),
-        (vec![0, 4, 0], Features::NET_CTRL_RX_EXTRA, mode(ReceiveMode::NoUnicast, false)),
-        (vec![0, 5, 1], Features::NET_CTRL_RX_EXTRA, mode(ReceiveMode::NoBroadcast, true)),
+        (vec![0, 0, 1], NetFeatures::CTRL_RX, mode(ReceiveMode::Promiscuous, true)),
+        (vec![0, 1, 0], NetFeatures::CTRL_RX, mode(ReceiveMode::AllMulticast, false)),
+        (vec![0, 2, 1], NetFeatures::CTRL_RX_EXTRA, mode(ReceiveMode::AllUnicast, true)),
+        (vec![0, 3, 1], NetFeatures::CTRL_RX_EXTRA, mode(ReceiveMode::NoMulticast, true)),
+        (vec![0, 4, 0], NetFeatures::CTRL_RX_EXTRA, mode(ReceiveMode::NoUnicast, false)),
+        (vec![0, 5, 1], NetFeatures::CTRL_RX_EXTRA, mode(ReceiveMode::NoBroadcast, true)),
         (
             tables,
-            Features::NET_CTRL_RX,
+            NetFeatures::CTRL_RX,
             filter(FilterCommand::Addresses { unicast: UNICAST, multicast: MULTICAST }),
         ),
         (
             [&[1, 1][..], &OWN].concat(),
-            Features::NET_CTRL_MAC_ADDR,
+            NetFeatures::CTRL_MAC_ADDR,
             filter(FilterCommand::Own(MacAddress(OWN))),
         ),
-        (vec![2, 0, 0xff, 0x0f], Features::NET_CTRL_VLAN, filter(FilterCommand::AddVlan(VlanId(4095)))),
-        (vec![2, 1, 7, 0], Features::NET_CTRL_VLAN, filter(FilterCommand::RemoveVlan(VlanId(7)))),
-        (vec![3, 0], Features::NET_GUEST_ANNOUNCE, Command::AnnounceAck),
-        (vec![4, 0, 0x04, 0x01], Features::NET_MQ, Command::QueuePairs(0x104)),
+        (vec![2, 0, 0xff, 0x0f], NetFeatures::CTRL_VLAN, filter(FilterCommand::AddVlan(VlanId(4095)))),
+        (vec![2, 1, 7, 0], NetFeatures::CTRL_VLAN, filter(FilterCommand::RemoveVlan(VlanId(7)))),
+        (vec![3, 0], NetFeatures::GUEST_ANNOUNCE, Command::AnnounceAck),
+        (vec![4, 0, 0x04, 0x01], NetFeatures::MQ, Command::QueuePairs(0x104)),
         (
             [&[5, 0][..], &offloads.bits().to_le_bytes()].concat(),
-            Features::NET_CTRL_GUEST_OFFLOADS,
+            NetFeatures::CTRL_GUEST_OFFLOADS,
             Command::GuestOffloads(offloads),
         ),
     ]
@@ -94,18 +94,18 @@ fn values_out_of_range_are_errors() {
 
 #[test]
 fn offloads_beyond_the_negotiated_ones_are_an_error() {
-    let csum = Features::empty().union(Features::NET_GUEST_CSUM);
-    let negotiated = csum.union(Features::NET_CTRL_GUEST_OFFLOADS);
+    let csum = Features::empty().union(NetFeatures::GUEST_CSUM);
+    let negotiated = csum.union(NetFeatures::CTRL_GUEST_OFFLOADS);
     let parse = |asked: Features| {
         let bytes = [&[5, 0][..], &asked.bits().to_le_bytes()].concat();
         Command::parse(&bytes, negotiated, 1).map(|command| format!("{command:?}"))
     };
     assert_eq!(parse(csum), Ok(format!("{:?}", Command::GuestOffloads(csum))));
     assert!(parse(Features::empty()).is_ok());
-    let tso = Features::empty().union(Features::NET_GUEST_TSO4);
+    let tso = Features::empty().union(NetFeatures::GUEST_TSO4);
     assert_eq!(parse(csum | tso), Err(ControlError::Offloads(tso)));
     // Negotiated, but not an offload.
-    let other = Features::empty().union(Features::NET_CTRL_GUEST_OFFLOADS);
+    let other = Features::empty().union(NetFeatures::CTRL_GUEST_OFFLOADS);
     assert_eq!(parse(other), Err(ControlError::Offloads(other)));
 }
 

@@ -1,6 +1,6 @@
 //! A filter as the commands that make it, for another process that continues the device.
 use super::{AddressList, MAX_FILTER_ADDRESSES, ReceiveFilter};
-use crate::Features;
+use crate::{Features, NetFeatures};
 
 /// Classes of commands (VIRTIO 1.3 §5.1.6.5).
 const RX: u8 = 0;
@@ -11,22 +11,22 @@ impl ReceiveFilter {
     /// Commands, as the driver would send them, that bring a new filter to the state of this one.
     pub fn commands(&self, negotiated: Features) -> Vec<Vec<u8>> {
         let modes = [
-            (Features::NET_CTRL_RX, self.promiscuous),
-            (Features::NET_CTRL_RX, self.all_multicast),
-            (Features::NET_CTRL_RX_EXTRA, self.all_unicast),
-            (Features::NET_CTRL_RX_EXTRA, self.no_multicast),
-            (Features::NET_CTRL_RX_EXTRA, self.no_unicast),
-            (Features::NET_CTRL_RX_EXTRA, self.no_broadcast),
+            (NetFeatures::CTRL_RX, self.promiscuous),
+            (NetFeatures::CTRL_RX, self.all_multicast),
+            (NetFeatures::CTRL_RX_EXTRA, self.all_unicast),
+            (NetFeatures::CTRL_RX_EXTRA, self.no_multicast),
+            (NetFeatures::CTRL_RX_EXTRA, self.no_unicast),
+            (NetFeatures::CTRL_RX_EXTRA, self.no_broadcast),
         ];
         let modes = (0..).zip(modes).filter(|(_, (needs, _))| negotiated.contains(*needs));
         let mut commands: Vec<Vec<u8>> = modes.map(|(mode, (_, on))| vec![RX, mode, on.into()]).collect();
-        if negotiated.contains(Features::NET_CTRL_RX) {
+        if negotiated.contains(NetFeatures::CTRL_RX) {
             commands.push([&[MAC, 0][..], &self.unicast.table(), &self.multicast.table()].concat());
         }
-        if negotiated.contains(Features::NET_CTRL_MAC_ADDR) {
+        if negotiated.contains(NetFeatures::CTRL_MAC_ADDR) {
             commands.push([&[MAC, 1][..], &self.own.0].concat());
         }
-        if negotiated.contains(Features::NET_CTRL_VLAN) {
+        if negotiated.contains(NetFeatures::CTRL_VLAN) {
             let passes = |id: &u16| self.vlans[usize::from(id / 64)] & 1 << (id % 64) != 0;
             commands.extend((0..4096).filter(passes).map(|id| [&[VLAN, 0][..], &id.to_le_bytes()].concat()));
         }

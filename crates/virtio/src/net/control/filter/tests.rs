@@ -28,7 +28,7 @@ fn passes(filter: &ReceiveFilter) -> [bool; 4] {
 
 #[test]
 fn everything_passes_until_the_driver_says_otherwise() {
-    let filter = ReceiveFilter::new(OWN, Features::empty().union(Features::NET_CTRL_VLAN));
+    let filter = ReceiveFilter::new(OWN, Features::empty().union(NetFeatures::CTRL_VLAN));
     assert_eq!(passes(&filter), [true; 4]);
     assert!(filter.accepts(&tagged(OTHER, 5)));
     assert!(filter.accepts(&[]));
@@ -92,7 +92,7 @@ fn the_drivers_own_address_takes_the_place_of_the_devices() {
 fn vlans_pass_that_were_added_if_they_are_filtered_at_all() {
     let accepts = |filter: &ReceiveFilter, tag| filter.accepts(&tagged(OWN.0, tag));
     let unfiltered = filter(Features::empty());
-    let mut filter = filter(Features::empty().union(Features::NET_CTRL_VLAN));
+    let mut filter = filter(Features::empty().union(NetFeatures::CTRL_VLAN));
     for id in [1, 63, 64, 4095] {
         assert!(accepts(&unfiltered, id));
         assert!(!accepts(&filter, id));
@@ -121,11 +121,11 @@ fn frames_without_a_destination_go_nowhere() {
 
 #[test]
 fn the_commands_of_a_filter_make_it_again() {
-    let features = Features::NET_CTRL_RX
-        | Features::NET_CTRL_RX_EXTRA
-        | Features::NET_CTRL_MAC_ADDR
-        | Features::NET_CTRL_VLAN
-        | Features::NET_CTRL_VQ;
+    let features = NetFeatures::CTRL_RX
+        | NetFeatures::CTRL_RX_EXTRA
+        | NetFeatures::CTRL_MAC_ADDR
+        | NetFeatures::CTRL_VLAN
+        | NetFeatures::CTRL_VQ;
     let mut one = ReceiveFilter::new(MacAddress(OWN.0), features);
     for command in [
         FilterCommand::Mode(ReceiveMode::Promiscuous, false),
