@@ -182,19 +182,6 @@ const PACKET_PATH: [&str; 11] = [
     "crates/switch/src/tx_queues.rs",
 ];
 
-/// Where other files of it lay at the newest run.
-const FORMER: [&str; 9] = [
-    "crates/port/src/deliver",
-    "crates/port/src/device",
-    "crates/port/src/frame_batch",
-    "crates/port/src/frame_batch.rs",
-    "crates/switch/src/flow.rs",
-    "crates/switch/src/keyed.rs",
-    "crates/switch/src/policing.rs",
-    "crates/switch/src/rate_limit.rs",
-    "crates/switch/src/table.rs",
-];
-
 /// What lies there and is not of it: tests, and what the control thread does with files before and after frames pass.
 const BESIDE: [&str; 8] = [
     "crates/memory/src/drop_queue.rs",
@@ -210,10 +197,7 @@ const BESIDE: [&str; 8] = [
 /// How often each line of code is in the packet path of a commit; comments and blank lines are not code.
 fn packet_path(commit: &str) -> HashMap<String, i64> {
     let mut git = Command::new("git");
-    git.current_dir(root())
-        .args(["grep", "-h", "--no-color", "-e", "", commit, "--"])
-        .args(PACKET_PATH)
-        .args(FORMER);
+    git.current_dir(root()).args(["grep", "-h", "--no-color", "-e", "", commit, "--"]).args(PACKET_PATH);
     git.args(BESIDE.map(|path| format!(":(exclude,glob){path}")));
     git.args(BESIDE.map(|path| format!(":(exclude,glob){path}/**")));
     let output = git.output().unwrap();

@@ -88,7 +88,7 @@ fn what_is_switched_off_is_not_offered() {
     }
     let (none, _) = offered(|o| o.offloads = false);
     assert!((all - none).each().all(|feature| NetFeatures(feature).to_string().starts_with("NET_")));
-    assert_eq!((all - none).iter().count(), 14);
+    assert_eq!((all - none).each().count(), 14);
     assert!(!protocol.contains(ProtocolFeatures::CONFIG) && all.contains(NetFeatures::MTU));
     let (with_mac, protocol) = offered(|o| o.mac = Some("52:54:00:00:00:01".parse().unwrap()));
     assert!(protocol.contains(ProtocolFeatures::CONFIG) && with_mac.contains(NetFeatures::MAC));
