@@ -108,12 +108,19 @@ pub enum System {
     Testpmd,
     OvsLearning,
     OvsPortFlow,
+    /// `tautline switch --flows`, with the flows of the run.
+    TautlineFlows,
+    /// Open vSwitch with DPDK and the flows of the run.
+    OvsFlows,
     /// The kernel's bridge between two TAPs. The bridge has no rings and no core of its own, so it has cells of its
     /// own and does not take turns with the other systems.
     KernelBridge,
 }
 
 impl System {
+    /// The systems of a run with flow tables, in the order in which they take turns.
+    pub const BY_FLOWS: &[System] = &[System::TautlineFlows, System::OvsFlows];
+
     /// The systems that support a topology, in the order in which they take turns.
     pub fn of(topology: Topology) -> &'static [System] {
         match topology {
@@ -134,12 +141,13 @@ impl System {
             System::TautlineWire => &[System::Testpmd, System::OvsPortFlow],
             System::TautlineLearning => &[System::OvsLearning],
             System::TautlinePort => &[System::Testpmd],
+            System::TautlineFlows => &[System::OvsFlows],
             _ => &[],
         }
     }
 
     pub fn is_ovs(self) -> bool {
-        matches!(self, System::OvsLearning | System::OvsPortFlow)
+        matches!(self, System::OvsLearning | System::OvsPortFlow | System::OvsFlows)
     }
 }
 

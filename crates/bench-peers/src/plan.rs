@@ -91,6 +91,11 @@ pub struct RunPlan {
     #[arg(long)]
     pub no_generator: bool,
 
+    /// Measure only forwarding by flow tables, from guest to guest: this switch and Open vSwitch with the flows of this
+    /// file, and frames of 256 source addresses.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only_bridge", "no_ovs", "topologies"])]
+    pub flows: Option<PathBuf>,
+
     /// Accept disturbed trials, on a busy machine: such a run shows only that the programs work.
     #[arg(long)]
     pub accept_noise: bool,
@@ -151,6 +156,10 @@ impl RunPlan {
         if self.sizes.is_empty() {
             self.sizes = sizes.to_vec();
         }
+        if self.flows.is_some() {
+            self.topologies = vec![Topology::Vm2vm];
+            (self.no_bridge, self.no_generator) = (true, true);
+        }
         if self.topologies.is_empty() {
             self.topologies = Topology::value_variants().to_vec();
         }
@@ -199,7 +208,8 @@ impl RunPlan {
                     System::TautlineLearning => is_headline(frame_bytes),
                     _ => true,
                 };
-                let systems: Vec<System> = System::of(topology).iter().copied().filter(wanted).collect();
+                let all = if self.flows.is_some() { System::BY_FLOWS } else { System::of(topology) };
+                let systems: Vec<System> = all.iter().copied().filter(wanted).collect();
                 let mut searched = systems.clone();
                 searched.retain(|system| own && start == 0 && *system != System::TautlineLearning);
                 let cell = Cell { driver, topology, path: Some(path), frame_bytes };

@@ -108,7 +108,7 @@ impl State {
     fn check_names(&self, actions: &[Action]) -> Result<(), Failure> {
         actions.iter().try_for_each(|action| match action {
             Action::Group(group) if self.tables.group(*group).is_none() => Err(Failure::ActionGroup),
-            Action::Meter(meter) if !self.meters.contains_key(meter) => Err(Failure::InvalidMeter),
+            Action::Meter(meter) if self.tables.meter(*meter).is_none() => Err(Failure::InvalidMeter),
             Action::Clone(inner) | Action::WriteActions(inner) => self.check_names(inner),
             _ => Ok(()),
         })

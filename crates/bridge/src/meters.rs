@@ -8,7 +8,8 @@ use flow::{Action, Meter};
 use flow_tables::MeterState;
 use openflow::{ALL_METERS, Failure, MeterCommand, MeterFeatures, MeterMod, MeterStatistics, RemovedReason};
 
-use crate::state::{MeterEntry, State};
+use crate::refusal;
+use crate::state::State;
 use crate::time::{age, ms};
 
 /// The highest number of meters, as in Open vSwitch's user-space datapath.
@@ -44,11 +45,11 @@ impl State {
         news: &mut News,
     ) -> Result<(), Failure> {
         let MeterMod { command, meter } = change;
-        let (id, known) = (meter.id, self.meters.contains_key(&meter.id));
+        let (id, known) = (meter.id, self.meters_since.contains_key(&meter.id));
         if command == MeterCommand::Delete {
             let all: Vec<u32> = match id {
-                ALL_METERS => self.meters.keys().copied().collect(),
-                _ => self.meters.get_key_value(&id).map(|(id, _)| *id).into_iter().collect(),
+                ALL_METERS => self.meters_since.keys().copied().collect(),
+                _ => self.meters_since.get_key_value(&id).map(|(id, _)| *id).into_iter().collect(),
             };
             all.iter().for_each(|id| self.delete_meter(*id, now, news));
             return Ok(());
@@ -67,39 +68,39 @@ impl State {
             (MeterCommand::Modify, false) => return Err(Failure::UnknownMeter),
             _ => {}
         }
-        let meters = Arc::make_mut(&mut self.meters);
-        let since = meters.get(&id).map_or(now, |old| old.since);
-        meters.insert(id, MeterEntry { state: MeterState::new(meter, ms(now)), since });
+        self.tables.set_meter(meter, ms(now)).map_err(|refused| refusal::failure(&refused))?;
+        Arc::make_mut(&mut self.meters_since).entry(id).or_insert(now);
         Ok(())
     }
 
     fn delete_meter(&mut self, id: u32, now: Duration, news: &mut News) {
-        Arc::make_mut(&mut self.meters).remove(&id);
+        Arc::make_mut(&mut self.meters_since).remove(&id);
         self.end_flows(|flow| uses(&flow.actions, id), RemovedReason::MeterDelete, now, news);
+        self.tables.delete_meter(id);
     }
 
     /// The meters with the number of a request; all meters if the number stands for all.
-    fn meters_of(&self, id: u32) -> Result<Vec<(u32, &MeterEntry)>, Failure> {
+    fn meters_of(&self, id: u32) -> Result<Vec<&Meter>, Failure> {
         if id == ALL_METERS {
-            return Ok(self.meters.iter().map(|(id, entry)| (*id, entry)).collect());
+            return Ok(self.tables.meters().map(MeterState::meter).collect());
         }
-        let entry = self.meters.get(&id).ok_or(Failure::UnknownMeter)?;
-        Ok(vec![(id, entry)])
+        let meter = self.tables.meter(id).ok_or(Failure::UnknownMeter)?;
+        Ok(vec![meter.meter()])
     }
 
     pub(crate) fn meter_configs(&self, id: u32) -> Result<Vec<Meter>, Failure> {
-        Ok(self.meters_of(id)?.into_iter().map(|(_, entry)| entry.state.meter().clone()).collect())
+        Ok(self.meters_of(id)?.into_iter().cloned().collect())
     }
 
     pub(crate) fn meter_statistics(&self, id: u32, now: Duration) -> Result<Vec<MeterStatistics>, Failure> {
-        let statistics = |(meter, entry): (u32, &MeterEntry)| {
-            let flows = self.count_flows(|flow| uses(&flow.actions, meter));
+        let statistics = |meter: &Meter| {
+            let since = self.meters_since.get(&meter.id).copied().unwrap_or(now);
             MeterStatistics {
-                meter,
-                flows,
+                meter: meter.id,
+                flows: self.count_flows(|flow| uses(&flow.actions, meter.id)),
                 counts: (0, 0),
-                duration: age(now, entry.since),
-                bands: vec![(0, 0); entry.state.meter().bands.len()],
+                duration: age(now, since),
+                bands: vec![(0, 0); meter.bands.len()],
             }
         };
         Ok(self.meters_of(id)?.into_iter().map(statistics).collect())

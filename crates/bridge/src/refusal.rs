@@ -4,7 +4,7 @@ use flow::{Action, Field, Unfit};
 use flow_tables::Refused;
 use openflow::Failure;
 
-/// The error for a change of flows or groups that the tables refuse.
+/// The error for a change of flows, groups or meters that the tables refuse.
 pub(crate) fn failure(refused: &Refused) -> Failure {
     match refused {
         Refused::Overlap(_) => Failure::Overlap,
@@ -12,6 +12,7 @@ pub(crate) fn failure(refused: &Refused) -> Failure {
         Refused::Full { what, .. } => match *what {
             "groups" => Failure::OutOfGroups,
             "buckets of a group" => Failure::OutOfBuckets,
+            "meters" => Failure::OutOfMeters,
             _ => Failure::TableFull,
         },
     }

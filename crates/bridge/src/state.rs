@@ -4,16 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow_tables::{Limits, MeterState, Tables};
+use flow_tables::{Limits, Tables};
 
 use crate::port::BridgePort;
-
-/// A meter, and the time at which it was added.
-#[derive(Clone, Debug)]
-pub(crate) struct MeterEntry {
-    pub state: MeterState,
-    pub since: Duration,
-}
 
 /// Flows, groups, meters and ports.
 #[derive(Clone, Debug)]
@@ -21,7 +14,8 @@ pub(crate) struct State {
     pub tables: Tables,
     /// The time at which each group was added.
     pub groups_since: Arc<BTreeMap<u32, Duration>>,
-    pub meters: Arc<BTreeMap<u32, MeterEntry>>,
+    /// The time at which each meter was added.
+    pub meters_since: Arc<BTreeMap<u32, Duration>>,
     pub ports: Arc<BTreeMap<u16, BridgePort>>,
 }
 
@@ -30,7 +24,7 @@ impl State {
         Self {
             tables: Tables::new(max_tags, seed, limits),
             groups_since: Arc::default(),
-            meters: Arc::default(),
+            meters_since: Arc::default(),
             ports: Arc::default(),
         }
     }

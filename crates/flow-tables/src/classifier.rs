@@ -28,7 +28,7 @@ pub const COLLISIONS: usize = 8;
 const CHUNK: usize = 8;
 
 /// The order of flows: by priority, then by age.
-type Rank = (Reverse<u16>, u64);
+pub(crate) type Rank = (Reverse<u16>, u64);
 
 /// The cost of a look-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Words {
 
 /// A flow in a tuple.
 #[derive(Debug)]
-struct Slot {
+pub(crate) struct Slot {
     hash: u64,
     rank: Rank,
     mask: Words,
@@ -67,6 +67,18 @@ struct Slot {
 }
 
 impl Slot {
+    pub(crate) fn entry(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+
+    pub(crate) fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    pub(crate) fn priority(&self) -> u16 {
+        self.rank.0.0
+    }
+
     fn matches(&self, key: &Key) -> bool {
         let wanted = self.entry.flow.wanted.value().words();
         self.mask.0.iter().all(|(at, mask)| {
@@ -171,11 +183,9 @@ impl Classifier {
         Self { seed, ..Self::default() }
     }
 
-    /// All flows, best first.
-    pub(crate) fn entries(&self) -> Vec<&Arc<Entry>> {
-        let mut slots: Vec<_> = self.tuples.iter().flat_map(|tuple| tuple.slots()).collect();
-        slots.sort_by_key(|slot| slot.rank);
-        slots.into_iter().map(|slot| &slot.entry).collect()
+    /// All flows, in no order.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.tuples.iter().flat_map(|tuple| tuple.slots()).map(|slot| &**slot)
     }
 
     /// The number of tuples.
@@ -283,27 +293,26 @@ impl Classifier {
         best.map(|slot| &slot.entry)
     }
 
-    /// All flows that match and have a higher priority than this, best first.
-    pub(crate) fn matching(
-        &self,
+    /// Fills `found` with all flows that match and have a higher priority than this, best first.
+    pub(crate) fn matching<'a>(
+        &'a self,
         key: &Key,
         above: Option<u16>,
-        found: &mut Vec<Arc<Entry>>,
+        found: &mut Vec<&'a Slot>,
         cost: &mut Cost,
     ) {
         let counts = |rank: Rank| above.is_none_or(|priority| rank.0.0 > priority);
-        let mut slots = Vec::new();
+        found.clear();
         for tuple in self.tuples.iter().take_while(|tuple| counts(tuple.best)) {
             cost.tuples += 1;
             let hash = tuple.hashed.hash(self.seed, key);
             for slot in tuple.with_hash(hash).filter(|slot| counts(slot.rank)) {
                 cost.compared += 1;
                 if slot.matches(key) {
-                    slots.push(slot);
+                    found.push(slot);
                 }
             }
         }
-        slots.sort_by_key(|slot| slot.rank);
-        found.extend(slots.into_iter().map(|slot| Arc::clone(&slot.entry)));
+        found.sort_unstable_by_key(|slot| slot.rank);
     }
 }

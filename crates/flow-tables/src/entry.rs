@@ -64,9 +64,14 @@ impl Entry {
 
     /// Counts a frame of this number of bytes.
     pub fn count(&self, frame_bytes: usize, now_ms: u64) {
-        self.counters.packets.fetch_add(1, Ordering::Relaxed);
-        self.counters.bytes.fetch_add(frame_bytes as u64, Ordering::Relaxed);
-        self.counters.used_ms.store(now_ms, Ordering::Relaxed);
+        self.count_all(1, frame_bytes as u64, now_ms);
+    }
+
+    /// Counts frames with this number of bytes in all.
+    pub(crate) fn count_all(&self, packets: u64, bytes: u64, now_ms: u64) {
+        self.counters.packets.fetch_add(packets, Ordering::Relaxed);
+        self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.counters.used_ms.fetch_max(now_ms, Ordering::Relaxed);
     }
 
     /// The flow's counters.
@@ -79,6 +84,11 @@ impl Entry {
         self.modified_ms
     }
 
+    /// Whether the flow has an idle or a hard time.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.flow.timeouts != flow::Timeouts::default()
+    }
+
     /// Whether the flow's idle or hard time has passed.
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {
         let over = |since: u64, seconds: u16| {
@@ -86,5 +96,16 @@ impl Entry {
         };
         over(self.modified_ms, self.flow.timeouts.hard)
             || over(self.counters.used_ms(), self.flow.timeouts.idle)
+    }
+
+    /// The flow in a trace: table, match, priority and cookie.
+    pub(crate) fn title(&self) -> String {
+        let flow = &self.flow;
+        let wanted = match flow.wanted.to_string() {
+            wanted if wanted.is_empty() => wanted,
+            wanted => format!("{wanted}, "),
+        };
+        let cookie = if flow.cookie == 0 { String::new() } else { format!(", cookie {:#x}", flow.cookie) };
+        format!("{:2}. {wanted}priority {}{cookie}", flow.table, flow.priority)
     }
 }

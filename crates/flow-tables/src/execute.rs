@@ -1,18 +1,19 @@
 //! Takes one frame through the tables, as Open vSwitch does.
 mod buckets;
 mod connections;
+mod controllers;
 mod fields;
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use flow::{Action, Controller, Field, Flow, Key, Learn, Reason, port};
+use flow::{Action, Controller, Field, Key, port};
 
-use crate::fields::{has, read, swap_original, take_frame, write};
-use crate::learn::learned;
-use crate::outcome::Step;
-use crate::{
-    Continuation, Delivery, Effect, HeaderWindow, Outcome, Overrun, PacketIn, Surroundings, Tables, Uncached,
-};
+use crate::classifier::Cost;
+use crate::fields::{frame_words, read, swap_original, take_frame};
+use crate::lists::{Lists, put_in_order};
+use crate::outcome::{HeaderRange, Step};
+use crate::{Continuation, Delivery, Effect, HeaderWindow, Outcome, Overrun, Surroundings, Tables, Uncached};
 
 /// The largest number of visits to tables. (Open vSwitch's name for it: `MAX_RESUBMITS`.)
 pub const MAX_RESUBMITS: u32 = 4096;
@@ -20,8 +21,8 @@ pub const MAX_RESUBMITS: u32 = 4096;
 pub const MAX_DEPTH: u32 = 64;
 /// The largest number of copies of one frame that leave. (Open vSwitch has no such limit.)
 pub const MAX_DELIVERIES: usize = 8192;
-/// The stack, at most; a value takes at least a byte.
-const MAX_STACK: usize = 65536;
+/// The largest number of values on the stack when another table is visited. (Open vSwitch allows 65,536 bytes.)
+pub const MAX_STACK: usize = 1024;
 /// Actions in actions: limits the recursion that depth does not.
 const MAX_NESTED: u32 = 256;
 
@@ -37,6 +38,15 @@ pub(crate) enum Next {
     Freeze,
 }
 
+/// A list of actions that is executed.
+#[derive(Clone, Debug)]
+pub(crate) enum List<'a> {
+    /// The actions of a flow or of an action.
+    Given(&'a [Action]),
+    /// The actions in this range of [`Lists::order`].
+    Ordered(Range<usize>),
+}
+
 /// The execution of one frame.
 pub(crate) struct Run<'a, S: Surroundings> {
     pub(crate) tables: &'a Tables,
@@ -44,8 +54,8 @@ pub(crate) struct Run<'a, S: Surroundings> {
     pub(crate) outcome: &'a mut Outcome,
     pub(crate) window: HeaderWindow,
     pub(crate) key: Key,
-    pub(crate) stack: Vec<u128>,
-    pub(crate) action_set: Vec<Action>,
+    pub(crate) lists: Lists<'a>,
+    pub(crate) cost: Cost,
     table: u8,
     cookie: u64,
     resubmits: u32,
@@ -55,19 +65,9 @@ pub(crate) struct Run<'a, S: Surroundings> {
     frozen: Option<Continuation>,
 }
 
-/// A flow in a trace.
-fn line(flow: &Flow) -> String {
-    let wanted = match flow.wanted.to_string() {
-        wanted if wanted.is_empty() => wanted,
-        wanted => format!("{wanted}, "),
-    };
-    let cookie = if flow.cookie == 0 { String::new() } else { format!(", cookie {:#x}", flow.cookie) };
-    format!("{:2}. {wanted}priority {}{cookie}", flow.table, flow.priority)
-}
-
 impl Tables {
     /// Executes the tables on a frame: `window` has its first bytes, `metadata` has its input port, tunnel and
-    /// registers.
+    /// registers. Returns the cost of all look-ups.
     pub fn execute<S: Surroundings>(
         &self,
         window: &[u8],
@@ -75,27 +75,23 @@ impl Tables {
         metadata: &Key,
         around: &mut S,
         outcome: &mut Outcome,
-    ) {
+    ) -> Cost {
         outcome.clear();
-        self.execute_window(
-            HeaderWindow::new(window, frame_bytes, self.max_tags()),
-            metadata,
-            around,
-            outcome,
-        );
+        let window = HeaderWindow::new(window, frame_bytes, self.max_tags());
+        self.execute_window(window, metadata, around, outcome)
     }
 
-    /// The outcome must be empty before the call.
+    /// The outcome must be empty before the call. Returns the cost of all look-ups.
     pub(crate) fn execute_window<S: Surroundings>(
         &self,
         window: HeaderWindow,
         metadata: &Key,
         around: &mut S,
         outcome: &mut Outcome,
-    ) {
+    ) -> Cost {
         let mut run = Run::new(self, around, outcome, window, metadata);
         let next = run.visit(0, run.in_port());
-        run.finish(next);
+        run.finish(next)
     }
 
     /// Continues the execution of a frame that a controller returns. The actions of a controller's packet-out are
@@ -112,16 +108,17 @@ impl Tables {
         outcome.clear();
         let window = HeaderWindow::new(window, frame_bytes, self.max_tags());
         let mut run = Run::new(self, around, outcome, window, metadata);
-        (run.stack, run.action_set) = (rest.stack, rest.action_set);
-        let mut lists = rest.rest.into_iter();
+        run.lists.stack.extend(rest.stack.iter().copied());
+        run.lists.action_set.extend(&rest.action_set);
+        let mut lists = rest.rest.iter();
         let mut next = Next::Go;
         while next != Next::Exit
             && let Some((table, actions)) = lists.next()
         {
-            run.table = table;
-            next = run.list(&actions);
+            run.table = *table;
+            next = run.list(List::Given(actions));
             if next == Next::Freeze {
-                run.frozen.get_or_insert_default().rest.extend(lists.by_ref());
+                run.frozen.get_or_insert_default().rest.extend(lists.by_ref().cloned());
             }
         }
         run.finish(next);
@@ -138,14 +135,15 @@ impl<'a, S: Surroundings> Run<'a, S> {
     ) -> Self {
         let mut key = *metadata;
         take_frame(&mut key, window.held());
+        let lists = std::mem::take(&mut outcome.memory).lists();
         Self {
             tables,
             around,
             outcome,
             window,
             key,
-            stack: Vec::new(),
-            action_set: Vec::new(),
+            lists,
+            cost: Cost::default(),
             table: 0,
             cookie: 0,
             resubmits: 0,
@@ -161,7 +159,7 @@ impl<'a, S: Surroundings> Run<'a, S> {
     }
 
     /// The action set, or what is left for later.
-    fn finish(&mut self, next: Next) {
+    fn finish(mut self, next: Next) -> Cost {
         self.execute_set(next);
         self.end_of_copy();
         if let Some(trace) = &mut self.outcome.trace {
@@ -172,14 +170,28 @@ impl<'a, S: Surroundings> Run<'a, S> {
             self.outcome.deliveries.clear();
             self.outcome.effects.clear();
         }
+        self.outcome.memory = self.lists.memory();
+        self.cost
     }
 
     /// Executes the action set at the end of a pipeline or of a copy, unless `exit` has ended it.
     fn execute_set(&mut self, next: Next) {
-        if matches!(next, Next::Go | Next::Stop) {
-            let set = std::mem::take(&mut self.action_set);
-            self.ordered(&set);
+        if matches!(next, Next::Go | Next::Stop) && !self.lists.action_set.present().is_empty() {
+            let Lists { action_set, order, .. } = &mut self.lists;
+            let from = order.len();
+            put_in_order(action_set.present().iter().copied(), order);
+            let before = action_set.begin();
+            self.ordered_from(from);
+            self.lists.action_set.restore(before);
+            self.lists.action_set.clear();
         }
+    }
+
+    /// Executes and forgets the actions of [`Lists::order`] from this place on.
+    fn ordered_from(&mut self, from: usize) -> Next {
+        let next = self.list(List::Ordered(from..self.lists.order.len()));
+        self.lists.order.truncate(from);
+        next
     }
 
     fn overrun(&mut self, why: Overrun) -> Next {
@@ -193,7 +205,7 @@ impl<'a, S: Surroundings> Run<'a, S> {
             Some(Overrun::Depth)
         } else if self.resubmits >= MAX_RESUBMITS {
             Some(Overrun::Resubmits)
-        } else if self.stack.len() >= MAX_STACK {
+        } else if self.lists.stack.present().len() >= MAX_STACK {
             Some(Overrun::Stack)
         } else {
             None
@@ -232,34 +244,45 @@ impl<'a, S: Surroundings> Run<'a, S> {
     }
 
     fn visit(&mut self, table: u8, input: u16) -> Next {
-        let found = self.tables.lookup(table, &self.looked_up(input));
+        let (tables, key) = (self.tables, self.looked_up(input));
+        let found = tables.lookup_with(table, &key, &mut self.cost, &mut self.lists.found);
         let Some(entry) = found else {
             self.outcome.note(0, || format!("{table:2}. No match."));
             return Next::Go;
         };
-        self.outcome.note(0, || line(&entry.flow));
-        self.outcome.hits.push(Arc::clone(&entry));
+        self.outcome.note(0, || entry.title());
+        self.outcome.hits.push(Arc::clone(entry));
         let before = (self.table, self.cookie);
         (self.table, self.cookie) = (table, entry.flow.cookie);
         self.deepen(1);
-        let next = self.list(&entry.flow.actions);
+        let next = self.list(List::Given(&entry.flow.actions));
         self.deepen(-1);
         (self.table, self.cookie) = before;
         if next == Next::Stop { Next::Go } else { next }
     }
 
+    /// The action at this place of a list.
+    fn action_at(&self, list: &List<'a>, at: usize) -> Option<&'a Action> {
+        match list {
+            List::Given(actions) => actions.get(at),
+            List::Ordered(range) => self.lists.order.get(range.clone())?.get(at).copied(),
+        }
+    }
+
     /// Executes actions in order.
-    pub(crate) fn list(&mut self, actions: &[Action]) -> Next {
+    pub(crate) fn list(&mut self, list: List<'a>) -> Next {
         if self.nested >= MAX_NESTED {
             return self.overrun(Overrun::Depth);
         }
         self.nested += 1;
         let mut next = Next::Go;
-        for (at, action) in actions.iter().enumerate() {
+        let mut at = 0;
+        while let Some(action) = self.action_at(&list, at) {
+            at += 1;
             self.outcome.note(0, || action.to_string());
             next = self.one(action);
             if next == Next::Freeze {
-                let rest = actions[at + 1..].to_vec();
+                let rest = (at..).map_while(|at| self.action_at(&list, at)).cloned().collect();
                 self.frozen.get_or_insert_default().rest.push((self.table, rest));
             }
             if next != Next::Go || self.outcome.overrun.is_some() {
@@ -272,27 +295,31 @@ impl<'a, S: Surroundings> Run<'a, S> {
 
     /// Does something with a copy: frame, fields, stack and action set are as before afterwards.
     fn on_copy(&mut self, act: impl FnOnce(&mut Self) -> Next) {
-        let before = (self.stack.clone(), self.action_set.clone());
+        let before = (self.lists.stack.copy(), self.lists.action_set.copy());
         self.on_copy_of_frame(act);
-        (self.stack, self.action_set) = before;
+        self.lists.stack.restore(before.0);
+        self.lists.action_set.restore(before.1);
     }
 
     /// Executes `act` on a copy of the frame and its fields. The stack and the action set keep the changes of `act`.
     pub(crate) fn on_copy_of_frame(&mut self, act: impl FnOnce(&mut Self) -> Next) {
-        let before = (self.window.clone(), self.key);
+        self.lists.copies.push((self.window.clone(), self.key));
         let frozen = self.frozen.take();
         self.outcome.steps.push(Step::Copy);
         act(self);
         self.end_of_copy();
         self.outcome.steps.push(Step::Return);
-        (self.window, self.key) = before;
+        if let Some(before) = self.lists.copies.pop() {
+            (self.window, self.key) = before;
+        }
         self.frozen = frozen;
     }
 
     /// Gives what is left to the packet-in that waits.
     fn end_of_copy(&mut self) {
         let Some(mut rest) = self.frozen.take() else { return };
-        (rest.stack, rest.action_set) = (self.stack.clone(), self.action_set.clone());
+        rest.stack = self.lists.stack.present().to_vec();
+        rest.action_set = self.lists.action_set.present().iter().copied().cloned().collect();
         let waiting = self.outcome.effects.iter_mut().rev().find_map(|effect| match effect {
             Effect::PacketIn(packet) => packet.continuation.as_mut(),
             _ => None,
@@ -302,7 +329,7 @@ impl<'a, S: Surroundings> Run<'a, S> {
         }
     }
 
-    fn one(&mut self, action: &Action) -> Next {
+    fn one(&mut self, action: &'a Action) -> Next {
         if self.on_fields(action) {
             return Next::Go;
         }
@@ -321,8 +348,8 @@ impl<'a, S: Surroundings> Run<'a, S> {
             Action::Meter(meter) => {
                 self.write_window();
                 self.uncached(Uncached::Meter);
-                if !self.around.meter(*meter, self.window.frame_bytes()) {
-                    self.action_set.clear();
+                if !self.passes(*meter) {
+                    self.lists.action_set.clear();
                     return Next::Exit;
                 }
             }
@@ -332,7 +359,7 @@ impl<'a, S: Surroundings> Run<'a, S> {
             Action::GotoTable(table) => return self.table(*table, self.in_port()),
             Action::DecTtl(ids) => return self.dec_ttl(ids.as_deref().unwrap_or(&[0])),
             Action::Clone(actions) => self.on_copy(|run| {
-                let next = run.list(actions);
+                let next = run.list(List::Given(actions));
                 run.execute_set(next);
                 next
             }),
@@ -341,14 +368,22 @@ impl<'a, S: Surroundings> Run<'a, S> {
             Action::Bundle(bundle) => return self.bundle(bundle),
             Action::Sample(sample) => {
                 let header = self.keep_window();
-                self.outcome.effect(Effect::Sample(Box::new(self.observed(sample)), header));
+                self.outcome.effect(Effect::Sample(self.observed(sample), header));
             }
             Action::Exit => return Next::Exit,
-            Action::WriteActions(actions) => self.action_set.extend(actions.iter().cloned()),
-            Action::ClearActions => self.action_set.clear(),
+            Action::WriteActions(actions) => self.lists.action_set.extend(actions),
+            Action::ClearActions => self.lists.action_set.clear(),
             _ => {} // notes and parts of conjunctions
         }
         Next::Go
+    }
+
+    /// Whether a meter lets the frame pass. Meters that are not there, and all meters in a trace, let all frames pass.
+    fn passes(&mut self, meter: u32) -> bool {
+        let Some(meter) = self.tables.meter(meter).filter(|_| self.outcome.trace.is_none()) else {
+            return true;
+        };
+        meter.passes(self.window.frame_bytes(), self.around.now_ms())
     }
 
     fn uncached(&mut self, why: Uncached) {
@@ -367,13 +402,16 @@ impl<'a, S: Surroundings> Run<'a, S> {
     /// Writes the fields into the header window.
     fn write_window(&mut self) {
         if self.window.write(&self.key) {
-            self.outcome.steps.push(Step::Write(Box::new(self.key)));
+            self.outcome.steps.push(Step::Write(*frame_words(&self.key)));
+            if self.window.is_full() {
+                self.overrun(Overrun::Header);
+            }
         }
     }
 
-    fn keep_window(&mut self) -> crate::outcome::HeaderRange {
+    fn keep_window(&mut self) -> HeaderRange {
         self.write_window();
-        self.outcome.keep(self.window.bytes(), self.window.frame_bytes())
+        self.outcome.keep(&self.window)
     }
 
     fn deliver(&mut self, port: u16, cut: Option<u32>) {
@@ -382,8 +420,7 @@ impl<'a, S: Surroundings> Run<'a, S> {
             return;
         }
         let header = self.keep_window();
-        let delivery = Delivery { port, queue: self.queue, cut, header, key: self.key };
-        self.outcome.deliver(delivery);
+        self.outcome.deliver(Delivery { port, queue: self.queue, cut, header });
     }
 
     pub(crate) fn output(&mut self, to: u16, cut: Option<u32>) -> Next {
@@ -392,7 +429,7 @@ impl<'a, S: Surroundings> Run<'a, S> {
             port::TABLE => return self.table(0, self.in_port()),
             port::NORMAL => {
                 let header = self.keep_window();
-                self.outcome.effect(Effect::Normal(header, Box::new(self.key)));
+                self.outcome.effect(Effect::Normal(header));
             }
             port::FLOOD | port::ALL => {
                 for index in 0..self.around.ports().len() {
@@ -410,24 +447,6 @@ impl<'a, S: Surroundings> Run<'a, S> {
         Next::Go
     }
 
-    fn controller(&mut self, controller: &Controller) -> Next {
-        let header = self.keep_window();
-        self.uncached(Uncached::Controller);
-        if controller.meter != 0 && !self.around.meter(controller.meter, header.frame_bytes) {
-            return Next::Go;
-        }
-        let packet = PacketIn {
-            controller: controller.clone(),
-            table: self.table,
-            cookie: self.cookie,
-            header,
-            key: self.key,
-            continuation: controller.pause.then(Box::default),
-        };
-        self.outcome.effect(Effect::PacketIn(Box::new(packet)));
-        if controller.pause { Next::Freeze } else { Next::Go }
-    }
-
     fn resubmit(&mut self, port: Option<u16>, table: Option<u8>, original: bool) -> Next {
         let (table, input) = (table.unwrap_or(self.table), port.unwrap_or(self.in_port()));
         if !original {
@@ -439,29 +458,5 @@ impl<'a, S: Surroundings> Run<'a, S> {
         let next = self.table(table, input);
         swap_original(&mut self.key);
         next
-    }
-
-    fn dec_ttl(&mut self, controllers: &[u16]) -> Next {
-        if !has(&self.key, flow::Needs::Ip) {
-            return Next::Go;
-        }
-        let ttl = self.key.get(Field::NwTtl);
-        if ttl > 1 {
-            self.key.set(Field::NwTtl, ttl - 1);
-            return Next::Go;
-        }
-        for id in controllers {
-            self.controller(&Controller { id: *id, reason: Reason::InvalidTtl, ..Controller::default() });
-        }
-        Next::Stop
-    }
-
-    fn learn(&mut self, learn: &Learn) {
-        let flow = learned(learn, &self.key);
-        self.uncached(Uncached::Learning);
-        let room = self.around.learn(&flow, learn, self.in_port());
-        if let Some(bit) = learn.result {
-            write(&mut self.key, bit.field, u128::from(room) << bit.start, bit.mask());
-        }
     }
 }

@@ -3,9 +3,6 @@ use flow::{Field, Key, Needs, Subfield, protocol};
 
 use crate::Connection;
 
-/// Words of a key that are read from the frame. The others are metadata.
-const FRAME_WORDS: std::ops::Range<usize> = 34..49;
-
 /// Whether a frame with these fields has the protocol `needs`.
 pub(crate) fn has(key: &Key, needs: Needs) -> bool {
     let kind = key.get(Field::EthType) as u16;
@@ -62,12 +59,20 @@ pub(crate) fn write(key: &mut Key, field: Field, value: u128, mask: u128) {
 
 /// Copies the fields of a frame, and keeps the metadata.
 pub(crate) fn take_frame(key: &mut Key, frame: &Key) {
-    key.copy_words(frame, FRAME_WORDS);
+    key.copy_words(frame, Field::FRAME_WORDS);
+}
+
+/// The number of words that [`frame_words`] returns.
+pub(crate) const FRAME_WORDS: usize = Field::FRAME_WORDS.end - Field::FRAME_WORDS.start;
+
+/// The words of the frame's fields.
+pub(crate) fn frame_words(key: &Key) -> &[u64; FRAME_WORDS] {
+    key.words()[Field::FRAME_WORDS.start..].first_chunk().unwrap_or(&[0; FRAME_WORDS]) // 49 of 51 words
 }
 
 /// Whether the fields of the two frames are the same.
 pub(crate) fn same_frame(one: &Key, other: &Key) -> bool {
-    one.words()[FRAME_WORDS] == other.words()[FRAME_WORDS]
+    frame_words(one) == frame_words(other)
 }
 
 const CONNECTION: [Field; 11] = [

@@ -2,22 +2,31 @@
 //!
 //! Only fields that differ are written. A checksum is updated by the difference (RFC 1624): a wrong checksum stays
 //! wrong, and bytes behind the window are not needed.
-use flow::{Field, Key, Layers, extract, protocol};
+use flow::{Field, Key, Layers, extract_with, protocol};
 
+use crate::crc32c::{change_of, zeros};
 use crate::fields::same_frame;
 
 const TAG_BYTES: usize = 4;
 const FRAGMENT_LATER: u128 = 2;
 
+/// The longest header: the longest window, and two tags in front of it.
+const MAX_BYTES: usize = flow::WINDOW_BYTES + 2 * TAG_BYTES;
+
 /// The first bytes of a frame, their fields, and the places of the layers.
 #[derive(Clone, Debug)]
 pub struct HeaderWindow {
-    bytes: Vec<u8>,
+    bytes: [u8; MAX_BYTES],
+    length: usize,
     frame_bytes: usize,
     /// The fields in the bytes.
     held: Key,
     layers: Layers,
     max_tags: u8,
+    /// Whether the bytes may differ from the bytes that were taken.
+    is_changed: bool,
+    /// Whether tags were not added because the header would be too long.
+    is_full: bool,
     /// The offset of the checksum that the sender left partial.
     checksum_at: Option<usize>,
     /// The payload bytes of each segment, for a frame that is still to be segmented.
@@ -26,58 +35,30 @@ pub struct HeaderWindow {
 
 /// The checksum after 16-bit words at an even place have changed.
 fn updated(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
-    let words = |bytes: &[u8]| -> Vec<u16> {
-        bytes.chunks(2).map(|pair| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)])).collect()
-    };
+    fn words(bytes: &[u8]) -> impl Iterator<Item = u16> {
+        bytes.chunks(2).map(|pair| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]))
+    }
     let mut sum = u64::from(!checksum);
-    sum += words(old).iter().map(|word| u64::from(!word)).sum::<u64>();
-    sum += words(new).iter().map(|word| u64::from(*word)).sum::<u64>();
+    sum += words(old).map(|word| u64::from(!word)).sum::<u64>();
+    sum += words(new).map(u64::from).sum::<u64>();
     while sum >> 16 != 0 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     !(sum as u16)
 }
 
-/// A polynomial of CRC32c times x. The highest bit is that of x^0.
-fn times_x(one: u32) -> u32 {
-    one >> 1 ^ if one & 1 != 0 { 0x82f6_3b78 } else { 0 }
-}
-
-fn product(one: u32, mut other: u32) -> u32 {
-    (0..32).fold(0, |sum, bit| {
-        let term = if one << bit & 1 << 31 != 0 { other } else { 0 };
-        other = times_x(other);
-        sum ^ term
-    })
-}
-
-/// CRC32c, one byte further.
-fn crc_step(crc: u32, byte: u8) -> u32 {
-    (0..8).fold(crc ^ u32::from(byte), |crc, _| times_x(crc))
-}
-
-/// CRC32c, so many zeros further. The cost grows with the digits of their number: frames have up to 64 KiB.
-fn crc_zeros(mut crc: u32, mut bytes: usize) -> u32 {
-    let mut power = 1 << 23; // x^8
-    while bytes > 0 {
-        if bytes & 1 != 0 {
-            crc = product(crc, power);
-        }
-        power = product(power, power);
-        bytes >>= 1;
-    }
-    crc
-}
-
 impl HeaderWindow {
     /// The window of a frame of `frame_bytes` whose first bytes are `window`. At most `max_tags` VLAN tags are read.
     pub fn new(window: &[u8], frame_bytes: usize, max_tags: u8) -> Self {
         let mut header = Self {
-            bytes: Vec::with_capacity(flow::WINDOW_BYTES + 2 * TAG_BYTES),
+            bytes: [0; MAX_BYTES],
+            length: 0,
             frame_bytes: 0,
             held: Key::ZERO,
             layers: Layers::default(),
             max_tags,
+            is_changed: false,
+            is_full: false,
             checksum_at: None,
             segment_bytes: None,
         };
@@ -87,11 +68,27 @@ impl HeaderWindow {
 
     /// Replaces the frame by another one.
     pub fn take(&mut self, window: &[u8], frame_bytes: usize, max_tags: u8) {
-        self.bytes.clear();
-        self.bytes.extend_from_slice(&window[..window.len().min(flow::WINDOW_BYTES)]);
+        self.take_with(window, frame_bytes, max_tags, &mut || None);
+    }
+
+    /// Works like [`HeaderWindow::take`]. If a header lies behind the window, `more` is asked for a longer one.
+    pub fn take_with<'a>(
+        &mut self,
+        window: &'a [u8],
+        frame_bytes: usize,
+        max_tags: u8,
+        more: flow::More<'_, 'a>,
+    ) {
         (self.frame_bytes, self.max_tags) = (frame_bytes, max_tags);
         (self.checksum_at, self.segment_bytes) = (None, None);
-        self.extract();
+        (self.is_changed, self.is_full) = (false, false);
+        let window = &window[..window.len().min(flow::WINDOW_BYTES)];
+        let read = extract_with(window, frame_bytes, max_tags, &mut self.held, more);
+        self.layers = read.0;
+        // A window that is longer than its frame is taken whole.
+        let window = if read.1.len() > window.len() { read.1 } else { window };
+        self.bytes[..window.len()].copy_from_slice(window);
+        self.length = window.len();
     }
 
     /// Sets the offloads that the frame's sender left to others. The checksum at `checksum_at` is the sum of the pseudo
@@ -103,7 +100,9 @@ impl HeaderWindow {
 
     /// Reads the fields from the bytes again.
     pub fn extract(&mut self) {
-        (self.held, self.layers) = extract(&self.bytes, self.frame_bytes, self.max_tags);
+        let bytes = &self.bytes[..self.length];
+        let read = extract_with(bytes, self.frame_bytes, self.max_tags, &mut self.held, &mut || None);
+        self.layers = read.0;
     }
 
     /// The fields that the bytes have. The metadata fields are zero.
@@ -113,12 +112,23 @@ impl HeaderWindow {
 
     /// The present bytes.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.bytes[..self.length]
     }
 
     /// The present bytes, for changes that [`HeaderWindow::extract`] reads afterwards.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
+        self.is_changed = true;
+        &mut self.bytes[..self.length]
+    }
+
+    /// Whether the bytes may differ from the bytes that were taken.
+    pub fn is_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    /// Whether a tag was not added because the header would be longer than a window with two tags.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// The present length of the whole frame.
@@ -132,7 +142,7 @@ impl HeaderWindow {
         let Some(transport) = self.layers.transport else { return self.frame_bytes };
         let (at, whole) = (usize::from(transport), self.datagram_end());
         let header_bytes = match self.held.get(Field::NwProto) as u8 {
-            protocol::TCP => self.bytes.get(at + 12).map_or(20, |offset| usize::from(offset >> 4) * 4),
+            protocol::TCP => self.bytes().get(at + 12).map_or(20, |offset| usize::from(offset >> 4) * 4),
             _ => 8, // UDP
         };
         self.segment_bytes.map_or(whole, |payload| whole.min(at + header_bytes + payload))
@@ -148,6 +158,7 @@ impl HeaderWindow {
         if same_frame(&self.held, key) {
             return false;
         }
+        self.is_changed = true;
         self.ethernet(key);
         self.tags(key);
         match self.held.get(Field::EthType) as u16 {
@@ -164,7 +175,7 @@ impl HeaderWindow {
     }
 
     fn put(&mut self, at: usize, new: &[u8]) -> bool {
-        match self.bytes.get_mut(at..at + new.len()) {
+        match self.bytes_mut().get_mut(at..at + new.len()) {
             Some(old) => old.copy_from_slice(new),
             None => return false,
         }
@@ -173,9 +184,12 @@ impl HeaderWindow {
 
     /// Replaces bytes that the checksum at `checksum` covers. A sum of zero that says "none" stays.
     fn put_summed(&mut self, at: usize, new: &[u8], checksum: Option<usize>, none_is_zero: bool) {
-        let Some(old) = self.bytes.get(at..at + new.len()).map(<[u8]>::to_vec) else { return };
+        let mut old = [0; 16]; // an IPv6 address is the longest field
+        let old = &mut old[..new.len()];
+        let Some(bytes) = self.bytes().get(at..at + new.len()) else { return };
+        old.copy_from_slice(bytes);
         self.put(at, new);
-        self.sum(checksum, &old, new, none_is_zero);
+        self.sum(checksum, old, new, none_is_zero);
     }
 
     /// Updates the checksum of a header or a payload that has changed. A partial one covers neither yet.
@@ -183,7 +197,7 @@ impl HeaderWindow {
         if checksum.is_some() && checksum == self.checksum_at {
             return;
         }
-        let Some(sum) = checksum.and_then(|at| self.bytes.get_mut(at..at + 2)) else { return };
+        let Some(sum) = checksum.and_then(|at| self.bytes_mut().get_mut(at..at + 2)) else { return };
         let before = u16::from_be_bytes([sum[0], sum[1]]);
         if none_is_zero && before == 0 {
             return;
@@ -197,7 +211,7 @@ impl HeaderWindow {
         if self.checksum_at != Some(checksum) {
             return self.sum(Some(checksum), old, new, none_is_zero);
         }
-        let Some(sum) = self.bytes.get_mut(checksum..checksum + 2) else { return };
+        let Some(sum) = self.bytes_mut().get_mut(checksum..checksum + 2) else { return };
         let before = u16::from_be_bytes([sum[0], sum[1]]);
         sum.copy_from_slice(&(!updated(!before, old, new)).to_be_bytes());
     }
@@ -220,7 +234,7 @@ impl HeaderWindow {
         };
         let count = |tags: &[(u16, u16); 2]| tags.iter().take_while(|(kind, _)| *kind != 0).count();
         let (held, wanted) = (of(&self.held), of(key));
-        if held == wanted || self.bytes.len() < 12 {
+        if held == wanted || self.length < 12 {
             return;
         }
         let (mut old, mut new) = (count(&held), count(&wanted));
@@ -228,18 +242,22 @@ impl HeaderWindow {
             old -= 1;
             new -= 1;
         }
-        let mut tags = Vec::with_capacity(2 * TAG_BYTES);
-        for (kind, tag) in &wanted[..new] {
-            tags.extend(kind.to_be_bytes());
-            tags.extend((tag & !0x1000).to_be_bytes()); // the bit of presence is not on the wire
+        let (removed, added) = ((old * TAG_BYTES).min(self.length - 12), new * TAG_BYTES);
+        if self.length - removed + added > MAX_BYTES {
+            self.is_full = true;
+            return;
         }
-        let removed = (old * TAG_BYTES).min(self.bytes.len() - 12);
-        self.bytes.splice(12..12 + removed, tags.iter().copied());
-        self.frame_bytes = self.frame_bytes + tags.len() - removed;
-        let moved = |at: u16| (usize::from(at) + tags.len() - removed) as u16; // within the window and two tags
+        self.bytes.copy_within(12 + removed..self.length, 12 + added);
+        for ((kind, tag), bytes) in wanted[..new].iter().zip(self.bytes[12..].chunks_exact_mut(TAG_BYTES)) {
+            bytes[..2].copy_from_slice(&kind.to_be_bytes());
+            bytes[2..].copy_from_slice(&(tag & !0x1000).to_be_bytes()); // the bit of presence is not on the wire
+        }
+        self.length = self.length + added - removed;
+        self.frame_bytes = self.frame_bytes + added - removed;
+        let moved = |at: u16| (usize::from(at) + added - removed) as u16; // within the window and two tags
         let (network, transport) = (self.layers.network, self.layers.transport);
         (self.layers.network, self.layers.transport) = (moved(network), transport.map(moved));
-        self.checksum_at = self.checksum_at.map(|at| (at + tags.len()).saturating_sub(removed));
+        self.checksum_at = self.checksum_at.map(|at| (at + added).saturating_sub(removed));
         self.layers.tags = (usize::from(self.layers.tags) + new - old) as u8; // 0 to 4
         for field in [Field::VlanTpid, Field::VlanTci, Field::InnerTpid, Field::InnerTci] {
             self.held.set(field, key.get(field));
@@ -254,7 +272,7 @@ impl HeaderWindow {
             _ => (at + 2, 0),
         };
         let length =
-            self.bytes.get(at..at + 2).map_or(0, |length| u16::from_be_bytes([length[0], length[1]]));
+            self.bytes().get(at..at + 2).map_or(0, |length| u16::from_be_bytes([length[0], length[1]]));
         let end = usize::from(self.layers.network) + usize::from(length) + header_bytes;
         end.min(self.frame_bytes)
     }
@@ -309,9 +327,9 @@ impl HeaderWindow {
     fn is_routed(&self) -> bool {
         let (mut at, mut next) =
             (usize::from(self.layers.network) + 40, self.bytes[usize::from(self.layers.network) + 6]);
-        while let (0 | 43 | 44 | 51 | 60, Some([after, length])) = (next, self.bytes.get(at..at + 2)) {
+        while let (0 | 43 | 44 | 51 | 60, Some([after, length])) = (next, self.bytes().get(at..at + 2)) {
             match next {
-                43 if self.bytes.get(at + 3).is_some_and(|left| *left > 0) => return true,
+                43 if self.bytes().get(at + 3).is_some_and(|left| *left > 0) => return true,
                 44 => at += 8,
                 51 => at += 4 * (usize::from(*length) + 2),
                 _ => at += 8 * (usize::from(*length) + 1),
@@ -376,13 +394,15 @@ impl HeaderWindow {
     fn sctp(&mut self, key: &Key, at: usize) {
         let (source, destination) = (key.get(Field::SctpSrc), key.get(Field::SctpDst));
         let left = self.datagram_end().saturating_sub(at);
-        let Some(header) = self.bytes.get_mut(at..at + 12).filter(|_| left >= 12) else { return };
+        let Some(header) = self.bytes[..self.length].get_mut(at..at + 12).filter(|_| left >= 12) else {
+            return;
+        };
         let new = ((source << 16 | destination) as u32).to_be_bytes();
         if header[..4] == new {
             return;
         }
-        let change = (0..4).fold(0, |crc, byte| crc_step(crc, header[byte] ^ new[byte]));
-        let change = crc_zeros(change, left - 4);
+        let change = change_of((0..4).map(|byte| header[byte] ^ new[byte]));
+        let change = zeros(change, left - 4);
         header[..4].copy_from_slice(&new);
         header[8..12].iter_mut().zip(change.to_le_bytes()).for_each(|(sum, change)| *sum ^= change);
         self.held.set(Field::SctpSrc, source);
@@ -390,7 +410,7 @@ impl HeaderWindow {
     }
 
     fn icmp(&mut self, key: &Key, at: usize) {
-        if self.datagram_end().saturating_sub(at) < 8 || self.bytes.len() < at + 8 {
+        if self.datagram_end().saturating_sub(at) < 8 || self.length < at + 8 {
             return;
         }
         let (kind, code) = (key.get(Field::IcmpType), key.get(Field::IcmpCode));
@@ -411,7 +431,7 @@ impl HeaderWindow {
             self.held.set(Field::NdReserved, reserved);
         }
         if let Some(target) = self.differs(key, Field::NdTarget)
-            && self.bytes.len() >= at + 24
+            && self.length >= at + 24
         {
             self.put_summed(at + 8, &target.to_be_bytes(), sum, false);
             self.held.set(Field::NdTarget, target);
@@ -429,12 +449,12 @@ impl HeaderWindow {
     /// Where a link-layer address of this kind is among the options.
     fn option(&self, mut at: usize, wanted: u8) -> Option<usize> {
         loop {
-            let [kind, length] = *self.bytes.get(at..at + 2)?.first_chunk()?;
+            let [kind, length] = *self.bytes().get(at..at + 2)?.first_chunk()?;
             if length == 0 {
                 return None;
             }
             if kind == wanted && length == 1 {
-                return Some(at).filter(|at| at + 8 <= self.bytes.len());
+                return Some(at).filter(|at| at + 8 <= self.length);
             }
             at += 8 * usize::from(length);
         }
@@ -442,7 +462,7 @@ impl HeaderWindow {
 
     fn arp(&mut self, key: &Key) {
         let at = usize::from(self.layers.network);
-        let packet = self.bytes.get(at..at + 28);
+        let packet = self.bytes().get(at..at + 28);
         if packet.is_none_or(|packet| packet[..6] != [0, 1, 8, 0, 6, 4]) {
             return;
         }

@@ -4,7 +4,7 @@ use flow::{Action, Flow, Key, Learn, LearnSpec, Subfield};
 use crate::fields::read;
 
 /// The flow that a frame with these fields learns.
-pub(crate) fn learned(learn: &Learn, key: &Key) -> Flow {
+pub fn learned(learn: &Learn, key: &Key) -> Flow {
     let mut flow = Flow {
         table: learn.table,
         priority: learn.priority,

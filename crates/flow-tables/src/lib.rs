@@ -6,8 +6,8 @@
 //! | [`HeaderWindow`] | the first bytes of a frame, which are written when its fields change |
 //! | [`Outcome`] | deliveries with their headers, frames for controllers, and the flows that count the frame |
 //! | [`MeterState`] | a meter and its token buckets |
-//! | [`Cache`] | the outcomes of frames with the same fields |
-//! | [`Surroundings`] | the services of the caller: ports, meters, connections, and space for learned flows |
+//! | [`Cache`] | the outcomes of one port's frames, for later frames with the same fields |
+//! | [`Surroundings`] | the services of the caller: the time, ports, connections, controllers, space for learned flows |
 //!
 //! [`Tables::execute`] takes a frame through the tables; [`Tables::trace`] describes the execution as text. The crate
 //! does no I/O and reads no clock: time is an argument.
@@ -16,11 +16,13 @@
 //!
 //! | what | limit |
 //! |---|---|
-//! | flows, groups, buckets | [`Limits`]: a change beyond the limit is refused |
+//! | flows, groups, buckets, meters | [`Limits`]: a change beyond the limit is refused |
 //! | flows that frames of one port have learned | [`Limits::learned`] |
 //! | the tables that a frame visits, its copies, its stack | [`Overrun`]: the frame is dropped |
 //! | outcomes that are kept | the places of a [`Cache`], one cache for each input port |
-//! | cost of a look-up | the number of different masks of the flows; frames have no effect on it: see [`Cost`] |
+//! | the header of a frame | a window of 256 bytes and two tags; with more tags the frame is dropped |
+//! | cost of a look-up in a cache | one set of [`WAYS`] places |
+//! | cost of a look-up in a table | the number of different masks of the flows; frames have no effect on it: see [`Cost`] |
 //!
 //! # Compared with Open vSwitch 3.1
 //!
@@ -37,6 +39,7 @@
 //! | `check_pkt_larger` | the outer lists of actions continue with the outcome | both outcomes are followed, and both count; after that, the outer lists continue as if neither had been executed |
 //! | `ct` with a table | the copy goes to the table at once | the copy goes to the table after all other actions |
 //! | a group that selects one of several buckets, a bundle | a hash of this crate | a hash of Open vSwitch |
+//! | the stack | at most [`MAX_STACK`] values when another table is visited; the frame is dropped | 65,536 bytes |
 //! | nested lists of actions | at most 256; the frame is dropped | no limit |
 //! | copies of a frame that leave | [`MAX_DELIVERIES`]; the frame is dropped | no limit |
 //! | nested `ct` actions | as many as nested lists of actions | a small number (`MAX_RECIRC_DEPTH`); the copy is dropped |
@@ -50,6 +53,7 @@
 //! - The effect of an action: `execute.rs`; fields in `execute/fields.rs`, groups and bundles in
 //!   `execute/buckets.rs`, `ct` in `execute/connections.rs`. The choice of a bucket or port: `select.rs`. The fields
 //!   that a frame has: `fields.rs`.
+//! - The fields by which the cache tells frames apart: `compared.rs`, with every field that an action reads or writes.
 //! - Bytes and checksums: `header.rs`. Text of a trace: `trace.rs`.
 //! - Adding, changing and ending flows: `tables.rs`. Conjunctions: `table.rs`. The look-up of a flow:
 //!   `classifier.rs`.
@@ -57,12 +61,15 @@
 
 mod cache;
 mod classifier;
+mod compared;
 mod connection;
+mod crc32c;
 mod entry;
 mod execute;
 mod fields;
 mod header;
 mod learn;
+mod lists;
 mod meter;
 mod outcome;
 mod select;
@@ -71,12 +78,13 @@ mod table;
 mod tables;
 mod trace;
 
-pub use cache::{Cache, MAX_HITS, MAX_STEPS};
+pub use cache::{Cache, CacheCounts, MAX_HITS, MAX_STEPS, WAYS};
 pub use classifier::{COLLISIONS, Cost};
 pub use connection::{Connection, Track};
 pub use entry::{Counters, Entry};
-pub use execute::{MAX_DELIVERIES, MAX_DEPTH, MAX_RESUBMITS};
+pub use execute::{MAX_DELIVERIES, MAX_DEPTH, MAX_RESUBMITS, MAX_STACK};
 pub use header::HeaderWindow;
+pub use learn::learned;
 pub use meter::MeterState;
 pub use outcome::{Continuation, Delivery, Effect, HeaderRange, Outcome, Overrun, PacketIn, Uncached};
 pub use surroundings::Surroundings;

@@ -1,15 +1,20 @@
 //! Meters: rates of frames or of bits, by token buckets. Time is an argument.
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use flow::{Band, BandKind, Meter, MeterUnit};
 
 /// A bucket's tokens: bits, or thousandths of a frame. A band's rate is as many of them each millisecond.
 const TOKENS_OF_A_FRAME: u64 = 1000;
 
-/// A meter, and the tokens in its buckets.
-#[derive(Clone, Debug)]
+/// A meter, and its token buckets. Several workers may use a meter at once.
+///
+/// A bucket is one word: the number of tokens that were taken or had no space, counted from time 0. A band brings
+/// `now_ms * rate` tokens from time 0 on, so the difference is in the bucket. Numbers wrap around.
+#[derive(Debug)]
 pub struct MeterState {
     meter: Meter,
-    tokens: Vec<u64>,
-    last_ms: u64,
+    /// By band.
+    gone: Vec<AtomicU64>,
 }
 
 /// The most tokens that a band's bucket holds: its burst, or what its rate brings in a second.
@@ -18,11 +23,23 @@ fn full(band: &Band) -> u64 {
     u64::from(burst) * 1000
 }
 
+fn brought(band: &Band, now_ms: u64) -> u64 {
+    now_ms.wrapping_mul(band.rate.into())
+}
+
+impl Clone for MeterState {
+    /// A meter with as many tokens, which are its own from now on.
+    fn clone(&self) -> Self {
+        let gone = self.gone.iter().map(|gone| gone.load(Ordering::Relaxed).into()).collect();
+        Self { meter: self.meter.clone(), gone }
+    }
+}
+
 impl MeterState {
     /// A meter whose buckets are full.
     pub fn new(meter: Meter, now_ms: u64) -> Self {
-        let tokens = meter.bands.iter().map(full).collect();
-        Self { meter, tokens, last_ms: now_ms }
+        let gone = meter.bands.iter().map(|band| brought(band, now_ms).wrapping_sub(full(band)).into());
+        Self { gone: gone.collect(), meter }
     }
 
     /// The meter.
@@ -32,21 +49,22 @@ impl MeterState {
 
     /// Whether a frame of this number of bytes passes: false if a band of the kind `drop` has too few tokens. A frame
     /// takes tokens from each band that has enough of them. Bands that mark the DSCP let all frames pass.
-    pub fn passes(&mut self, frame_bytes: usize, now_ms: u64) -> bool {
-        let elapsed_ms = now_ms.saturating_sub(self.last_ms);
-        self.last_ms = self.last_ms.max(now_ms);
+    pub fn passes(&self, frame_bytes: usize, now_ms: u64) -> bool {
         let cost = match self.meter.unit {
             MeterUnit::Kilobits => 8 * frame_bytes as u64,
             MeterUnit::Packets => TOKENS_OF_A_FRAME,
         };
         let mut passes = true;
-        for (band, tokens) in self.meter.bands.iter().zip(&mut self.tokens) {
-            let new = elapsed_ms.saturating_mul(u64::from(band.rate));
-            *tokens = tokens.saturating_add(new).min(full(band));
-            match tokens.checked_sub(cost) {
-                Some(left) => *tokens = left,
-                None => passes &= band.kind != BandKind::Drop,
-            }
+        for (band, gone) in self.meter.bands.iter().zip(&self.gone) {
+            let taken = gone.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |gone| {
+                let tokens = brought(band, now_ms).wrapping_sub(gone);
+                // Another worker's clock was read later: it has taken tokens that are not there yet.
+                let is_ahead = tokens > u64::MAX - full(band).max(u64::from(band.rate) * 1000);
+                let tokens = if is_ahead { 0 } else { tokens.min(full(band)) };
+                let left = tokens.checked_sub(cost)?;
+                Some(brought(band, now_ms).wrapping_sub(left))
+            });
+            passes &= taken.is_ok() || band.kind != BandKind::Drop;
         }
         passes
     }

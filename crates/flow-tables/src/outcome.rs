@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use flow::{Action, Controller, Key, Sample};
 
-use crate::Entry;
+use crate::fields::FRAME_WORDS;
+use crate::lists::Memory;
+use crate::{Entry, HeaderWindow};
 
 /// The place of a frame's header window in an outcome: [`Outcome::header`] reads the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,10 +14,12 @@ pub struct HeaderRange {
     range: Range<usize>,
     /// The length of the whole frame with this window.
     pub frame_bytes: usize,
+    /// Whether the window may differ from the frame's own.
+    pub is_changed: bool,
 }
 
 /// A frame that leaves by a port.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// The port.
     pub port: u16,
@@ -25,8 +29,6 @@ pub struct Delivery {
     pub cut: Option<u32>,
     /// The bytes that replace the given window.
     pub header: HeaderRange,
-    /// The frame's fields at the time of the delivery. A tunnel port reads the tunnel's fields.
-    pub key: Key,
 }
 
 /// The remaining execution of a frame that waits for a controller.
@@ -63,9 +65,9 @@ pub enum Effect {
     /// A frame is sent to a controller.
     PacketIn(Box<PacketIn>),
     /// The frame is forwarded by a switch that learns addresses.
-    Normal(HeaderRange, Box<Key>),
+    Normal(HeaderRange),
     /// The frame is sampled for IPFIX. The domain and the point are numbers.
-    Sample(Box<Sample>, HeaderRange),
+    Sample(Sample, HeaderRange),
 }
 
 /// The reason why a frame was dropped although its flows forward it.
@@ -77,6 +79,8 @@ pub enum Overrun {
     Depth,
     /// The stack has grown too large.
     Stack,
+    /// The frame's header would be longer than a window with two tags.
+    Header,
     /// The frame would leave more than [`crate::MAX_DELIVERIES`] times.
     Deliveries,
 }
@@ -94,25 +98,25 @@ pub enum Uncached {
     Learning,
     /// Connection tracking was used.
     Connection,
-    /// The outcome depends on the addresses that the switch has learned.
-    Normal,
     /// The frame is sampled.
     Sample,
     /// The outcome is longer than a place of the cache.
     Long,
 }
 
-/// A step on the header window, repeated for frames with the same fields.
-#[derive(Clone, Debug)]
+/// A step on the header window, repeated for frames with the same compared fields.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// The fields were written.
-    Write(Box<Key>),
+    /// The fields were written: the words of the frame's fields.
+    Write([u64; FRAME_WORDS]),
     /// A copy was made.
     Copy,
     /// The window before the last copy was restored.
     Return,
     /// The frame was delivered.
-    Deliver(Box<Delivery>),
+    Deliver { port: u16, queue: u32, cut: Option<u32> },
+    /// The frame was given to a switch that learns addresses.
+    Normal,
 }
 
 /// The text about the execution of a frame.
@@ -141,6 +145,8 @@ pub struct Outcome {
     pub uncached: Option<Uncached>,
     pub(crate) steps: Vec<Step>,
     pub(crate) trace: Option<Trace>,
+    /// The memory of the lists of an execution.
+    pub(crate) memory: Memory,
 }
 
 impl Outcome {
@@ -158,16 +164,17 @@ impl Outcome {
     }
 
     pub(crate) fn effect(&mut self, effect: Effect) {
-        self.uncached.get_or_insert(match effect {
-            Effect::PacketIn(_) => Uncached::Controller,
-            Effect::Normal(..) => Uncached::Normal,
-            Effect::Sample(..) => Uncached::Sample,
-        });
+        match effect {
+            Effect::PacketIn(_) => _ = self.uncached.get_or_insert(Uncached::Controller),
+            Effect::Sample(..) => _ = self.uncached.get_or_insert(Uncached::Sample),
+            Effect::Normal(_) => self.steps.push(Step::Normal),
+        }
         self.effects.push(effect);
     }
 
     pub(crate) fn deliver(&mut self, delivery: Delivery) {
-        self.steps.push(Step::Deliver(Box::new(delivery.clone())));
+        let Delivery { port, queue, cut, .. } = delivery;
+        self.steps.push(Step::Deliver { port, queue, cut });
         self.deliveries.push(delivery);
     }
 
@@ -188,12 +195,17 @@ impl Outcome {
     }
 
     /// Stores a header window. A window that is the same as the last one takes no memory.
-    pub(crate) fn keep(&mut self, bytes: &[u8], frame_bytes: usize) -> HeaderRange {
+    pub(crate) fn keep(&mut self, window: &HeaderWindow) -> HeaderRange {
+        let bytes = window.bytes();
         let from = self.bytes.len().checked_sub(bytes.len()).filter(|from| self.bytes[*from..] == *bytes);
         let from = from.unwrap_or_else(|| {
             self.bytes.extend_from_slice(bytes);
             self.bytes.len() - bytes.len()
         });
-        HeaderRange { range: from..from + bytes.len(), frame_bytes }
+        HeaderRange {
+            range: from..from + bytes.len(),
+            frame_bytes: window.frame_bytes(),
+            is_changed: window.is_changed(),
+        }
     }
 }

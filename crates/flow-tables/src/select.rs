@@ -47,30 +47,26 @@ pub(crate) fn choose<S: Surroundings>(bundle: &Bundle, key: &Key, around: &S) ->
         return live.next().copied();
     }
     let both = |fields: [Field; 2]| fields.iter().fold(0, |sum: u128, field| sum ^ key.get(*field));
+    let of = |values: &[u128]| hash(bundle.basis.into(), values.iter().copied());
     let symmetric = |ports: bool| {
         let addresses = [Field::IpSrc, Field::Ipv6Src].map(|field| key.get(field));
         let others = [Field::IpDst, Field::Ipv6Dst].map(|field| key.get(field));
         let port = if ports { both([Field::TcpSrc, Field::TcpDst]) } else { 0 };
-        vec![addresses[0] ^ others[0], addresses[1] ^ others[1], key.get(Field::NwProto), port]
+        [addresses[0] ^ others[0], addresses[1] ^ others[1], key.get(Field::NwProto), port]
     };
     let is_udp = key.get(Field::NwProto) == flow::protocol::UDP.into();
-    let values = match bundle.fields {
-        HashFields::EthSrc => vec![key.get(Field::EthSrc)],
-        HashFields::NwSrc => vec![key.get(Field::IpSrc), key.get(Field::Ipv6Src)],
-        HashFields::NwDst => vec![key.get(Field::IpDst), key.get(Field::Ipv6Dst)],
-        HashFields::SymmetricL3 => symmetric(false),
-        HashFields::SymmetricL3L4 => symmetric(!is_udp),
-        HashFields::SymmetricL3L4Udp => symmetric(true),
+    let hash = match bundle.fields {
+        HashFields::EthSrc => of(&[key.get(Field::EthSrc)]),
+        HashFields::NwSrc => of(&[key.get(Field::IpSrc), key.get(Field::Ipv6Src)]),
+        HashFields::NwDst => of(&[key.get(Field::IpDst), key.get(Field::Ipv6Dst)]),
+        HashFields::SymmetricL3 => of(&symmetric(false)),
+        HashFields::SymmetricL3L4 => of(&symmetric(!is_udp)),
+        HashFields::SymmetricL3L4Udp => of(&symmetric(true)),
         HashFields::SymmetricL4 => {
-            let mut values = symmetric(true);
-            values.extend([
-                both([Field::EthSrc, Field::EthDst]),
-                key.get(Field::EthType),
-                key.get(Field::VlanTci),
-            ]);
-            values
+            let [one, two, protocol, ports] = symmetric(true);
+            let addresses = both([Field::EthSrc, Field::EthDst]);
+            of(&[one, two, protocol, ports, addresses, key.get(Field::EthType), key.get(Field::VlanTci)])
         }
     };
-    let hash = hash(bundle.basis.into(), values);
     heaviest(hash, live.map(|port| (port, u64::from(*port), 1))).copied()
 }

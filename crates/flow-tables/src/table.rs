@@ -4,7 +4,7 @@ use std::sync::Arc;
 use flow::{Action, Field, Flow, Key, Match};
 
 use crate::Entry;
-use crate::classifier::{Classifier, Cost};
+use crate::classifier::{Classifier, Cost, Slot};
 
 /// The flows of one table. Flows that are dimensions of conjunctions have a classifier of their own.
 #[derive(Clone, Debug, Default)]
@@ -18,8 +18,20 @@ impl Table {
         Self { plain: Classifier::new(seed), parts: Classifier::new(seed) }
     }
 
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.plain.slots().chain(self.parts.slots())
+    }
+
+    /// All flows, in no order.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        self.plain.entries().into_iter().chain(self.parts.entries())
+        self.slots().map(Slot::entry)
+    }
+
+    /// All flows, the one with the highest priority first; flows of one priority by their age.
+    pub(crate) fn in_order(&self) -> Vec<&Arc<Entry>> {
+        let mut slots: Vec<_> = self.slots().collect();
+        slots.sort_by_key(|slot| slot.rank());
+        slots.into_iter().map(Slot::entry).collect()
     }
 
     pub(crate) fn get(&self, priority: u16, wanted: &Match) -> Option<Arc<Entry>> {
@@ -47,20 +59,52 @@ impl Table {
     /// The flow of the highest priority that matches. A conjunction counts if a flow of each of its dimensions matches,
     /// all with the same priority, which is higher than that of other flows that match, and if a flow for its
     /// `conj_id` matches.
-    pub(crate) fn lookup(&self, key: &Key, cost: &mut Cost) -> Option<Arc<Entry>> {
+    pub(crate) fn lookup<'a>(
+        &'a self,
+        key: &Key,
+        cost: &mut Cost,
+        found: &mut Found<'a>,
+    ) -> Option<&'a Arc<Entry>> {
         let plain = self.plain.lookup(key, cost);
-        let mut parts = Vec::new();
-        self.parts.matching(key, plain.map(|entry| entry.flow.priority), &mut parts, cost);
-        for same in parts.chunk_by(|one, other| one.flow.priority == other.flow.priority) {
-            for id in complete(same) {
-                let mut key = *key;
-                key.set(Field::ConjId, id.into());
-                if let Some(entry) = self.plain.lookup(&key, cost) {
-                    return Some(Arc::clone(entry));
+        if self.parts.tuples() == 0 {
+            return plain;
+        }
+        let Found { slots, met } = found;
+        self.parts.matching(key, plain.map(|entry| entry.flow.priority), slots, cost);
+        for same in slots.chunk_by(|one, other| one.priority() == other.priority()) {
+            complete(same, met);
+            for (id, of, clauses) in met.iter() {
+                if clauses.count_ones() == u32::from(*of) {
+                    let mut key = *key;
+                    key.set(Field::ConjId, (*id).into());
+                    if let Some(entry) = self.plain.lookup(&key, cost) {
+                        return Some(entry);
+                    }
                 }
             }
         }
-        plain.map(Arc::clone)
+        plain
+    }
+}
+
+/// An empty list with the memory of another list. (The standard library collects in place.)
+pub(crate) fn emptied<T: 'static>(mut list: Vec<&T>) -> Vec<&'static T> {
+    list.clear();
+    list.into_iter().map_while(|_| None).collect()
+}
+
+/// Lists that a look-up of conjunctions needs. Their memory is reused from frame to frame.
+#[derive(Debug, Default)]
+pub(crate) struct Found<'a> {
+    /// Flows that match and are dimensions of conjunctions.
+    slots: Vec<&'a Slot>,
+    /// Conjunctions with their number of dimensions, and the dimensions that are met.
+    met: Vec<(u32, u8, u64)>,
+}
+
+impl Found<'_> {
+    pub(crate) fn emptied(self) -> Found<'static> {
+        Found { slots: emptied(self.slots), met: self.met }
     }
 }
 
@@ -75,16 +119,14 @@ fn is_part(flow: &Flow) -> bool {
     parts(flow).next().is_some()
 }
 
-/// Conjunctions of which each dimension has a flow among these.
-fn complete(entries: &[Arc<Entry>]) -> Vec<u32> {
-    let mut met: Vec<(u32, u8, u64)> = Vec::new();
-    for (id, clause, of) in entries.iter().flat_map(|entry| parts(&entry.flow)) {
+/// The conjunctions of these flows, with the dimensions that are met.
+fn complete(slots: &[&Slot], met: &mut Vec<(u32, u8, u64)>) {
+    met.clear();
+    for (id, clause, of) in slots.iter().flat_map(|slot| parts(&slot.entry().flow)) {
         let bit = 1_u64.checked_shl(clause.into()).unwrap_or(0);
         match met.iter_mut().find(|(other, parts, _)| (*other, *parts) == (id, of)) {
             Some((_, _, clauses)) => *clauses |= bit,
             None => met.push((id, of, bit)),
         }
     }
-    let complete = met.into_iter().filter(|(_, of, clauses)| clauses.count_ones() == u32::from(*of));
-    complete.map(|(id, ..)| id).collect()
 }

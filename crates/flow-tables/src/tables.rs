@@ -3,12 +3,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flow::{Flow, Group, Key, Learn, Match};
+use flow::{Flow, Group, Key, Learn, Match, Meter};
 use thiserror::Error;
 
 use crate::classifier::Cost;
-use crate::table::Table;
-use crate::{Counters, Entry};
+use crate::table::{Found, Table};
+use crate::{Counters, Entry, MeterState, compared};
 
 /// The size limits of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,11 +22,13 @@ pub struct Limits {
     pub groups: usize,
     /// The largest number of buckets in one group.
     pub buckets: usize,
+    /// The largest number of meters.
+    pub meters: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { flows: 1 << 20, learned: 4096, groups: 1 << 16, buckets: 1024 }
+        Self { flows: 1 << 20, learned: 4096, groups: 1 << 16, buckets: 1024, meters: 1 << 18 }
     }
 }
 
@@ -73,13 +75,19 @@ pub enum Change {
     },
 }
 
-/// The flows by table, and the groups. A clone shares the parts that were not changed since.
+/// The flows by table, the groups and the meters. A clone shares the parts that were not changed since, and the tokens of
+/// all meters.
 #[derive(Clone, Debug)]
 pub struct Tables {
     tables: Vec<Arc<Table>>,
     groups: Arc<BTreeMap<u32, Group>>,
+    meters: Arc<BTreeMap<u32, Arc<MeterState>>>,
     limits: Limits,
     flows: usize,
+    /// The number of flows with a time limit, by table.
+    timed: BTreeMap<u8, usize>,
+    /// The bits of fields by which a cache tells frames apart.
+    compared: Key,
     /// The number of flows that frames of each input port have learned.
     learned: Arc<BTreeMap<u16, usize>>,
     max_tags: u8,
@@ -100,8 +108,11 @@ impl Tables {
         Self {
             tables: (0..256).map(|_| Arc::new(Table::new(seed))).collect(),
             groups: Arc::default(),
+            meters: Arc::default(),
             limits,
             flows: 0,
+            timed: BTreeMap::new(),
+            compared: compared::none(),
             learned: Arc::default(),
             max_tags,
             seed,
@@ -116,6 +127,12 @@ impl Tables {
 
     pub(crate) fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// The bits of fields by which a cache tells frames apart: bits that a flow matches, and bits that an action reads
+    /// or writes. Frames that are equal in these bits have the same outcome.
+    pub fn compared(&self) -> &Key {
+        &self.compared
     }
 
     /// A number that differs after each change, also between clones.
@@ -157,19 +174,53 @@ impl Tables {
             return Err(Refused::Full { what: "groups", limit });
         }
         self.generation = generation();
+        compared::add_group(&mut self.compared, &group);
         Arc::make_mut(&mut self.groups).insert(group.id, group);
         Ok(())
+    }
+
+    /// All meters, by number.
+    pub fn meters(&self) -> impl Iterator<Item = &MeterState> {
+        self.meters.values().map(|meter| &**meter)
+    }
+
+    /// A meter.
+    pub fn meter(&self, number: u32) -> Option<&MeterState> {
+        self.meters.get(&number).map(|meter| &**meter)
+    }
+
+    /// Adds a meter whose buckets are full. A meter with the same number is replaced.
+    ///
+    /// # Errors
+    /// There are too many meters.
+    pub fn set_meter(&mut self, meter: Meter, now_ms: u64) -> Result<(), Refused> {
+        let limit = self.limits.meters;
+        if self.meters.len() >= limit && !self.meters.contains_key(&meter.id) {
+            return Err(Refused::Full { what: "meters", limit });
+        }
+        self.generation = generation();
+        let id = meter.id;
+        Arc::make_mut(&mut self.meters).insert(id, Arc::new(MeterState::new(meter, now_ms)));
+        Ok(())
+    }
+
+    /// Deletes a meter, and the flows whose actions name it (OpenFlow 1.5 §6.8).
+    pub fn delete_meter(&mut self, id: u32) {
+        self.generation = generation();
+        Arc::make_mut(&mut self.meters).remove(&id);
+        self.remove_flows(|flow| flow.actions.contains(&flow::Action::Meter(id)));
     }
 
     /// Deletes a group, and the flows whose actions name it (OpenFlow 1.5 §6.7).
     pub fn delete_group(&mut self, id: u32) {
         self.generation = generation();
         Arc::make_mut(&mut self.groups).remove(&id);
+        self.remove_flows(|flow| flow.actions.iter().any(|action| action.uses_group(id)));
+    }
+
+    fn remove_flows(&mut self, which: impl Fn(&Flow) -> bool) {
         let all = self.tables.iter().flat_map(|table| table.all());
-        let with: Vec<_> = all
-            .filter(|entry| entry.flow.actions.iter().any(|action| action.uses_group(id)))
-            .cloned()
-            .collect();
+        let with: Vec<_> = all.filter(|entry| which(&entry.flow)).cloned().collect();
         with.iter().for_each(|entry| self.remove(entry));
     }
 
@@ -185,9 +236,7 @@ impl Tables {
 
     /// All flows of a table, highest priority first.
     pub fn entries(&self, table: u8) -> Vec<&Arc<Entry>> {
-        let mut all: Vec<_> = self.tables[usize::from(table)].all().collect();
-        all.sort_by_key(|entry| std::cmp::Reverse(entry.flow.priority));
-        all
+        self.tables[usize::from(table)].in_order()
     }
 
     /// The flow of a table that is used for a frame with these fields.
@@ -197,7 +246,17 @@ impl Tables {
 
     /// Works like [`Tables::lookup`]. Adds the cost of the look-up to `cost`.
     pub fn lookup_costing(&self, table: u8, key: &Key, cost: &mut Cost) -> Option<Arc<Entry>> {
-        self.tables[usize::from(table)].lookup(key, cost)
+        self.lookup_with(table, key, cost, &mut Found::default()).cloned()
+    }
+
+    pub(crate) fn lookup_with<'a>(
+        &'a self,
+        table: u8,
+        key: &Key,
+        cost: &mut Cost,
+        found: &mut Found<'a>,
+    ) -> Option<&'a Arc<Entry>> {
+        self.tables[usize::from(table)].lookup(key, cost, found)
     }
 
     /// The number of tuples of a table: see [`crate::COLLISIONS`].
@@ -255,6 +314,10 @@ impl Tables {
 
     fn insert(&mut self, entry: Entry) {
         self.generation = generation();
+        compared::add_flow(&mut self.compared, &entry.flow);
+        if entry.is_timed() {
+            *self.timed.entry(entry.flow.table).or_default() += 1;
+        }
         let entry = Arc::new(entry);
         let table = &mut self.tables[usize::from(entry.flow.table)];
         let old = Arc::make_mut(table).insert(Arc::clone(&entry));
@@ -294,6 +357,15 @@ impl Tables {
     /// Counts a flow that is in no table any more.
     fn gone(&mut self, old: &Entry) {
         self.flows -= 1;
+        if old.is_timed()
+            && let Some(count) = self.timed.get_mut(&old.flow.table)
+        {
+            *count -= 1;
+        }
+        if self.flows == 0 {
+            self.compared = compared::none();
+            self.groups.values().for_each(|group| compared::add_group(&mut self.compared, group));
+        }
         let Some(port) = old.learned_from else { return };
         let learned = Arc::make_mut(&mut self.learned);
         if let Some(count) = learned.get_mut(&port) {
@@ -360,10 +432,21 @@ impl Tables {
         }
     }
 
+    /// Whether a flow has an idle or a hard time.
+    pub fn is_timed(&self) -> bool {
+        self.timed.values().any(|count| *count > 0)
+    }
+
+    /// The flows whose idle or hard time has passed.
+    pub fn over(&self, now_ms: u64) -> Vec<Arc<Entry>> {
+        let timed = self.timed.iter().filter(|(_, count)| **count > 0);
+        let all = timed.flat_map(|(table, _)| self.tables[usize::from(*table)].all());
+        all.filter(|entry| entry.is_over(now_ms)).cloned().collect()
+    }
+
     /// Deletes the flows whose idle or hard time has passed, and returns them.
     pub fn expire(&mut self, now_ms: u64) -> Vec<Arc<Entry>> {
-        let all = self.tables.iter().flat_map(|table| table.all());
-        let over: Vec<_> = all.filter(|entry| entry.is_over(now_ms)).cloned().collect();
+        let over = self.over(now_ms);
         over.iter().for_each(|entry| self.remove(entry));
         over
     }

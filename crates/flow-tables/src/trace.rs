@@ -40,17 +40,35 @@ fn delivery(delivery: &Delivery) -> String {
 fn effect(effect: &Effect) -> String {
     match effect {
         Effect::PacketIn(packet) => Action::Controller(Box::new(packet.controller.clone())).to_string(),
-        Effect::Normal(..) => "NORMAL".to_owned(),
-        Effect::Sample(sample, _) => Action::Sample(sample.clone()).to_string(),
+        Effect::Normal(_) => "NORMAL".to_owned(),
+        Effect::Sample(sample, _) => Action::Sample(Box::new(*sample)).to_string(),
     }
 }
 
-fn cached(outcome: &Outcome) -> String {
+/// The fields by which the cache tells frames apart.
+fn compared(mask: &Key) -> String {
+    let mut named = Vec::new();
+    let mut left = *mask;
+    for field in Field::ALL.iter().filter(|field| Field::FRAME_WORDS.contains(&field.place().0)) {
+        let bits = left.get(*field);
+        if bits != 0 {
+            named.push(match bits == field.all_bits() {
+                true => field.name().to_owned(),
+                false => format!("{}/{bits:#x}", field.name()),
+            });
+            left.set(*field, 0);
+        }
+    }
+    named.join(", ")
+}
+
+fn cached(outcome: &Outcome, compared: &str) -> String {
     let long = outcome.steps.len() > MAX_STEPS || outcome.hits.len() > MAX_HITS;
     let why = match outcome.uncached.or(long.then_some(Uncached::Long)) {
         None => {
             return format!(
-                "one connection's frames: all fields of the flow above are compared ({} steps, {} flows)",
+                "frames with the same {} ({} steps, {} flows)",
+                compared,
                 outcome.steps.len(),
                 outcome.hits.len()
             );
@@ -60,7 +78,6 @@ fn cached(outcome: &Outcome) -> String {
         Some(Uncached::Controller) => "a controller gets each frame",
         Some(Uncached::Learning) => "each frame makes a flow",
         Some(Uncached::Connection) => "the state of the connection is looked up for each frame",
-        Some(Uncached::Normal) => "addresses that were learned decide",
         Some(Uncached::Sample) => "each frame may be sampled",
         Some(Uncached::Long) => "the outcome is longer than a place of the cache",
     };
@@ -94,7 +111,7 @@ impl Tables {
             None if sent.is_empty() => writeln!(text, "Sent: nothing"),
             None => writeln!(text, "Sent: {}", sent.join(", ")),
         };
-        let _ = writeln!(text, "Cache entry: {}", cached(&outcome));
+        let _ = writeln!(text, "Cache entry: {}", cached(&outcome, &compared(self.compared())));
         text
     }
 }

@@ -77,7 +77,9 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 #[test]
 fn partial_checksums_follow_the_addresses_and_nothing_else() {
     let mut random = Random(91);
-    let (mut outcome, mut cache) = (Outcome::default(), Cache::new(64));
+    let mut metadata = Key::ZERO;
+    metadata.set(Field::InPortOxm, 1);
+    let (mut outcome, mut cache) = (Outcome::default(), Cache::new(64, &metadata));
     let (mut same, mut changed) = (0, 0);
     for _ in 0..100 {
         let mut tables = Tables::new(2, 7, Limits::default());
@@ -88,11 +90,9 @@ fn partial_checksums_follow_the_addresses_and_nothing_else() {
         for _ in 0..100 {
             let frame = frames::frame(&mut random);
             let Some((at, before)) = checksum_and_addresses(&frame, frame.len()) else { continue };
-            let mut metadata = Key::ZERO;
-            metadata.set(Field::InPortOxm, 1);
             let mut window = HeaderWindow::new(&frame, frame.len(), 2);
             window.leave(Some(at), None);
-            cache.execute(&tables, &mut window, &metadata, &mut Ports, &mut outcome);
+            cache.execute(&tables, &mut window, &mut Ports, &mut outcome);
             for delivery in &outcome.deliveries {
                 let header = outcome.header(&delivery.header);
                 // More than two tags hide the packet.

@@ -30,7 +30,7 @@ fn broken(random: &mut Random) -> Vec<u8> {
 #[test]
 fn no_frame_panics_and_lengths_are_true() {
     let mut random = Random(71);
-    let (mut outcome, mut cache) = (Outcome::default(), Cache::new(64));
+    let (mut outcome, mut cache) = (Outcome::default(), Cache::new(64, &Key::ZERO));
     let mut delivered = 0;
     for _ in 0..100 {
         let mut tables = Tables::new(of_tags(&mut random), 7, Limits::default());
@@ -52,7 +52,7 @@ fn no_frame_panics_and_lengths_are_true() {
                     Some(below(&mut random, frame.len() + 9)),
                     Some(1 + below(&mut random, 70)).filter(|bytes| bytes % 2 == 0),
                 );
-                cache.execute(&tables, &mut start, &metadata, &mut Ports, &mut outcome);
+                cache.execute(&tables, &mut start, &mut Ports, &mut outcome);
             }
             let behind = frame.len() - window.len().min(flow::WINDOW_BYTES);
             for delivery in &outcome.deliveries {

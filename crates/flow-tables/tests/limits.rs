@@ -96,13 +96,7 @@ fn a_limit_of_learn_counts_flows_of_its_cookie() {
 
 fn execute(tables: &Tables, cache: &mut Cache) -> Outcome {
     let mut outcome = Outcome::default();
-    cache.execute(
-        tables,
-        &mut HeaderWindow::new(&FRAME, FRAME.len(), 1),
-        &Key::ZERO,
-        &mut Ports,
-        &mut outcome,
-    );
+    cache.execute(tables, &mut HeaderWindow::new(&FRAME, FRAME.len(), 1), &mut Ports, &mut outcome);
     outcome
 }
 
@@ -115,18 +109,18 @@ fn copies_of_a_frame_are_limited_and_the_frame_is_dropped_whole() {
         add(&mut tables, &format!("actions={}", vec!["resubmit(,1)"; 64].join(","))).unwrap();
         tables
     };
-    let (mut cache, tables) = (Cache::new(4), flows(MAX_DELIVERIES));
+    let (mut cache, tables) = (Cache::new(4, &Key::ZERO), flows(MAX_DELIVERIES));
     let outcome = execute(&tables, &mut cache);
     assert_eq!((outcome.overrun, outcome.deliveries.len()), (None, MAX_DELIVERIES));
     // A place of the cache holds no such outcome.
     assert_eq!(outcome.uncached, Some(Uncached::Long));
     execute(&tables, &mut cache);
-    assert_eq!(cache.hits(), 0);
+    assert_eq!(cache.counts().hits, 0);
     let outcome = execute(&flows(MAX_DELIVERIES + 64), &mut cache);
     assert_eq!((outcome.overrun, outcome.deliveries.len()), (Some(Overrun::Deliveries), 0));
-    let (mut cache, tables) = (Cache::new(4), flows(MAX_STEPS));
+    let (mut cache, tables) = (Cache::new(4, &Key::ZERO), flows(MAX_STEPS));
     for hits in [0, 1] {
         assert_eq!(execute(&tables, &mut cache).deliveries.len(), MAX_STEPS);
-        assert_eq!(cache.hits(), hits);
+        assert_eq!(cache.counts().hits, hits);
     }
 }

@@ -1,5 +1,6 @@
 //! The actions of a flow on a frame.
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::{Field, Match};
 
@@ -313,7 +314,7 @@ pub enum Action {
         of: u8,
     },
     /// Adds a flow that is made from the frame.
-    Learn(Box<Learn>),
+    Learn(Arc<Learn>),
     /// Bytes without an effect.
     Note(Vec<u8>),
     /// Connection tracking.

@@ -32,27 +32,40 @@ pub struct Layers {
     pub is_cut: bool,
 }
 
+/// Returns a longer window of a frame, if there is one. The longer window begins with the bytes of the first one and is
+/// not longer than the frame.
+pub type More<'m, 'a> = &'m mut dyn FnMut() -> Option<&'a [u8]>;
+
 /// Reads on through the window. `end` is where the frame ends, which may be behind the window.
-struct Reader<'a> {
+struct Reader<'a, 'm> {
     window: &'a [u8],
     at: usize,
     end: usize,
+    more: More<'m, 'a>,
     /// The frame goes on where the window has ended.
     is_cut: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Reader<'a, '_> {
     fn left(&self) -> usize {
         self.end - self.at
     }
 
+    /// Replaces the window by a longer one. Returns whether the window has bytes up to `end` now.
+    #[cold]
+    fn extend(&mut self, end: usize) -> bool {
+        if let Some(window) = (self.more)().filter(|window| window.len() > self.window.len()) {
+            self.window = &window[..window.len().min(WINDOW_BYTES)];
+        }
+        self.is_cut |= end > self.window.len();
+        end <= self.window.len()
+    }
+
     fn peek<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
-        if N > self.left() {
+        if N > self.left() || self.at + N > self.window.len() && !self.extend(self.at + N) {
             return None;
         }
-        let bytes = self.window.get(self.at..).and_then(<[u8]>::first_chunk);
-        self.is_cut |= bytes.is_none();
-        bytes
+        self.window.get(self.at..)?.first_chunk()
     }
 
     fn pull<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
@@ -63,8 +76,7 @@ impl<'a> Reader<'a> {
 
     fn skip(&mut self, bytes: usize) -> Option<()> {
         let at = self.at + bytes;
-        if at > self.end || at > self.window.len() {
-            self.is_cut |= at <= self.end;
+        if at > self.end || at > self.window.len() && !self.extend(at) {
             return None;
         }
         self.at = at;
@@ -84,19 +96,34 @@ fn number(bytes: &[u8]) -> u128 {
 /// `max_tags` VLAN tags are read, and not more than two. The metadata fields are zero.
 pub fn extract(window: &[u8], frame_bytes: usize, max_tags: u8) -> (Key, Layers) {
     let mut key = Key::ZERO;
-    let mut layers = Layers::default();
-    let window = &window[..window.len().min(WINDOW_BYTES).min(frame_bytes)];
-    let mut reader = Reader { window, at: 0, end: frame_bytes, is_cut: false };
-    if let Some(kind) = ethernet(&mut reader, max_tags.min(2), &mut key, &mut layers) {
-        key.set(Field::EthType, kind.into());
-        network(&mut reader, kind, &mut key, &mut layers);
-    }
-    layers.is_cut = reader.is_cut;
+    let (layers, _) = extract_with(window, frame_bytes, max_tags, &mut key, &mut || None);
     (key, layers)
 }
 
+/// Works like [`extract`]: writes the fields into `key`, whose metadata stays. If a header lies behind the window,
+/// `more` is asked for a longer window, and reading continues there. Returns the places of the layers and the window
+/// that was read last.
+pub fn extract_with<'a>(
+    window: &'a [u8],
+    frame_bytes: usize,
+    max_tags: u8,
+    key: &mut Key,
+    more: More<'_, 'a>,
+) -> (Layers, &'a [u8]) {
+    key.clear_words(Field::FRAME_WORDS);
+    let mut layers = Layers::default();
+    let window = &window[..window.len().min(WINDOW_BYTES).min(frame_bytes)];
+    let mut reader = Reader { window, at: 0, end: frame_bytes, more, is_cut: false };
+    if let Some(kind) = ethernet(&mut reader, max_tags.min(2), key, &mut layers) {
+        key.set(Field::EthType, kind.into());
+        network(&mut reader, kind, key, &mut layers);
+    }
+    layers.is_cut = reader.is_cut;
+    (layers, reader.window)
+}
+
 /// What follows the Ethernet type.
-fn network(reader: &mut Reader<'_>, kind: u16, key: &mut Key, layers: &mut Layers) {
+fn network(reader: &mut Reader<'_, '_>, kind: u16, key: &mut Key, layers: &mut Layers) {
     layers.network = reader.at as u16; // within the window
     let transport = match kind {
         protocol::IPV4 => ipv4(reader, key),
@@ -113,7 +140,7 @@ fn network(reader: &mut Reader<'_>, kind: u16, key: &mut Key, layers: &mut Layer
 }
 
 /// Addresses, tags and the type.
-fn ethernet(reader: &mut Reader<'_>, max_tags: u8, key: &mut Key, layers: &mut Layers) -> Option<u16> {
+fn ethernet(reader: &mut Reader<'_, '_>, max_tags: u8, key: &mut Key, layers: &mut Layers) -> Option<u16> {
     if reader.left() < 14 {
         return None;
     }
@@ -143,7 +170,7 @@ fn ethernet(reader: &mut Reader<'_>, max_tags: u8, key: &mut Key, layers: &mut L
 }
 
 /// RFC 791 §3.1. Padding behind the datagram is not looked at. The protocol, if the header is sound.
-fn ipv4(reader: &mut Reader<'_>, key: &mut Key) -> Option<u8> {
+fn ipv4(reader: &mut Reader<'_, '_>, key: &mut Key) -> Option<u8> {
     let header = reader.peek::<20>()?;
     let header_bytes = usize::from(header[0] & 0xf) * 4;
     let total = usize::from(u16_at(header, 2));
@@ -167,7 +194,7 @@ fn ipv4(reader: &mut Reader<'_>, key: &mut Key) -> Option<u8> {
 }
 
 /// RFC 8200 §3 and §4. A broken chain of extension headers leaves the addresses alone in the key.
-fn ipv6(reader: &mut Reader<'_>, key: &mut Key) -> Option<u8> {
+fn ipv6(reader: &mut Reader<'_, '_>, key: &mut Key) -> Option<u8> {
     let header = reader.peek::<40>()?;
     let padding = reader.left().checked_sub(40 + usize::from(u16_at(header, 4)))?;
     if padding > usize::from(u16::MAX) {
@@ -187,7 +214,7 @@ fn ipv6(reader: &mut Reader<'_>, key: &mut Key) -> Option<u8> {
 }
 
 /// The protocol behind the extension headers, and what fragment it is.
-fn extension_headers(reader: &mut Reader<'_>, first: u8) -> Option<(u8, u8)> {
+fn extension_headers(reader: &mut Reader<'_, '_>, first: u8) -> Option<(u8, u8)> {
     let (mut protocol, mut fragment) = (first, 0);
     while let HOP_BY_HOP | ROUTING | DESTINATION | AUTHENTICATION | FRAGMENT = protocol {
         let header = reader.peek::<8>()?;
@@ -212,7 +239,7 @@ fn extension_headers(reader: &mut Reader<'_>, first: u8) -> Option<(u8, u8)> {
 }
 
 /// RFC 826 for IPv4 over Ethernet. Nothing follows.
-fn arp(reader: &mut Reader<'_>, key: &mut Key) -> Option<u8> {
+fn arp(reader: &mut Reader<'_, '_>, key: &mut Key) -> Option<u8> {
     let packet = reader.pull::<28>()?;
     if packet[..6] != [0, 1, 8, 0, 6, 4] {
         return None;
@@ -226,7 +253,7 @@ fn arp(reader: &mut Reader<'_>, key: &mut Key) -> Option<u8> {
 }
 
 /// Ports, types and flags. A header that is cut off leaves them zero.
-fn transport_fields(reader: &mut Reader<'_>, protocol: u8, key: &mut Key) -> Option<()> {
+fn transport_fields(reader: &mut Reader<'_, '_>, protocol: u8, key: &mut Key) -> Option<()> {
     match protocol {
         protocol::TCP => {
             let header = reader.peek::<20>()?;
@@ -261,7 +288,7 @@ fn ports(header: &[u8], key: &mut Key) {
 
 /// RFC 4861 §4.3 and §4.4: the target, and the link-layer addresses of the options. One that comes twice makes all of
 /// it invalid.
-fn neighbor(reader: &mut Reader<'_>, key: &mut Key) -> Option<()> {
+fn neighbor(reader: &mut Reader<'_, '_>, key: &mut Key) -> Option<()> {
     let before = *key;
     key.set(Field::NdTarget, number(reader.pull::<16>()?));
     while let Some(option) = reader.peek::<8>() {

@@ -182,6 +182,10 @@ fields! {
 }
 
 impl Field {
+    /// The words of a key that a frame's headers fill. The other words are metadata.
+    pub const FRAME_WORDS: std::ops::Range<usize> = 34..49;
+
+    #[inline]
     fn row(self) -> &'static Row {
         &ROWS[self as usize]
     }
@@ -210,17 +214,20 @@ impl Field {
     }
 
     /// The field's width in bits.
+    #[inline]
     pub fn bits(self) -> u32 {
         self.row().bits
     }
 
     /// A value with all bits of its width set.
+    #[inline]
     pub fn all_bits(self) -> u128 {
         u128::MAX >> (128 - self.bits())
     }
 
     /// The word of a key and the lowest bit of the field in it. A field of 128 bits takes this word, which holds its
     /// upper half, and the next word.
+    #[inline]
     pub fn place(self) -> (usize, u32) {
         self.row().place
     }

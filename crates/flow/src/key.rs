@@ -23,6 +23,7 @@ impl Key {
     }
 
     /// The value of a field.
+    #[inline]
     pub fn get(&self, field: Field) -> u128 {
         let (word, shift) = field.place();
         if field.bits() > 64 {
@@ -32,21 +33,49 @@ impl Key {
     }
 
     /// Sets the value of a field. Bits beyond the field's width are ignored.
+    #[inline]
     pub fn set(&mut self, field: Field, value: u128) {
-        self.set_masked(field, value, field.all_bits());
+        self.set_masked(field, value, u128::MAX);
     }
 
     /// Sets the bits of a field that are set in `mask`.
+    #[inline]
     pub fn set_masked(&mut self, field: Field, value: u128, mask: u128) {
         let (word, shift) = field.place();
         let mask = mask & field.all_bits();
-        let halves = [(word, value as u64, mask as u64), (word.wrapping_sub(1), 0, 0)];
-        let wide = [(word + 1, value as u64, mask as u64), (word, (value >> 64) as u64, (mask >> 64) as u64)];
-        for (word, value, mask) in if field.bits() > 64 { wide } else { halves } {
-            if mask != 0 {
-                self.words[word] = self.words[word] & !(mask << shift) | (value & mask) << shift;
-            }
+        if field.bits() > 64 {
+            self.put(word, (value >> 64) as u64, (mask >> 64) as u64);
+            self.put(word + 1, value as u64, mask as u64);
+        } else {
+            self.put(word, (value as u64) << shift, (mask as u64) << shift);
         }
+    }
+
+    #[inline]
+    fn put(&mut self, word: usize, value: u64, mask: u64) {
+        self.words[word] = self.words[word] & !mask | value & mask;
+    }
+
+    /// Sets all bits of these words to zero.
+    ///
+    /// # Panics
+    /// Panics if the range is beyond [`Key::WORDS`].
+    #[inline]
+    pub fn clear_words(&mut self, range: Range<usize>) {
+        self.words[range].fill(0);
+    }
+
+    /// Replaces these words.
+    ///
+    /// # Panics
+    /// Panics if the words are beyond [`Key::WORDS`].
+    pub fn set_words(&mut self, first: usize, words: &[u64]) {
+        self.words[first..first + words.len()].copy_from_slice(words);
+    }
+
+    /// Sets all bits that are set in the other key too.
+    pub fn add(&mut self, bits: &Key) {
+        self.words.iter_mut().zip(&bits.words).for_each(|(word, bits)| *word |= bits);
     }
 
     /// Copies these words from another key.

@@ -63,7 +63,7 @@ pub use action::{
     Reason, Sample, Subfield, Timeouts, Zone, port,
 };
 pub use check::Unfit;
-pub use extract::{Layers, WINDOW_BYTES, extract};
+pub use extract::{Layers, More, WINDOW_BYTES, extract, extract_with};
 pub use field::{Field, Needs, Notation};
 pub use group::{Band, BandKind, Bucket, Group, GroupKind, Meter, MeterUnit, Selection};
 pub use key::Key;

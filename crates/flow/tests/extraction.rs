@@ -4,7 +4,7 @@ mod common;
 use std::process::Command;
 
 use common::Random;
-use flow::{Field, Key, Layers, Match, extract, protocol};
+use flow::{Field, Key, Layers, Match, WINDOW_BYTES, extract, extract_with, protocol};
 use proptest::prelude::*;
 
 const FRAMES: usize = 6000;
@@ -240,6 +240,25 @@ proptest! {
         extract(window, frame.len(), 1);
         // A frame that is shorter than what is said to be its window.
         extract(&frame, window.len(), 2);
+    }
+
+    /// A frame of whose beginning a part is known gives the fields of the whole beginning, which is asked for at most once.
+    #[test]
+    fn a_longer_window_is_read_where_the_first_one_ends(seed: u64, cut: usize) {
+        let frame = frame(&mut Random(seed));
+        let whole = &frame[..frame.len().min(WINDOW_BYTES)];
+        let mut key = Key::ZERO;
+        key.set(Field::Metadata, 7);
+        let (mut longer, mut asked) = (Some(whole), 0);
+        let mut more = || {
+            asked += usize::from(longer.is_some());
+            longer.take()
+        };
+        let (layers, window) = extract_with(&whole[..cut % (whole.len() + 1)], frame.len(), 2, &mut key, &mut more);
+        let (mut expected, expected_layers) = extract(whole, frame.len(), 2);
+        expected.set(Field::Metadata, 7);
+        prop_assert_eq!((key, layers), (expected, expected_layers));
+        prop_assert_eq!(window, if asked == 1 { whole } else { &whole[..cut % (whole.len() + 1)] });
     }
 }
 

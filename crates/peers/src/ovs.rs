@@ -246,6 +246,15 @@ impl OvsDpdk {
         Ok(())
     }
 
+    /// Replaces all flows by the flows of a file. The first port that was added has the number 1.
+    ///
+    /// # Errors
+    /// The file cannot be read, or Open vSwitch refuses a flow.
+    pub fn replace_flows(&self, file: &Path) -> Result<(), Error> {
+        let file = file.display().to_string();
+        self.ofctl(&["-O", "OpenFlow15", "replace-flows", &self.instance.management(), &file]).map(drop)
+    }
+
     /// Makes the bridge learn addresses, which is its state at the start.
     ///
     /// # Errors

@@ -1,12 +1,14 @@
 //! Forwarding by flow tables.
+use std::cell::Cell;
 use std::sync::Arc;
 
-use ::flow::{Field, Flow, Key, Learn};
+use ::flow::{Controller, Key, Learn};
 use flow_tables::{Connection, Effect, HeaderRange, HeaderWindow, Outcome, Surroundings, Track};
 use frame::{DropReason, FrameBatch, HeadEdit, WINDOW_BYTES};
 use virtio::net::MacAddress;
 
 use crate::learning::Egress;
+use crate::worker_flows::flow_ms;
 use crate::{Announced, Flooded, Learning, Now, Output, PortId, Program, Reach, WorkerFlows};
 
 /// Forwarding by flow tables, for one port. The tables are the worker's: [`Output::flows`].
@@ -23,27 +25,56 @@ pub fn port_number(port: PortId) -> u16 {
     port.0 + 1
 }
 
-/// What tables ask of a switch that has ports and nothing else.
-struct Ports<'a>(&'a [u16]);
+/// The time of a burst, which is read once, when it is needed.
+struct BurstTime<'a> {
+    /// Reads the clock.
+    now: Now<'a>,
+    read: Cell<Option<u64>>,
+}
 
-impl Surroundings for Ports<'_> {
+impl<'a> BurstTime<'a> {
+    fn new(now: Now<'a>) -> Self {
+        BurstTime { now, read: Cell::new(None) }
+    }
+
+    /// In ms, of [`flow_ms`].
+    fn ms(&self) -> u64 {
+        self.read.get().unwrap_or_else(|| {
+            let read = flow_ms((self.now)());
+            self.read.set(Some(read));
+            read
+        })
+    }
+}
+
+/// What tables ask of a switch about a frame.
+struct Around<'a> {
+    program: &'a FlowProgram,
+    time: &'a BurstTime<'a>,
+}
+
+impl Surroundings for Around<'_> {
+    fn now_ms(&mut self) -> u64 {
+        self.time.ms()
+    }
+
     fn ports(&self) -> &[u16] {
-        self.0
+        &self.program.numbers
     }
 
     fn is_live(&self, port: u16) -> bool {
-        self.0.binary_search(&port).is_ok()
-    }
-
-    fn meter(&mut self, _: u32, _: usize) -> bool {
-        true
+        self.program.numbers.binary_search(&port).is_ok()
     }
 
     fn track(&mut self, _: &Track<'_>, _: &mut HeaderWindow, _: &Key) -> Connection {
         Connection::default()
     }
 
-    fn learn(&mut self, _: &Flow, _: &Learn, _: u16) -> bool {
+    fn learn(&mut self, _: &Arc<Learn>, _: &Key) -> bool {
+        false
+    }
+
+    fn has_room_for_packet_in(&mut self, _: &Controller) -> bool {
         false
     }
 }
@@ -57,9 +88,10 @@ impl Program for FlowProgram {
             output.drop(DropReason::ByFlow, passing as u64);
             return flooded;
         };
+        let time = BurstTime::new(now);
         for index in 0..passing as u16 {
             let admitted = admission.admit(&batch.frame(index.into()));
-            match admitted.and_then(|()| self.forward(batch, index, now, &mut flows, output)) {
+            match admitted.and_then(|()| self.forward(batch, index, &time, &mut flows, output)) {
                 Ok(1) => {}
                 Ok(copies) => {
                     flooded.frames += 1;
@@ -68,6 +100,7 @@ impl Program for FlowProgram {
                 Err(reason) => output.drop(reason, 1),
             }
         }
+        flows.end_burst(now);
         *output.flows() = Some(flows);
         flooded
     }
@@ -87,26 +120,27 @@ impl FlowProgram {
         &self,
         batch: &FrameBatch,
         index: u16,
-        now: Now<'_>,
+        time: &BurstTime<'_>,
         flows: &mut WorkerFlows,
         output: &mut dyn Output,
     ) -> Result<u64, DropReason> {
         let frame = batch.frame(index.into());
-        flows.window.take(frame.snapshot(), frame.len_bytes(), flows.tables.max_tags());
-        let is_extended = flows.window.layers().is_cut;
-        if is_extended {
-            let window = output.window(index, WINDOW_BYTES);
-            flows.window.take(window, frame.len_bytes(), flows.tables.max_tags());
-        }
+        let mut is_extended = false;
+        let mut rest = Some(&mut *output);
+        let mut more = || {
+            let output = rest.take()?;
+            is_extended = true;
+            Some(output.window(index, WINDOW_BYTES))
+        };
+        flows.window.take_with(frame.snapshot(), frame.len_bytes(), flows.tables.max_tags(), &mut more);
         let offload = frame.offload();
         flows.window.leave(
             offload.checksum.map(|sum| usize::from(sum.start) + usize::from(sum.offset)),
             offload.segmentation.map(|cut| usize::from(cut.segment_bytes.get())),
         );
-        let mut metadata = Key::ZERO;
-        metadata.set(Field::InPortOxm, port_number(self.learning.port).into());
-        let outcome = flows.execute(self.learning.port, &metadata, &mut Ports(&self.numbers));
-        outcome.hits.iter().for_each(|entry| entry.count(frame.len_bytes(), 0));
+        let port = self.learning.port;
+        flows.execute(port, port_number(port), &mut Around { program: self, time });
+        let outcome = &flows.outcome;
         if outcome.overrun.is_some() {
             return Err(DropReason::FlowLimit);
         }
@@ -119,8 +153,8 @@ impl FlowProgram {
             }
         }
         for effect in &outcome.effects {
-            if let Effect::Normal(header, fields) = effect {
-                result = self.normal(header, fields, now, &mut sending);
+            if let Effect::Normal(header) = effect {
+                result = self.normal(header, time, &mut sending);
             }
         }
         match sending.copies {
@@ -133,20 +167,23 @@ impl FlowProgram {
     fn normal<'a>(
         &self,
         header: &'a HeaderRange,
-        fields: &Key,
-        now: Now<'_>,
+        time: &BurstTime<'_>,
         sending: &mut Sending<'a>,
     ) -> Result<(), DropReason> {
-        let address = |field| MacAddress::from_u64(fields.get(field) as u64);
-        if !self.learning.admission.allows(address(Field::EthSrc)) {
+        let Some((destination, rest)) = sending.outcome.header(header).split_first_chunk() else {
+            return Err(DropReason::NowhereToGo);
+        };
+        let Some(source) = rest.first_chunk() else { return Err(DropReason::NowhereToGo) };
+        let (destination, source) = (MacAddress(*destination), MacAddress(*source));
+        if !self.learning.admission.allows(source) {
             return Err(DropReason::Spoofed);
         }
-        self.learning.table.learn(address(Field::EthSrc), self.learning.port)?;
-        match self.learning.egress(address(Field::EthDst)) {
+        self.learning.table.learn(source, self.learning.port)?;
+        match self.learning.egress(destination) {
             Egress::Port(to) => sending.send(header, to),
             Egress::Nowhere => return Err(DropReason::NowhereToGo),
             Egress::Flood => {
-                if self.learning.floods.as_ref().is_some_and(|floods| floods.take(1, now()) == 0) {
+                if self.learning.floods.as_ref().is_some_and(|floods| floods.take(1, (time.now)()) == 0) {
                     return Err(DropReason::FloodLimit);
                 }
                 let others = self.learning.members.iter().filter(|port| **port != self.learning.port);
@@ -172,13 +209,15 @@ struct Sending<'a> {
 impl<'a> Sending<'a> {
     /// Gives the frame to a port, with this header.
     fn send(&mut self, header: &'a HeaderRange, to: PortId) {
-        let edit = difference(self.output.window(self.index, 0), self.outcome.header(header));
-        let is_same = edit.removed == 0 && edit.inserted.is_empty();
         let frames = self.index..self.index + 1;
-        let sent = if is_same && !self.is_extended {
+        let sent = if !header.is_changed && !self.is_extended {
             self.output.send(to, frames)
         } else {
             if self.edited != Some(header) {
+                let edit = match header.is_changed {
+                    true => difference(self.output.window(self.index, 0), self.outcome.header(header)),
+                    false => HeadEdit::NONE,
+                };
                 self.output.edit(frames, &edit);
                 self.edited = Some(header);
             }
@@ -197,25 +236,4 @@ fn difference<'a>(from: &[u8], to: &'a [u8]) -> HeadEdit<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_difference_makes_one_beginning_out_of_the_other() {
-        for (from, to, expected) in [
-            ("abcdef", "abcdef", (6, 0, "")),
-            ("abcdef", "abXdeY", (2, 4, "XdeY")),
-            ("abcdef", "abcXYdef", (3, 0, "XY")),
-            ("abcdef", "abef", (2, 2, "")),
-            ("aa", "aaa", (2, 0, "a")),
-            ("aaa", "aa", (2, 1, "")),
-            ("", "ab", (0, 0, "ab")),
-        ] {
-            let edit = difference(from.as_bytes(), to.as_bytes());
-            assert_eq!(
-                (edit.at, edit.removed, edit.inserted),
-                (expected.0, expected.1, expected.2.as_bytes())
-            );
-        }
-    }
-}
+mod tests;

@@ -46,7 +46,7 @@ pub use program::{Announced, Flooded, Now, Output, Program, Reach};
 pub use rate_limit::RateLimit;
 pub use vlan::{PortVlans, PriorityTags, VlanLearning, VlanMode, VlanOptions};
 pub use wire::{Nowhere, Wire};
-pub use worker_flows::WorkerFlows;
+pub use worker_flows::{WorkerFlows, flow_ms};
 
 /// A port of a switch, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

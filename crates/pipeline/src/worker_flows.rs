@@ -1,13 +1,23 @@
 //! The state of one worker for flow tables.
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
-use ::flow::Key;
-use flow_tables::{Cache, HeaderWindow, Outcome, Surroundings, Tables};
+use ::flow::{Field, Key};
+use flow_tables::{Cache, CacheCounts, HeaderWindow, Outcome, Surroundings, Tables};
 
 use crate::PortId;
 
-/// Outcomes that are remembered for the frames of one port.
-const PLACES: usize = 1024;
+/// Outcomes that are kept of the frames of one port.
+const PLACES: usize = 4096;
+
+/// Bursts after which the counters of flows are up to date at the latest.
+const BURSTS: u32 = 256;
+
+/// The time of flows: milliseconds since the first call in this process.
+pub fn flow_ms(now: Instant) -> u64 {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    now.saturating_duration_since(*FIRST.get_or_init(|| now)).as_millis() as u64 // 64 bits: 500 million years
+}
 
 /// Flow tables, and what one worker writes for each frame: the outcomes of former frames, by port.
 #[derive(Debug)]
@@ -15,40 +25,72 @@ pub struct WorkerFlows {
     pub(crate) tables: Arc<Tables>,
     /// The beginning of the frame at hand.
     pub(crate) window: HeaderWindow,
+    /// By port; made when the port's first queue is attached, or with its first frame.
     caches: Vec<Option<Cache>>,
-    outcome: Outcome,
+    pub(crate) outcome: Outcome,
+    /// Bursts since the counters of flows were up to date.
+    bursts: u32,
 }
 
 impl WorkerFlows {
     /// For these tables.
     pub fn new(tables: Arc<Tables>) -> Self {
         let window = HeaderWindow::new(&[], 0, tables.max_tags());
-        WorkerFlows { tables, window, caches: Vec::new(), outcome: Outcome::default() }
+        WorkerFlows { tables, window, caches: Vec::new(), outcome: Outcome::default(), bursts: 0 }
     }
 
-    /// Other tables hold from now on. The former ones are returned, so that another thread frees their memory.
-    pub fn set_tables(&mut self, tables: Arc<Tables>) -> Arc<Tables> {
+    /// Other tables hold from now on. The former ones are returned, so that another thread frees their memory. The
+    /// counters of their flows are up to date.
+    pub fn set_tables(&mut self, tables: Arc<Tables>, now: Instant) -> Arc<Tables> {
+        self.flush(now);
         std::mem::replace(&mut self.tables, tables)
     }
 
-    /// Ports have come or gone: outcomes that are remembered do not hold any more.
+    /// Ports have come or gone: outcomes that are kept do not hold any more.
     pub fn forget(&mut self) {
         self.caches.iter_mut().flatten().for_each(Cache::forget);
     }
 
-    /// Executes the flow tables on the frame in the window, which came from this port.
-    pub(crate) fn execute(
-        &mut self,
-        port: PortId,
-        metadata: &Key,
-        around: &mut impl Surroundings,
-    ) -> &Outcome {
-        let at = usize::from(port.0);
-        if at >= self.caches.len() {
-            self.caches.resize_with(at + 1, || None);
+    /// Adds frames that were counted beside the flows to the counters of the flows. A worker calls it before it sleeps.
+    pub fn flush(&mut self, now: Instant) {
+        if std::mem::take(&mut self.bursts) > 0 {
+            let now_ms = flow_ms(now);
+            self.caches.iter_mut().flatten().for_each(|cache| cache.flush(now_ms));
         }
-        let cache = self.caches[at].get_or_insert_with(|| Cache::new(PLACES));
-        cache.execute(&self.tables, &mut self.window, metadata, around, &mut self.outcome);
-        &self.outcome
     }
+
+    /// What the cache of a port has done, if there is one.
+    pub fn counts(&self, port: PortId) -> Option<CacheCounts> {
+        self.caches.get(usize::from(port.0))?.as_ref().map(Cache::counts)
+    }
+
+    /// The end of a burst: flushes from time to time.
+    pub(crate) fn end_burst(&mut self, now: impl FnOnce() -> Instant) {
+        self.bursts += 1;
+        if self.bursts >= BURSTS {
+            self.flush(now());
+        }
+    }
+
+    /// Executes the flow tables on the frame in the window, which came from this port with this OpenFlow number.
+    pub(crate) fn execute(&mut self, port: PortId, number: u16, around: &mut impl Surroundings) {
+        let Self { tables, window, caches, outcome, .. } = self;
+        let cache = match caches.get_mut(usize::from(port.0)) {
+            Some(Some(cache)) => cache,
+            _ => add(caches, port, number),
+        };
+        cache.execute(tables, window, around, outcome);
+    }
+}
+
+/// Makes the cache of a port.
+#[cold]
+fn add(caches: &mut Vec<Option<Cache>>, port: PortId, number: u16) -> &mut Cache {
+    let at = usize::from(port.0);
+    if at >= caches.len() {
+        caches.resize_with(at + 1, || None);
+    }
+    let mut metadata = Key::ZERO;
+    metadata.set(Field::InPortOxm, number.into());
+    caches[at].insert(Cache::new(PLACES, &metadata))
 }

@@ -165,7 +165,10 @@ impl RunningWorker {
             }
             empty_passes = 0;
             match idle {
-                None => idle = Some(self.counters.enter(WorkerState::Spinning)),
+                None => {
+                    self.flush_flows();
+                    idle = Some(self.counters.enter(WorkerState::Spinning));
+                }
                 Some(since) if since.elapsed() < self.spin.now() => {}
                 Some(_) => match self.sleep()? {
                     // A wake-up for nothing: the worker is as idle as before.
@@ -317,15 +320,25 @@ impl RunningWorker {
                 }
                 Message::SetFlows { tables, reply } => {
                     let flows = self.tx_queues.flows.as_mut();
-                    let _ = reply.send(flows.map(|flows| flows.set_tables(tables)));
+                    let _ = reply.send(flows.map(|flows| flows.set_tables(tables, Instant::now())));
                 }
                 Message::Begun { reply } => {
                     let _ = reply.send(());
                 }
-                Message::Stop => return Ok(false),
+                Message::Stop => {
+                    self.flush_flows();
+                    return Ok(false);
+                }
             }
         }
         Ok(true)
+    }
+
+    /// Adds frames that were counted beside the flows to the counters of the flows.
+    #[cold]
+    fn flush_flows(&mut self) {
+        let now = Instant::now();
+        self.tx_queues.flows.iter_mut().for_each(|flows| flows.flush(now));
     }
 
     fn take_source(&mut self, id: QueueId) {

@@ -44,7 +44,7 @@ impl Device {
         let sockets: Vec<PathBuf> =
             (0..ports).map(|port| folder.join(format!("{}-{ports}-{port}", name(&system)))).collect();
         let kind = match system {
-            System::TautlineWire | System::TautlineLearning => {
+            System::TautlineWire | System::TautlineLearning | System::TautlineFlows => {
                 Kind::Switch(super::tautline::switch(system, &sockets, tautline, plan)?)
             }
             System::TautlinePort => {
@@ -58,7 +58,7 @@ impl Device {
                 let settings = sockets.iter().fold(settings, |s, socket| s.port(Vdev::vhost(socket)));
                 Kind::Testpmd(Box::new(settings.start()?))
             }
-            System::OvsLearning | System::OvsPortFlow => {
+            System::OvsLearning | System::OvsPortFlow | System::OvsFlows => {
                 // Its packet thread takes the last CPU, which is the switch's.
                 let ovs = plan.ovs().start()?;
                 for (name, socket) in ["a", "b"].iter().zip(&sockets) {
@@ -66,6 +66,9 @@ impl Device {
                 }
                 if system == System::OvsPortFlow {
                     ovs.connect("a", "b")?;
+                }
+                if let (System::OvsFlows, Some(flows)) = (system, &plan.flows) {
+                    ovs.replace_flows(flows)?;
                 }
                 Kind::Ovs(Box::new(ovs))
             }

@@ -122,7 +122,9 @@ impl Driver {
 /// What all drivers have in common; each port of two sends to the other.
 fn settings(plan: &RunPlan, ports: usize) -> Settings {
     let peers = ADDRESSES.iter().rev().enumerate().take(ports);
-    peers.fold(plan.testpmd_driver(), |settings, (port, peer)| {
-        settings.arguments([&format!("--eth-peer={port},{peer}")])
-    })
+    let driver = match plan.flows {
+        Some(_) => plan.testpmd_driver().arguments(["--txonly-multi-flow"]),
+        None => plan.testpmd_driver(),
+    };
+    peers.fold(driver, |settings, (port, peer)| settings.arguments([&format!("--eth-peer={port},{peer}")]))
 }

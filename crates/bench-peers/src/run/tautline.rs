@@ -33,6 +33,9 @@ pub fn switch(
     if system == System::TautlineWire {
         arguments.extend(["--wire".into(), "a=b".into()]);
     }
+    if let (System::TautlineFlows, Some(flows)) = (system, &plan.flows) {
+        arguments.extend(["--flows".into(), flows.display().to_string()]);
+    }
     Ok(Answering::start(program, &arguments)?)
 }
 

@@ -16,9 +16,9 @@ impl<S: Surroundings> Run<'_, S> {
                     write(&mut self.key, to.field, value << to.start, to.mask());
                 }
             }
-            Action::Push(bits) => self.stack.push(read(&self.key, *bits)),
+            Action::Push(bits) => self.lists.stack.push(read(&self.key, *bits)),
             Action::Pop(bits) => {
-                if let Some(value) = self.stack.pop() {
+                if let Some(value) = self.lists.stack.pop() {
                     write(&mut self.key, bits.field, (value & bits.all_bits()) << bits.start, bits.mask());
                 }
             }

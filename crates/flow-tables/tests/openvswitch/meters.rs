@@ -24,7 +24,7 @@ fn meters_let_the_same_frames_pass_as_openvswitch() {
         peer.set_flows(&["actions=meter:1,output:2".to_owned()]);
         // The first frame makes the cached flow; the meter's clock begins with it.
         peer.stop_time();
-        let mut meter = MeterState::new(Meter::parse(text).unwrap(), 0);
+        let meter = MeterState::new(Meter::parse(text).unwrap(), 0);
         let mut now_ms = 0;
         for step in 0..60 {
             let frames: Vec<_> = (0..1 + below(&mut random, 4))

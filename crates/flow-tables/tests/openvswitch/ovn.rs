@@ -1,5 +1,7 @@
 //! The flows that OVN 23.03 gave a chassis: virtual machines, a gateway, load balancers, security groups.
-use flow::{Field, Flow, Group, Key, Meter, NatSide};
+use std::sync::Arc;
+
+use flow::{Controller, Field, Flow, Group, Key, Learn, Meter, NatSide};
 use flow_tables::{Change, Connection, HeaderWindow, Limits, Surroundings, Tables, Track};
 
 use super::common::Random;
@@ -45,16 +47,16 @@ const ADDRESSES: [[u8; 4]; 10] = [
 struct AllNew;
 
 impl Surroundings for AllNew {
+    fn now_ms(&mut self) -> u64 {
+        0
+    }
+
     fn ports(&self) -> &[u16] {
         &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
     }
 
     fn is_live(&self, port: u16) -> bool {
         self.ports().contains(&port)
-    }
-
-    fn meter(&mut self, _: u32, _: usize) -> bool {
-        true
     }
 
     fn track(&mut self, track: &Track<'_>, window: &mut HeaderWindow, key: &Key) -> Connection {
@@ -77,7 +79,11 @@ impl Surroundings for AllNew {
         Connection { state, ..Connection::default() }
     }
 
-    fn learn(&mut self, _: &Flow, _: &flow::Learn, _: u16) -> bool {
+    fn learn(&mut self, _: &Arc<Learn>, _: &Key) -> bool {
+        true
+    }
+
+    fn has_room_for_packet_in(&mut self, _: &Controller) -> bool {
         true
     }
 }

@@ -1,10 +1,16 @@
-use flow::{Flow, Key};
+use std::sync::Arc;
+
+use flow::{Controller, Key, Learn};
 use flow_tables::{Connection, HeaderWindow, Surroundings, Track};
 
-/// Four ports that are up, and nothing else.
+/// Four ports that are up, and space for everything.
 pub struct Ports;
 
 impl Surroundings for Ports {
+    fn now_ms(&mut self) -> u64 {
+        0
+    }
+
     fn ports(&self) -> &[u16] {
         &[1, 2, 3, 4]
     }
@@ -13,15 +19,15 @@ impl Surroundings for Ports {
         self.ports().contains(&port)
     }
 
-    fn meter(&mut self, _: u32, _: usize) -> bool {
-        true
-    }
-
     fn track(&mut self, _: &Track<'_>, _: &mut HeaderWindow, _: &Key) -> Connection {
         Connection::default()
     }
 
-    fn learn(&mut self, _: &Flow, _: &flow::Learn, _: u16) -> bool {
+    fn learn(&mut self, _: &Arc<Learn>, _: &Key) -> bool {
+        true
+    }
+
+    fn has_room_for_packet_in(&mut self, _: &Controller) -> bool {
         true
     }
 }

@@ -1,5 +1,7 @@
 //! `learn` (ovs-actions(7)).
 
+use std::sync::Arc;
+
 use flow::{Action, Learn, LearnSpec, Subfield, Timeouts};
 
 use super::field;
@@ -113,7 +115,7 @@ pub(super) fn read(kind: u16, body: &mut Reader<'_>) -> Result<Action, Failure> 
     }
     let rest = body.len();
     body.zeros(rest, Failure::ActionNotZero)?;
-    Ok(Action::Learn(Box::new(Learn {
+    Ok(Action::Learn(Arc::new(Learn {
         table,
         timeouts,
         fin_timeouts,

@@ -1,4 +1,6 @@
 //! Reads `learn` from text.
+use std::sync::Arc;
+
 use super::super::{ParseError, value};
 use super::word::{Word, arrow, number, split, subfield, writable};
 use crate::{Action, Field, Learn, LearnSpec, Subfield};
@@ -74,5 +76,5 @@ pub(super) fn parse(word: &Word<'_>) -> Result<Action, ParseError> {
             _ => learn.specs.push(spec(word, part)?),
         }
     }
-    Ok(Action::Learn(Box::new(learn)))
+    Ok(Action::Learn(Arc::new(learn)))
 }

@@ -1,0 +1,126 @@
+//! The bits of a frame's fields by which a cache tells frames apart: bits that a flow matches, and bits that an action
+//! reads or writes. They depend on flows and groups alone, so that no sender can change them.
+//!
+//! Frames that are equal in these bits pass the same flows, and get the same values in all fields that are written. The
+//! bits of a flow or group that was removed stay in the mask until the tables are empty.
+use flow::{Action, Field, Flow, Group, GroupKind, HashFields, Key, Needs, Observation, Selection, Zone};
+
+use crate::select::FLOW;
+
+/// Fields that say which other fields a frame has.
+const ALWAYS: [Field; 7] = [
+    Field::EthType,
+    Field::VlanTpid,
+    Field::VlanTci,
+    Field::InnerTpid,
+    Field::InnerTci,
+    Field::NwProto,
+    Field::IpFrag,
+];
+
+/// The addresses, protocol and ports of a connection, and of its first direction.
+const ORIGINAL: [Field; 6] =
+    [Field::IpSrc, Field::IpDst, Field::Ipv6Src, Field::Ipv6Dst, Field::TcpSrc, Field::TcpDst];
+
+/// The compared bits of tables without flows.
+pub(crate) fn none() -> Key {
+    ALWAYS.iter().fold(Key::ZERO, |mask, field| mask.with_all(*field))
+}
+
+fn add_bits(mask: &mut Key, field: Field, bits: u128) {
+    mask.set(field, mask.get(field) | bits);
+    // Whether a frame has such a field depends on its type and code.
+    if matches!(field.needs(), Needs::Neighbor | Needs::Solicitation | Needs::Advertisement) {
+        add_all(mask, &[Field::IcmpType, Field::IcmpCode]);
+    }
+}
+
+fn add_all(mask: &mut Key, fields: &[Field]) {
+    fields.iter().for_each(|field| add_bits(mask, *field, field.all_bits()));
+}
+
+/// Adds the bits that a flow matches, and the bits of its actions.
+pub(crate) fn add_flow(mask: &mut Key, flow: &Flow) {
+    mask.add(flow.wanted.mask());
+    add_actions(mask, &flow.actions);
+}
+
+/// Adds the bits by which a group selects, and the bits of its actions.
+pub(crate) fn add_group(mask: &mut Key, group: &Group) {
+    // One bucket alone is taken by all frames.
+    if group.kind == GroupKind::Select && group.buckets.len() > 1 {
+        match &group.selection {
+            Selection::Hash(_, fields) if !fields.is_empty() => {
+                fields.iter().for_each(|(field, bits)| add_bits(mask, *field, *bits));
+            }
+            _ => add_all(mask, &FLOW),
+        }
+    }
+    group.buckets.iter().for_each(|bucket| add_actions(mask, &bucket.actions));
+}
+
+fn add_actions(mask: &mut Key, actions: &[Action]) {
+    for action in actions {
+        match action {
+            Action::SetField(field, _, bits) => add_bits(mask, *field, *bits),
+            Action::Move(from, to) => {
+                add_bits(mask, from.field, from.mask());
+                add_bits(mask, to.field, to.mask());
+            }
+            Action::OutputField(bits)
+            | Action::Push(bits)
+            | Action::Pop(bits)
+            | Action::CheckPacketLarger(_, bits) => add_bits(mask, bits.field, bits.mask()),
+            Action::DecTtl(_) => add_all(mask, &[Field::NwTtl]),
+            Action::WriteMetadata(_, bits) => add_bits(mask, Field::Metadata, (*bits).into()),
+            Action::Clone(inner) | Action::WriteActions(inner) => add_actions(mask, inner),
+            Action::Resubmit { original: true, .. } => add_all(mask, &ORIGINAL),
+            Action::Ct(ct) => {
+                if let Zone::Of(bits) = ct.zone {
+                    add_bits(mask, bits.field, bits.mask());
+                }
+                add_actions(mask, &ct.exec);
+                // Address translation.
+                add_all(mask, &ORIGINAL);
+            }
+            Action::Bundle(bundle) => {
+                if bundle.by_weight {
+                    add_all(mask, hashed(bundle.fields));
+                }
+                bundle.load.iter().for_each(|bits| add_bits(mask, bits.field, bits.mask()));
+            }
+            Action::Sample(sample) => {
+                for observation in [sample.domain, sample.point] {
+                    if let Observation::Of(bits) = observation {
+                        add_bits(mask, bits.field, bits.mask());
+                    }
+                }
+            }
+            Action::Learn(learn) => {
+                learn.result.iter().for_each(|bits| add_bits(mask, bits.field, bits.mask()));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The fields from which a bundle computes its hash.
+fn hashed(fields: HashFields) -> &'static [Field] {
+    match fields {
+        HashFields::EthSrc => &[Field::EthSrc],
+        HashFields::NwSrc => &[Field::IpSrc, Field::Ipv6Src],
+        HashFields::NwDst => &[Field::IpDst, Field::Ipv6Dst],
+        HashFields::SymmetricL3 => &[Field::IpSrc, Field::IpDst, Field::Ipv6Src, Field::Ipv6Dst],
+        HashFields::SymmetricL3L4 | HashFields::SymmetricL3L4Udp => &ORIGINAL,
+        HashFields::SymmetricL4 => &[
+            Field::EthSrc,
+            Field::EthDst,
+            Field::IpSrc,
+            Field::IpDst,
+            Field::Ipv6Src,
+            Field::Ipv6Dst,
+            Field::TcpSrc,
+            Field::TcpDst,
+        ],
+    }
+}

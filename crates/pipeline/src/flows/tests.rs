@@ -1,0 +1,133 @@
+use std::time::{Duration, Instant};
+
+use ::flow::{Flow, Group, Meter};
+use flow_tables::{Change, Limits, Tables};
+
+use super::*;
+use crate::testing::{Recorder, Said, burst_of, network, run_with};
+use crate::worker_flows::flow_ms;
+
+#[test]
+fn the_difference_makes_one_beginning_out_of_the_other() {
+    for (from, to, expected) in [
+        ("abcdef", "abcdef", (6, 0, "")),
+        ("abcdef", "abXdeY", (2, 4, "XdeY")),
+        ("abcdef", "abcXYdef", (3, 0, "XY")),
+        ("abcdef", "abef", (2, 2, "")),
+        ("aa", "aaa", (2, 0, "a")),
+        ("aaa", "aa", (2, 1, "")),
+        ("", "ab", (0, 0, "ab")),
+    ] {
+        let edit = difference(from.as_bytes(), to.as_bytes());
+        assert_eq!((edit.at, edit.removed, edit.inserted), (expected.0, expected.1, expected.2.as_bytes()));
+    }
+}
+
+const PORTS: [PortId; 4] = [PortId(0), PortId(1), PortId(2), PortId(3)];
+
+fn tables(lines: &[&str]) -> Tables {
+    let mut tables = Tables::new(1, 7, Limits::default());
+    for line in lines {
+        if line.starts_with("group_id=") {
+            tables.set_group(Group::parse(line).unwrap()).unwrap();
+        } else if line.starts_with("meter=") {
+            tables.set_meter(Meter::parse(line).unwrap(), flow_ms(Instant::now())).unwrap();
+        } else {
+            tables.change(Change::Add(Flow::parse(line).unwrap()), 0).unwrap();
+        }
+    }
+    tables
+}
+
+/// The program of the first of four ports.
+fn program() -> FlowProgram {
+    let learning = network(&PORTS).swap_remove(0);
+    FlowProgram { learning, numbers: [1, 2, 3, 4].into() }
+}
+
+/// UDP from this port.
+fn udp(port: u8) -> Vec<u8> {
+    let mut frame = vec![2; 64];
+    frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 50, 0, 0, 0, 0, 64, 17]);
+    frame[34..40].copy_from_slice(&[0, port, 0, 53, 0, 30]);
+    frame
+}
+
+/// What becomes of these frames.
+fn said(lines: &[&str], frames: &[Vec<u8>]) -> Vec<Said> {
+    let flows = Some(Box::new(WorkerFlows::new(Arc::new(tables(lines)))));
+    run_with(&program(), &burst_of(frames), Recorder { flows, ..Recorder::default() }).0
+}
+
+fn sent(port: u16, index: u16) -> Said {
+    Said::Send(PortId(port), index..index + 1)
+}
+
+#[test]
+fn frames_leave_by_the_buckets_of_groups() {
+    let all = "group_id=1,type=all,bucket=output:2,bucket=output:3";
+    assert_eq!(said(&[all, "actions=group:1"], &[udp(1)]), [sent(1, 0), sent(2, 0)]);
+    let failover = "group_id=1,type=ff,bucket=watch_port:9,output:2,bucket=watch_port:4,output:4";
+    assert_eq!(said(&[failover, "actions=group:1"], &[udp(1)]), [sent(3, 0)]);
+    let select =
+        "group_id=1,type=select,selection_method=hash,fields(udp_src),bucket=output:2,bucket=output:3";
+    let frames: Vec<_> = (0..64).map(udp).collect();
+    let chosen = said(&[select, "udp actions=group:1"], &frames);
+    let to =
+        |port: u16| chosen.iter().filter(|said| matches!(said, Said::Send(to, _) if to.0 == port)).count();
+    assert!(to(1) + to(2) == 64 && to(1) > 16 && to(2) > 16, "{chosen:?}");
+    // Each connection goes one way.
+    assert_eq!(said(&[select, "udp actions=group:1"], &frames), chosen);
+}
+
+/// The clock of the test stands still.
+#[test]
+fn frames_beyond_the_rate_of_a_meter_are_dropped() {
+    let meter = "meter=1,pktps,burst,bands=type=drop,rate=1,burst_size=2";
+    let flows = [meter, "actions=meter:1,output:2"];
+    let frames: Vec<_> = (0..3).map(udp).collect();
+    assert_eq!(said(&flows, &frames), [sent(1, 0), sent(1, 1), Said::Drop(DropReason::ByFlow, 1)]);
+}
+
+/// Frames that hit the cache are counted too, after they are flushed; a flow with an idle time was used at the time of
+/// the flush.
+#[test]
+fn flows_have_counted_all_frames_after_a_flush() {
+    let tables = Arc::new(tables(&["udp,idle_timeout=10 actions=output:2", "priority=1 actions=drop"]));
+    let flows = Some(Box::new(WorkerFlows::new(Arc::clone(&tables))));
+    let mut output = Recorder { flows, ..Recorder::default() };
+    let (program, batch, start) =
+        (program(), burst_of(&[udp(1), udp(2), udp(1), vec![2; 60]]), Instant::now());
+    for _ in 0..3 {
+        program.run(&batch, &|| start, &mut output);
+    }
+    let flows = output.flows.as_mut().unwrap();
+    let counts = flows.counts(PortId(0)).unwrap();
+    // Ports of UDP are in no flow: one outcome for all of it.
+    assert_eq!((counts.hits, counts.misses), (10, 2));
+    flows.flush(start + Duration::from_secs(5));
+    let [udp, other] = [0, 1].map(|at| Arc::clone(tables.entries(0)[at]));
+    assert_eq!((udp.counters().get(), other.counters().get()), ((9, 9 * 64), (3, 180)));
+    let used_ms = udp.counters().used_ms();
+    assert_eq!(used_ms, flow_ms(start + Duration::from_secs(5)));
+    let over = |now_ms: u64| tables.over(now_ms).len();
+    assert_eq!((over(used_ms + 9_999), over(used_ms + 10_000)), (0, 1));
+}
+
+/// `normal` is kept by the cache, and learns and looks up addresses for each frame.
+#[test]
+fn normal_decides_anew_for_each_frame() {
+    let program = program();
+    let flows = Some(Box::new(WorkerFlows::new(Arc::new(tables(&["actions=normal"])))));
+    let mut output = Recorder { flows, ..Recorder::default() };
+    let to = |address: u8| [&[2, 0, 0, 0, 0, address, 2, 0, 0, 0, 0, 9][..], &[0; 48]].concat();
+    let batch = burst_of(&[to(1)]);
+    let flooded = [1, 2, 3].map(|port| sent(port, 0));
+    program.run(&batch, &Instant::now, &mut output);
+    assert_eq!(output.said, flooded);
+    program.learning.table.learn(MacAddress([2, 0, 0, 0, 0, 1]), PortId(2)).unwrap();
+    output.said.clear();
+    program.run(&batch, &Instant::now, &mut output);
+    assert_eq!(output.said, [sent(2, 0)]);
+    assert_eq!(output.flows.unwrap().counts(PortId(0)).unwrap().hits, 1);
+}
