@@ -229,9 +229,16 @@ impl<'a> Sending<'a> {
 
 /// The edit that makes the second of two beginnings of a frame out of the first.
 fn difference<'a>(from: &[u8], to: &'a [u8]) -> HeadEdit<'a> {
-    let at = from.iter().zip(to).take_while(|(from, to)| from == to).count();
+    const WORD: usize = 8;
+    let words = from.chunks_exact(WORD).zip(to.chunks_exact(WORD));
+    let equal = words.take_while(|(from, to)| from == to).count() * WORD;
+    let rest = from[equal..].iter().zip(&to[equal..]);
+    let at = equal + rest.take_while(|(from, to)| from == to).count();
     let (old, new) = (&from[at..], &to[at..]);
-    let kept = old.iter().rev().zip(new.iter().rev()).take_while(|(from, to)| from == to).count();
+    let words = old.rchunks_exact(WORD).zip(new.rchunks_exact(WORD));
+    let equal = words.take_while(|(from, to)| from == to).count() * WORD;
+    let rest = old[..old.len() - equal].iter().rev().zip(new[..new.len() - equal].iter().rev());
+    let kept = equal + rest.take_while(|(from, to)| from == to).count();
     HeadEdit { at, removed: old.len() - kept, inserted: &new[..new.len() - kept] }
 }
 

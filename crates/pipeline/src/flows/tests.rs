@@ -17,6 +17,9 @@ fn the_difference_makes_one_beginning_out_of_the_other() {
         ("aa", "aaa", (2, 0, "a")),
         ("aaa", "aa", (2, 1, "")),
         ("", "ab", (0, 0, "ab")),
+        ("0123456789abcdefXghijklmnopqrstuv", "0123456789abcdefYYghijklmnopqrstuv", (16, 1, "YY")),
+        ("0123456789", "0123456789", (10, 0, "")),
+        ("01234567", "0123456701234567", (8, 0, "01234567")),
     ] {
         let edit = difference(from.as_bytes(), to.as_bytes());
         assert_eq!((edit.at, edit.removed, edit.inserted), (expected.0, expected.1, expected.2.as_bytes()));
