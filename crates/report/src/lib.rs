@@ -17,6 +17,7 @@
 mod canvas;
 pub mod coverage;
 pub mod diff;
+mod gaps;
 pub mod gate;
 pub mod html;
 mod in_short;

@@ -4,9 +4,10 @@
 
 use comfy_table::{Attribute, Cell, Color};
 use measure::compare::{Analysis, Comparison, Finding, expected_by_chance};
-use measure::{EnvironmentRecord, Failure, Group, Results};
+use measure::{EnvironmentRecord, Group, Results};
 
 use crate::canvas::Canvas;
+use crate::gaps::{self, Gap};
 use crate::view::{View, environment_name, lengths};
 use crate::{EMULATED_MEANING, coverage, network, units};
 
@@ -37,7 +38,7 @@ pub fn render(results: &Results, analysis: &Analysis, width: usize, color: bool)
     let mut screen = Screen { canvas: Canvas::new(width, color), width, left: LINES };
     screen.head(&view);
     // What comes last is kept room for: lines on how sure it is and on gaps, each with its heading.
-    let (sure, gaps) = (sure(&view), gaps(&view));
+    let (sure, gaps) = (sure(&view), gaps::by_remedy(&view));
     let kept = 1 + usize::from(sure.is_some()) + gaps.len().min(GAPS + 1) + usize::from(!gaps.is_empty());
     for environment in results.environments.iter().skip(1) {
         screen.environment(&view, environment, kept);
@@ -153,11 +154,11 @@ impl Screen {
         }
     }
 
-    fn gaps(&mut self, gaps: &[(String, &Failure)]) {
+    fn gaps(&mut self, gaps: &[Gap]) {
         let shown = if gaps.len() > GAPS + 1 { GAPS } else { gaps.len() };
         let room = self.width.saturating_sub(GROUP + 2 * MARGIN);
         for (index, one) in gaps[..shown].iter().enumerate() {
-            self.line(if index == 0 { "not there" } else { "" }, &gap(one, room));
+            self.line(if index == 0 { "not there" } else { "" }, &one.line(room));
         }
         if shown < gaps.len() {
             self.line("", &format!("and {} more: `tautline report FILE` names all", gaps.len() - shown));
@@ -216,25 +217,6 @@ fn sure(view: &View) -> Option<String> {
     ))
 }
 
-/// The missing measurements, each with its reason and remedy.
-pub(crate) fn gaps<'a>(view: &View<'a>) -> Vec<(String, &'a Failure)> {
-    let environments = view.results.environments.iter();
-    let failed = environments
-        .filter_map(|environment| Some((units::text(&environment.name), environment.failure.as_ref()?)));
-    let absent = view.absences().into_iter().map(|(environment, reason, metrics)| {
-        let more = if metrics.len() > 1 { format!(" and {} more", metrics.len() - 1) } else { String::new() };
-        let first = metrics.first().copied().unwrap_or_default();
-        (format!("{}, {}{more}", units::text(environment), units::text(first)), reason)
-    });
-    failed.chain(absent).chain(network::missing(view.results)).collect()
-}
-
-/// A gap in one line: all of it where there is room, else what is to be done.
-fn gap((what, failure): &(String, &Failure), room: usize) -> String {
-    let whole = format!("{what}: {}", units::text(&failure.to_string()));
-    if whole.chars().count() <= room { whole } else { format!("{what}: {}", units::text(&failure.remedy)) }
-}
-
 /// The words as far as there is room for them.
 fn cut(words: &str, room: usize) -> String {
     if words.chars().count() <= room {
@@ -247,7 +229,7 @@ fn cut(words: &str, room: usize) -> String {
 mod tests {
     use super::*;
     use measure::compare::analyse;
-    use measure::{Absence, example};
+    use measure::{Absence, Failure, example};
 
     fn text(results: &Results, width: usize) -> String {
         render(results, &analyse(results), width, false)

@@ -259,7 +259,10 @@ fn the_page_begins_with_a_sentence_and_a_chart_for_each_environment() {
         assert_eq!(answer.contains(&heading), is_compared, "{heading} in {answer}");
     }
     assert_eq!(answer.matches("<svg class=\"dots\"").count(), answer.matches(" beside host</h3>").count());
-    assert!(answer.contains("metrics slower: ") && answer.contains("not measured: "), "{answer}");
+    assert!(
+        answer.contains("metrics slower: ") && answer.contains("Not measured, and what would add it"),
+        "{answer}"
+    );
     // Facts and noise come last, folded; groups are open.
     let parts = ["run1-answer", "run1-cpu", "run1-os", "run1-gaps", "run1-environments", "run1-facts"];
     assert!(parts.map(|part| place(&page, &format!("id=\"{part}\""))).is_sorted());

@@ -13,6 +13,8 @@ use crate::view::{View, environment_name, finding};
 
 /// The characters of a sentence.
 const SENTENCE: usize = 240;
+/// The gaps that are named at the top.
+const GAPS: usize = 5;
 
 pub(super) fn section(view: &View, id: &str) -> Section {
     let base = view.results.environments.first().map(|base| units::text(&base.name)).unwrap_or_default();
@@ -25,7 +27,7 @@ pub(super) fn section(view: &View, id: &str) -> Section {
         .filter(|(_, found)| !found.is_empty())
         .collect();
     let sure = crate::in_short::lines(view);
-    let gaps = crate::screen::gaps(view).len();
+    let gaps = crate::gaps::by_remedy(view);
     let content = html! {
         @if view.analysis.summaries.is_empty() { p class="warning" { "Nothing was measured: there is no figure to show." } }
         @else if found.is_empty() { p { "No environment was compared with another." } }
@@ -42,8 +44,10 @@ pub(super) fn section(view: &View, id: &str) -> Section {
         @if !found.is_empty() {
             p class="note" { "A dot is a metric: right of the line it costs more than on " (base) ". Pale: no difference was shown. The scale is logarithmic, and the same in all charts." }
         }
-        @if gaps > 0 {
-            p { (gaps) @if gaps == 1 { " thing was" } @else { " things were" } " not measured: " a href=(format!("#{id}-gaps")) { "noise and gaps" } " says what and why." }
+        @if !gaps.is_empty() {
+            p { "Not measured, and what would add it (" a href=(format!("#{id}-gaps")) { "all reasons" } "):" }
+            ul class="plain" { @for gap in gaps.iter().take(GAPS) { li { (gap.line(usize::MAX)) } } }
+            @if gaps.len() > GAPS { p { "And " (gaps.len() - GAPS) " more." } }
         }
         @if !sure.is_empty() {
             details { summary { "How sure is that?" } ul class="plain" { @for line in &sure { li { (line) } } } }

@@ -15,7 +15,7 @@ pub(super) fn section(view: &View) -> Markup {
                 strong { (known(&host.cpu_model)) } ", " (host.cpus_online) " CPUs, "
                 (units::size(host.memory_bytes as f64)) ", kernel " (known(host.kernel.split(' ').next().unwrap_or_default()))
                 @if !host.hypervisor.is_empty() { ", itself a guest of " (units::text(&host.hypervisor)) }
-                ", " (known(&crate::view::started(results)))
+                ", " span class="whole" { (known(&crate::view::started(results))) }
             }
             p {
                 @if results.plan.quick { span class="badge" { "quick" } }
