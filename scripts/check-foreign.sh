@@ -9,3 +9,5 @@ x86_64) ARCH=aarch64 ;;
 esac
 . scripts/cross.sh
 "$cargo" check --locked --workspace --target "$target"
+# Also what `make compare` builds, which no test has.
+"$cargo" check --locked --target "$target" -p tautline --no-default-features

@@ -42,6 +42,7 @@ step() { # step NAME COMMAND…
 step oldest-rust scripts/oldest-rust.sh
 step foreign make test-foreign
 step dist make test-dist
+step compare make compare ARGS='--only os.syscall --blocks 1 --environments host'
 step fuzz env SECONDS_EACH=120 make fuzz
 step host-kills make host-kills
 step recovery make recovery

@@ -59,6 +59,7 @@ impl Running {
         self
     }
 
+    #[cfg(feature = "remote")]
     pub(crate) fn elsewhere(mut self) -> Self {
         self.is_elsewhere = true;
         self

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod asking;
+#[cfg(feature = "chains")]
 pub mod chains;
 pub mod compare;
 pub mod host_verify;

@@ -6,6 +6,13 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+/// The version that results files name. The program that `make compare` builds has no scenarios.
+pub(crate) const VERSION: &str = if cfg!(feature = "chains") {
+    env!("CARGO_PKG_VERSION")
+} else {
+    concat!(env!("CARGO_PKG_VERSION"), "+compare")
+};
+
 /// Schema, version and start of a results file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Origin {
@@ -27,7 +34,7 @@ impl Origin {
     pub fn now(schema: &str) -> Result<Self, Failure> {
         Ok(Origin {
             schema: schema.to_owned(),
-            tautline: env!("CARGO_PKG_VERSION").to_owned(),
+            tautline: VERSION.to_owned(),
             started: now()?,
             host: HostFacts::gather(),
         })

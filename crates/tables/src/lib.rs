@@ -11,12 +11,16 @@
 //! - To change a table or page of a command: the module of its name.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "all-commands")]
 pub mod crypto;
 pub mod ctl;
 pub mod host_interrupts;
 pub mod host_verify;
 pub mod kvm;
+#[cfg(feature = "all-commands")]
 pub mod rfc2544;
+#[cfg(feature = "all-commands")]
 pub mod scenario;
+#[cfg(feature = "all-commands")]
 pub mod torture;
 pub mod tti;

@@ -3,7 +3,6 @@
 use std::io::{self, BufReader};
 use std::process::ExitCode;
 
-use environment::remote::near;
 use environment::{guest, janitor};
 
 /// Runs one of these modes, if the arguments or the environment of the process ask for it.
@@ -31,8 +30,9 @@ fn agent() -> Option<ExitCode> {
     let arguments: Vec<_> = std::env::args_os().skip(2).collect();
     match &arguments[..] {
         [] => Some(finish(workload::agent::serve(BufReader::new(io::stdin()), io::stdout()))),
-        [word, address, key] if word.to_str() == Some(near::ARGUMENT) => {
-            Some(finish(near::serve(&address.to_string_lossy(), key.as_ref())))
+        #[cfg(feature = "all-commands")]
+        [word, address, key] if word.to_str() == Some(environment::remote::near::ARGUMENT) => {
+            Some(finish(environment::remote::near::serve(&address.to_string_lossy(), key.as_ref())))
         }
         _ => None,
     }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use control::ClientError;
 use lab::Stopped;
 use linux::interrupt::{self, Interrupted};
 
@@ -44,6 +45,11 @@ pub fn early(stopped: Stopped) -> anyhow::Error {
         Stopped::Interrupted(interrupted) => interrupted.into(),
         Stopped::Failed(failure) => failure.into(),
     }
+}
+
+/// An error of the client of a running switch; an interrupt has its own exit code.
+pub fn failed(error: ClientError) -> anyhow::Error {
+    if let ClientError::Interrupted = error { Interrupted.into() } else { error.into() }
 }
 
 /// Prints an error and turns the result into the exit code.

@@ -1,6 +1,6 @@
 //! `tautline report`: redraw, or compare two runs. The file names the command that wrote it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use measure::Results;
@@ -8,12 +8,11 @@ use measure::compare::analyse;
 use report::diff::Diff;
 use report::gate::Gate;
 use report::several::Several;
-use traffic::results::{Run, SCHEMA};
 
 use crate::cli;
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
-use crate::show::Shown;
+use crate::show::{Shown, is_of};
 use crate::{gate, kvm_command, rfc2544, scenario_command, show, tti_command};
 
 mod share;
@@ -21,12 +20,12 @@ mod share;
 type Redraw = fn(&Path, &Sink, Option<&Path>) -> anyhow::Result<Done>;
 
 /// Files that a page is drawn of, one at a time, by the schema of each.
-const REDRAWN: [(&str, Redraw); 6] = [
+const REDRAWN: &[(&str, Redraw)] = &[
     (kvm::costs::SCHEMA, kvm_command::costs::show),
     (lab::traced::path::SCHEMA, kvm_command::path::show),
     (lab::traced::exits::SCHEMA, kvm_command::trace::show),
     (lab::traced::worst::SCHEMA, kvm_command::worst::show),
-    (lab::chains::SCHEMA, scenario_command::show),
+    (scenario_command::SCHEMA, scenario_command::show),
     (lab::tti::SCHEMA, tti_command::show),
 ];
 
@@ -48,19 +47,11 @@ pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
     {
         return show(file, &sink, html);
     }
-    let are_rfc2544: Vec<bool> = kinds.iter().map(|kind| is_of(kind, SCHEMA)).collect();
-    match are_rfc2544[..] {
-        [true] | [true, true] => of_rfc2544(&arguments.files, &sink, html, gate.as_ref()),
-        _ if !are_rfc2544.contains(&true) => {
-            let runs = arguments.files.iter().zip(&kinds).map(|(file, kind)| load(file, kind));
-            of_compare(runs.collect::<anyhow::Result<_>>()?, &sink, html, gate.as_ref())
-        }
-        _ => {
-            let what =
-                "files of `rfc2544` are compared in pairs, and with none of `compare`; give two of `rfc2544`";
-            Err(Usage(what.to_owned()).into())
-        }
+    if let Some(done) = rfc2544::report(&arguments.files, &kinds, &sink, html, gate.as_ref())? {
+        return Ok(done);
     }
+    let runs = arguments.files.iter().zip(&kinds).map(|(file, kind)| load(file, kind));
+    of_compare(runs.collect::<anyhow::Result<_>>()?, &sink, html, gate.as_ref())
 }
 
 /// The schema that a file names, if it names one. Whatever else it holds, `compare` says what is wrong with it.
@@ -70,27 +61,6 @@ fn kind_of(file: &Path) -> anyhow::Result<Option<String>> {
     })?;
     let value: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
     Ok(value.and_then(|value| Some(value.get("schema")?.as_str()?.to_owned())))
-}
-
-/// Whether it is this schema, of any version.
-fn is_of(kind: &Option<String>, known: &str) -> bool {
-    kind.as_deref().is_some_and(|kind| kind.split('/').next() == known.split('/').next())
-}
-
-fn of_rfc2544(
-    files: &[PathBuf],
-    sink: &Sink,
-    html: Option<&Path>,
-    gate: Option<&Gate>,
-) -> anyhow::Result<Done> {
-    let runs = files.iter().map(|file| Run::load(file)).collect::<Result<Vec<_>, _>>()?;
-    match &runs[..] {
-        [before, after] if html.is_none() => rfc2544::show_diff(before, after, sink, gate),
-        [run] => rfc2544::show_run(run, sink, html, gate),
-        _ => {
-            Err(Usage("--html draws one run of `rfc2544`; give one file, or leave --html out".into()).into())
-        }
-    }
 }
 
 /// A run of `compare`, from its file or from an archive of it.

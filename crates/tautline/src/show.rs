@@ -45,6 +45,11 @@ pub fn results(
     Ok(outcomes)
 }
 
+/// Whether a file is of this schema, of any version; `kind` is the schema that it names.
+pub fn is_of(kind: &Option<String>, known: &str) -> bool {
+    kind.as_deref().is_some_and(|kind| kind.split('/').next() == known.split('/').next())
+}
+
 /// Renders a results file that `command` wrote: as text, and as a page.
 pub fn redraw<R: Serialize + DeserializeOwned>(
     file: &Path,

@@ -8,7 +8,6 @@ use measure::{Failure, MetricId, Outcome};
 
 use crate::batch::Pace;
 use crate::catalogue::{self, Entry};
-use crate::chain;
 use crate::external;
 use crate::facts;
 use crate::network::{FarEnd, near_end};
@@ -106,7 +105,8 @@ impl Agent {
             },
             Request::ReceiveTicks(job) => ticks::run(&job).map(|received| Reply::Ticks(Box::new(received))),
             Request::Record(recording) => self.record(recording),
-            Request::JoinChain(job) => chain::run(&job).map(Reply::Chain),
+            #[cfg(feature = "chains")]
+            Request::JoinChain(job) => crate::chain::run(&job).map(Reply::Chain),
             Request::Quit => unreachable!("the loop ends on it"),
         };
         result.unwrap_or_else(Reply::Failed)

@@ -14,6 +14,7 @@ pub mod agent;
 mod arithmetic;
 mod batch;
 pub mod catalogue;
+#[cfg(feature = "chains")]
 pub mod chain;
 mod child_process;
 mod clock;

@@ -11,7 +11,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use ticks::receiver::Received;
 
-use crate::chain::ChainJob;
 use crate::network::{Counts, Flow, NearOutcome};
 use crate::ticks::TicksJob;
 
@@ -62,7 +61,8 @@ pub enum Request {
     /// Receive ticks until their source ends.
     ReceiveTicks(TicksJob),
     /// Run as a member of a chain until the chain ends.
-    JoinChain(Box<ChainJob>),
+    #[cfg(feature = "chains")]
+    JoinChain(Box<crate::chain::ChainJob>),
     /// Record the events of this guest, or return the recording.
     Record(Recording),
     /// End.
@@ -121,6 +121,7 @@ pub enum Reply {
     /// The result of a receiver of ticks.
     Ticks(Box<Received>),
     /// The counts of a member of a chain.
+    #[cfg(feature = "chains")]
     Chain(scenario::chain::Outcome),
     /// The recorder has started or ended.
     Recorder {
@@ -249,10 +250,11 @@ impl Reply {
             | Reply::NearEnd(_)
             | Reply::FarEndClosed(_)
             | Reply::Ticks(_)
-            | Reply::Chain(_)
             | Reply::Recorder { .. }
             | Reply::News(_)
             | Reply::Recorded(_) => Err(ProtocolError::NoGreeting { found: "a trial's outcome".into() }),
+            #[cfg(feature = "chains")]
+            Reply::Chain(_) => Err(ProtocolError::NoGreeting { found: "a trial's outcome".into() }),
             Reply::Failed(failure) => Err(ProtocolError::NoGreeting { found: failure.to_string() }),
         }
     }

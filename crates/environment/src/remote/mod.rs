@@ -3,18 +3,22 @@
 //! At the near end, a child process of the run relays lines between its pipes and a TLS connection ([`near`]). At the
 //! far end, `tautline agent --listen` starts one agent for each run that proved its key, and relays too ([`far`]).
 
+#[cfg(feature = "remote")]
 pub mod far;
+#[cfg(feature = "remote")]
 pub mod keys;
+#[cfg(feature = "remote")]
 pub mod near;
+#[cfg(feature = "remote")]
 mod relay;
+#[cfg(feature = "remote")]
 mod tls;
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use measure::{EnvironmentKind, Failure};
 
-use crate::{Environment, Running, Start, host};
+use crate::{Environment, Running, Start};
 
 /// The port at which an agent listens if no port is named.
 pub const PORT: u16 = 17411;
@@ -24,7 +28,7 @@ pub const PORT: u16 = 17411;
 pub struct Remote {
     /// `HOST` or `HOST:PORT`; an IPv6 address is in brackets.
     pub address: String,
-    /// The near end's key file [default: the file in [`keys::default_folder`]].
+    /// The near end's key file [default: the file in `keys::default_folder`].
     pub key: Option<PathBuf>,
 }
 
@@ -54,15 +58,22 @@ impl Environment for Remote {
         vec![("address".into(), self.with_port())]
     }
 
+    #[cfg(not(feature = "remote"))]
+    fn start(&self, _: &Start<'_>) -> Result<Running, Failure> {
+        let tried = format!("connecting to the agent at {}", self.with_port());
+        Err(Failure::new(tried, "this program was built without it", "use the program of `make release`"))
+    }
+
+    #[cfg(feature = "remote")]
     fn start(&self, start: &Start<'_>) -> Result<Running, Failure> {
         let key = match &self.key {
             Some(key) => key.clone(),
             None => keys::default_folder()?.join(keys::NEAR_FILE),
         };
         let address = self.with_port();
-        let mut command = Command::new(&start.agent.binary);
+        let mut command = std::process::Command::new(&start.agent.binary);
         command.args(&start.agent.arguments).arg(near::ARGUMENT).arg(&address).arg(key);
-        let running = host::spawn_with_pipes(
+        let running = crate::host::spawn_with_pipes(
             command,
             &format!("the connection to the agent at {address}"),
             "check that the file exists and may be executed",

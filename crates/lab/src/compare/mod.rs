@@ -20,6 +20,7 @@ use linux::interrupt;
 use linux::progress::Progress;
 use measure::{Failure, Results, SCHEMA};
 
+use crate::origin::VERSION;
 use crate::runner::Runner;
 use crate::{Launcher, now};
 pub use options::{Options, PlanError};
@@ -39,7 +40,7 @@ pub fn run(run_plan: &RunPlan, progress: &Progress, keep: impl Fn(&Results)) -> 
     let began = Instant::now();
     let results = Results {
         schema: SCHEMA.into(),
-        tautline: env!("CARGO_PKG_VERSION").into(),
+        tautline: VERSION.into(),
         started: now()?,
         elapsed_s: 0.0,
         complete: false,

@@ -6,6 +6,7 @@ use linux::progress::Progress;
 use measure::Failure;
 use measure::host_facts::HostFacts;
 
+use crate::origin::VERSION;
 use crate::{Stopped, now};
 
 /// Measures all rows. A row that cannot be measured has the reason.
@@ -34,7 +35,7 @@ pub fn measure(settings: &Settings, progress: &Progress) -> Result<Costs, Stoppe
     })?;
     Ok(Costs {
         schema: SCHEMA.into(),
-        tautline: env!("CARGO_PKG_VERSION").into(),
+        tautline: VERSION.into(),
         started,
         host: HostFacts::gather(),
         accelerator,

@@ -5,9 +5,8 @@ use control::protocol::{Applied, SCHEMA};
 use daemon::{Invalid, settings_file};
 use serde_json::json;
 
-use super::failed::failed;
 use crate::cli;
-use crate::exit::{Done, Usage};
+use crate::exit::{Done, Usage, failed};
 use crate::output::{self, Sink};
 
 pub fn run(connect: impl Fn() -> anyhow::Result<Client>, arguments: &cli::CtlApply) -> anyhow::Result<Done> {

@@ -3,9 +3,8 @@ use control::protocol::SCHEMA;
 use control::{Client, Event};
 use serde_json::json;
 
-use super::failed::failed;
 use crate::cli::{self, Format};
-use crate::exit::Done;
+use crate::exit::{Done, failed};
 use crate::output;
 
 pub fn run(connect: impl Fn() -> anyhow::Result<Client>, arguments: &cli::CtlEvents) -> anyhow::Result<Done> {

@@ -1,7 +1,6 @@
 //! `tautline ctl`: inspects and changes a running switch.
 mod apply;
 mod events;
-mod failed;
 mod watch;
 
 use std::fs::File;
@@ -14,9 +13,8 @@ use linux::interrupt;
 use serde_json::Value;
 
 use crate::cli::{self, CtlCommand};
-use crate::exit::{Done, Usage};
+use crate::exit::{Done, Usage, failed};
 use crate::output::{self, Sink};
-use failed::failed;
 
 /// How long the switch may take to write what it has captured.
 const FLUSH: std::time::Duration = std::time::Duration::from_secs(10);

@@ -2,9 +2,8 @@
 use control::{Client, Request};
 use linux::interrupt;
 
-use super::failed::failed;
 use crate::cli;
-use crate::exit::Done;
+use crate::exit::{Done, failed};
 use crate::output::{self, Sink};
 
 pub fn run(connect: impl Fn() -> anyhow::Result<Client>, arguments: &cli::CtlWatch) -> anyhow::Result<Done> {

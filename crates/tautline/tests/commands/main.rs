@@ -1,7 +1,7 @@
 //! The commands but for the switch: as a user calls them.
 
 #[allow(dead_code, unused_imports, reason = "the program's own uses are elsewhere")]
-#[path = "../../src/cli.rs"]
+#[path = "../../src/cli/mod.rs"]
 mod cli;
 mod command_line;
 #[path = "../common/mod.rs"]

@@ -14,6 +14,8 @@ use crate::cli::Scenario;
 use crate::exit::Done;
 use crate::output::{self, Sink};
 
+pub use lab::chains::SCHEMA;
+
 /// Runs the command.
 pub fn run(arguments: &Scenario) -> anyhow::Result<Done> {
     if arguments.list {

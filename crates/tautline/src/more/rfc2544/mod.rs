@@ -1,14 +1,16 @@
 //! `tautline rfc2544`: packet rates and latencies of any vhost-user switch.
 mod job;
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Context;
 use report::gate::Gate;
-use traffic::results::Run;
+use traffic::results::{Run, SCHEMA};
 use traffic::rfc2544::{Begun, RunError};
 
 use crate::exit::{Done, Usage};
 use crate::output::{self, Sink};
-use crate::{cli, cpu_list, gate};
+use crate::{cli, cpu_list, gate, show};
 
 /// Runs all sizes.
 pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
@@ -45,13 +47,44 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     Ok(done)
 }
 
-/// Prints the results of one run, writes the page, evaluates the gate.
-pub fn show_run(
-    run: &Run,
+/// Shows one run, or two beside each other. None, if no file is of `rfc2544`.
+pub fn report(
+    files: &[PathBuf],
+    kinds: &[Option<String>],
     sink: &Sink,
-    html: Option<&std::path::Path>,
+    html: Option<&Path>,
+    gate: Option<&Gate>,
+) -> anyhow::Result<Option<Done>> {
+    let are_rfc2544: Vec<bool> = kinds.iter().map(|kind| show::is_of(kind, SCHEMA)).collect();
+    match are_rfc2544[..] {
+        [true] | [true, true] => of_rfc2544(files, sink, html, gate).map(Some),
+        _ if !are_rfc2544.contains(&true) => Ok(None),
+        _ => {
+            let what =
+                "files of `rfc2544` are compared in pairs, and with none of `compare`; give two of `rfc2544`";
+            Err(Usage(what.to_owned()).into())
+        }
+    }
+}
+
+fn of_rfc2544(
+    files: &[PathBuf],
+    sink: &Sink,
+    html: Option<&Path>,
     gate: Option<&Gate>,
 ) -> anyhow::Result<Done> {
+    let runs = files.iter().map(|file| Run::load(file)).collect::<Result<Vec<_>, _>>()?;
+    match &runs[..] {
+        [before, after] if html.is_none() => show_diff(before, after, sink, gate),
+        [run] => show_run(run, sink, html, gate),
+        _ => {
+            Err(Usage("--html draws one run of `rfc2544`; give one file, or leave --html out".into()).into())
+        }
+    }
+}
+
+/// Prints the results of one run, writes the page, evaluates the gate.
+fn show_run(run: &Run, sink: &Sink, html: Option<&Path>, gate: Option<&Gate>) -> anyhow::Result<Done> {
     sink.put(|width, _| tables::rfc2544::text(run, width), || Ok(serde_json::to_string(run)?))?;
     if let Some(file) = html {
         output::write_html(file, &tables::rfc2544::page(run))?;
@@ -60,7 +93,7 @@ pub fn show_run(
 }
 
 /// Puts out two runs beside each other; the gate holds for the second.
-pub fn show_diff(before: &Run, after: &Run, sink: &Sink, gate: Option<&Gate>) -> anyhow::Result<Done> {
+fn show_diff(before: &Run, after: &Run, sink: &Sink, gate: Option<&Gate>) -> anyhow::Result<Done> {
     let diff = tables::rfc2544::Diff::new(before, after);
     sink.put(|width, _| diff.text(width), || Ok(serde_json::to_string(&diff)?))?;
     judge(after, sink, gate)
