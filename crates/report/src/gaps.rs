@@ -44,11 +44,25 @@ fn all<'a>(view: &View<'a>) -> Vec<(String, &'a Failure)> {
 }
 
 impl Gap<'_> {
+    /// All that the remedy would add.
+    pub(crate) fn names(&self) -> String {
+        self.names.join("; ")
+    }
+
+    /// What is to be done.
+    pub(crate) fn remedy(&self) -> String {
+        units::text(&self.failure.remedy)
+    }
+
+    /// Whether a line of `room` characters has all names and the remedy.
+    pub(crate) fn fits(&self, room: usize) -> bool {
+        self.names().chars().count() + ": ".len() + self.remedy().chars().count() <= room
+    }
+
     /// What is missing and what to do, in one line of about `room` characters: with the reason where there is room
     /// for it, and with as many names as there is room for.
     pub(crate) fn line(&self, room: usize) -> String {
-        let remedy = units::text(&self.failure.remedy);
-        let names = self.names.join("; ");
+        let (names, remedy) = (self.names(), self.remedy());
         let whole = format!("{names}: {}", units::text(&self.failure.to_string()));
         if self.is_shared && whole.chars().count() <= room {
             return whole;

@@ -157,8 +157,17 @@ impl Screen {
     fn gaps(&mut self, gaps: &[Gap]) {
         let shown = if gaps.len() > GAPS + 1 { GAPS } else { gaps.len() };
         let room = self.width.saturating_sub(GROUP + 2 * MARGIN);
+        // Lines that nothing else needs: a gap that is longer than a line then has one for its remedy.
+        let mut spare = self.left.saturating_sub(shown + usize::from(shown < gaps.len()));
         for (index, one) in gaps[..shown].iter().enumerate() {
-            self.line(if index == 0 { "not there" } else { "" }, &one.line(room));
+            let name = if index == 0 { "not there" } else { "" };
+            if one.fits(room) || spare == 0 {
+                self.line(name, &one.line(room));
+            } else {
+                spare -= 1;
+                self.line(name, &one.names());
+                self.line("", &format!("  {}", one.remedy()));
+            }
         }
         if shown < gaps.len() {
             self.line("", &format!("and {} more: `tautline report FILE` names all", gaps.len() - shown));
@@ -293,6 +302,24 @@ mod tests {
         assert!(text(&results, 200).contains("places: there is none; apt-get install it"));
         let narrow = text(&results, 80);
         assert!(narrow.contains("apt-get install it") && !narrow.contains("places"), "{narrow}");
+    }
+
+    #[test]
+    fn a_long_gap_has_a_line_for_its_remedy_where_the_screen_has_room() {
+        let mut results = example::results();
+        results.absences.clear();
+        let places: Vec<String> = (0..5).map(|number| format!("a place with a long name {number}")).collect();
+        for place in &places {
+            results.absences.push(Absence {
+                metric: results.metrics[0].id.clone(),
+                environment: place.clone(),
+                reason: Failure::new("looking", "nothing", "install what is missing"),
+            });
+        }
+        let found = text(&results, 200);
+        assert!(places.iter().all(|place| found.contains(place)), "{found}");
+        assert!(found.lines().any(|line| line.trim() == "install what is missing"), "{found}");
+        assert!(found.lines().count() <= LINES, "{found}");
     }
 
     #[test]
