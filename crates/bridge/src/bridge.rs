@@ -12,7 +12,7 @@ use openflow::{
 };
 
 use crate::flows::TABLES;
-use crate::port::BridgePort;
+use crate::port::{BridgePort, PortCounts};
 use crate::state::State;
 use crate::tunnel_options;
 
@@ -70,9 +70,20 @@ impl Bridge {
     /// Adds a port, or changes one with the same number.
     pub fn set_port(&mut self, number: u16, port: BridgePort, news: &mut News) {
         let ports = Arc::make_mut(&mut self.state.ports);
-        let reason = if ports.contains_key(&number) { PortReason::Modify } else { PortReason::Add };
+        let before = ports.get(&number).map(|before| (before.config, before.since));
+        let reason = if before.is_some() { PortReason::Modify } else { PortReason::Add };
+        // The settings of controllers and the age outlive a change of the link.
+        let (config, since) = before.unwrap_or((port.config, port.since));
+        let port = BridgePort { config, since, ..port };
         news.ports.push((reason, port.described(number)));
         ports.insert(number, port);
+    }
+
+    /// Sets the counts of a port, if it is there.
+    pub fn set_counts(&mut self, number: u16, counts: PortCounts) {
+        if let Some(port) = Arc::make_mut(&mut self.state.ports).get_mut(&number) {
+            port.counts = counts;
+        }
     }
 
     /// Removes a port.

@@ -1,17 +1,19 @@
 //! A client of a switch's control socket.
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, IoSlice, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::Value;
 
 use crate::port_description::PortDescription;
-use crate::protocol::{Add, Answer, Applied, Call, Event, Outcome, Request, VERSION};
+use crate::protocol::{Add, Answer, Applied, Call, Event, FlowsChange, Outcome, Request, VERSION};
 
 /// A switch that works answers within this time.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -20,8 +22,19 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// while it carries one out.
 const CHANGE_BYTES: usize = 8 << 10;
 
+/// Bytes of the longest text of flows in a request itself. JSON may make it twice as long.
+const INLINE_BYTES: usize = 24 << 10;
+
 /// Between two looks for an interrupt.
 const TICK: Duration = Duration::from_millis(100);
+
+/// A memory file with this text, which nobody can change any more.
+fn sealed(text: &str) -> io::Result<File> {
+    let mut file = File::from(memfd_create("flows", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW)?;
+    Ok(file)
+}
 
 /// Why a request could not be sent, or had no answer.
 #[derive(Debug, thiserror::Error)]
@@ -173,6 +186,25 @@ impl Client {
             all.changes.extend(changes);
         }
         Ok(all)
+    }
+
+    /// Changes flows of a bridge; without a name, of the only one. `text` has a flow or a match on each line.
+    ///
+    /// # Errors
+    /// As [`Client::ask`], or the system refuses a memory file for a long text.
+    pub fn change_flows(
+        &mut self,
+        bridge: Option<&str>,
+        change: FlowsChange,
+        text: &str,
+    ) -> Result<Value, ClientError> {
+        let bridge = bridge.map(str::to_owned);
+        if text.len() <= INLINE_BYTES {
+            return self.ask(Request::FlowsChange { bridge, change, text: Some(text.to_owned()) });
+        }
+        let file = sealed(text).map_err(|source| self.system("making a memory file for", source))?;
+        self.send(Request::FlowsChange { bridge, change, text: None }, Some(file.as_fd()))?;
+        self.answer(Some(PATIENCE))
     }
 
     /// Follows what happens to the ports from now on.

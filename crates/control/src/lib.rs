@@ -10,10 +10,12 @@
 //!   `crates/switch/src/control.rs`.
 #![forbid(unsafe_code)]
 
+mod bridge_description;
 mod client;
 mod port_description;
 pub mod protocol;
 
+pub use bridge_description::{BridgeDescription, BridgeState};
 pub use client::{Client, ClientError, Events};
-pub use port_description::{NETWORK_OPTION, OptionValue, PortDescription, VLAN_OPTIONS};
+pub use port_description::{NETWORK_OPTION, NUMBER_OPTION, OptionValue, PortDescription, VLAN_OPTIONS};
 pub use protocol::{Direction, Event, EventKind, Request};

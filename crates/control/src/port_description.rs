@@ -38,11 +38,14 @@ pub const VLAN_OPTIONS: [&str; 6] = ["tag", "trunks", "vlan_mode", "cvlans", "qi
 /// The option of every kind of port that names the network whose ports it reaches.
 pub const NETWORK_OPTION: &str = "network";
 
+/// The option of every kind of port that gives its OpenFlow number.
+pub const NUMBER_OPTION: &str = "ofport";
+
 impl PortDescription {
-    /// Whether both describe the same port, their limits, network and VLANs aside: those can be changed while the port runs.
+    /// Whether both describe the same port, their limits, network, number and VLANs aside: those can be changed while the port runs.
     pub fn is_same_port(&self, other: &Self) -> bool {
         let of_kind = |(key, _): &(&String, &OptionValue)| {
-            *key != NETWORK_OPTION && !VLAN_OPTIONS.contains(&key.as_str())
+            ![NETWORK_OPTION, NUMBER_OPTION].contains(&key.as_str()) && !VLAN_OPTIONS.contains(&key.as_str())
         };
         (&self.kind, &self.target) == (&other.kind, &other.target)
             && self.options.iter().filter(of_kind).eq(other.options.iter().filter(of_kind))

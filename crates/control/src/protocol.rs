@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::bridge_description::BridgeDescription;
 use crate::port_description::PortDescription;
 
 /// The version of this protocol. A program that reads another version refuses the line and names both.
@@ -85,12 +86,53 @@ pub enum Request {
         /// The ports, by name.
         ports: BTreeMap<String, Option<PortDescription>>,
     },
+    /// Names all bridges of one owner. Missing ones are made, others are removed with their flows, the flows of unchanged
+    /// ones stay. Answered with `bridges`: a [`crate::BridgeState`] for each name.
+    Bridges {
+        /// The owner of the bridges. Only requests with the same owner change or remove them.
+        owner: String,
+        /// The bridges, by name.
+        bridges: BTreeMap<String, BridgeDescription>,
+    },
     /// Sends an [`Event`] for everything that happens to ports, until the connection ends.
     Subscribe,
     /// Another switch takes over all ports.
     TakeOver {
         /// The format of hand-overs that the other switch reads.
         format: u32,
+    },
+    /// Shows flows of a bridge. Answered with `flows`, a list of [`FlowEntry`].
+    FlowsDump {
+        /// The bridge; `None` for the only one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bridge: Option<String>,
+        /// Which flows: a match as `ovs-ofctl dump-flows` takes it, such as `table=1,ip`; `None` for all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        matching: Option<String>,
+    },
+    /// Changes flows of a bridge: all as requested, or none. Answered with a [`FlowsChanged`]. A text that is too long
+    /// for a request is in a memory file that comes with the request (`memfd_create`), which is sealed against writing
+    /// and shrinking.
+    FlowsChange {
+        /// The bridge; `None` for the only one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bridge: Option<String>,
+        /// How they change.
+        change: FlowsChange,
+        /// A flow on each line, or for a deletion a match on each line. `None` if it is in the file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+    },
+    /// Follows a frame through the tables of a bridge. Answered with `trace`, a text.
+    FlowsTrace {
+        /// The bridge; `None` for the only one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bridge: Option<String>,
+        /// The frame's input port and fields, as a match: `in_port=1,tcp,nw_dst=10.0.0.2`.
+        flow: String,
+        /// The frame's bytes in hexadecimal; with them, `flow` gives the input port and metadata alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        frame: Option<String>,
     },
     /// Copies the frames of a port to another port.
     Mirror {
@@ -102,6 +144,44 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         only: Option<Direction>,
     },
+}
+
+/// A flow and its counts.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct FlowEntry {
+    /// The flow's cookie.
+    pub cookie: u64,
+    /// Seconds since the flow was added.
+    pub seconds: f64,
+    /// The flow's table.
+    pub table: u8,
+    /// The frames that it has matched.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The rest of the flow, as `ovs-ofctl` writes it.
+    pub flow: String,
+}
+
+/// How [`Request::FlowsChange`] changes flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowsChange {
+    /// Adds flows. A flow with the same table, priority and match is replaced.
+    Add,
+    /// Deletes the flows that a match covers.
+    Delete,
+    /// Deletes the flow with exactly this match and priority.
+    DeleteStrict,
+    /// Makes the flows of the bridge exactly these. Flows that are the same keep their counts.
+    Replace,
+}
+
+/// The answer to [`Request::FlowsChange`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct FlowsChanged {
+    /// The number of flows that the bridge has now.
+    pub flows: u64,
 }
 
 /// A direction of frames.

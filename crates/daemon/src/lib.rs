@@ -9,11 +9,12 @@
 //! - To change how a running switch is taken over: `hand_over_format.rs`, `take_over.rs` and
 //!   `control_socket/hand_over.rs`; ports: `Port::hand_over`, `crates/vhost-device/src/backend/hand_over.rs`,
 //!   `crates/vhost-user/src/session/backend/journal.rs`; the switch: `crates/switch/src/hand_over.rs`.
-//! - To have an action of flows that is refused at the start: `flows.rs`.
+//! - To have an action of flows that is refused: `bridges/line.rs`; flows of a running switch: `bridges/`.
 //! - To change the configuration file: `settings.rs` (each key is an option) and `settings_file.rs`; a port of it:
 //!   `crates/control/src/port_description.rs`.
 #![forbid(unsafe_code)]
 
+mod bridges;
 mod companion;
 mod configuration_file;
 mod configured;
@@ -22,6 +23,7 @@ mod error;
 mod flows;
 mod frame_filter;
 pub mod hand_over_format;
+mod local_listener;
 mod metrics;
 mod non_blocking_writer;
 mod operator;

@@ -3,11 +3,13 @@ use std::fmt::Display;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
 use switch::{Operator, PortEvent, Snapshot, SwitchState, View};
 
+use crate::bridges::{Bridges, OWN};
 use crate::configured::Configured;
 use crate::control_socket::{ControlSocket, KnownPorts};
 use crate::metrics::Metrics;
@@ -30,6 +32,9 @@ pub struct Management {
     socket: Option<ControlSocket>,
     metrics: Option<Metrics>,
     configured: Option<Configured>,
+    bridges: Bridges,
+    /// The path at which controllers are served once this switch has taken over.
+    openflow: Option<PathBuf>,
     /// The running switch to take over from, and the ports of its control socket if that is taken over too.
     take_over: Option<(TakeOver, Option<KnownPorts>)>,
     /// How long no frame moved during the take-over.
@@ -41,14 +46,25 @@ impl Management {
     ///
     /// # Errors
     /// The kernel refuses an epoll set, or to watch a descriptor in it.
-    pub fn new(signals: Signals, configured: Option<Configured>) -> io::Result<Self> {
+    pub fn new(signals: Signals, configured: Option<Configured>, bridges: Bridges) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         watch(&epoll, signals.wake_fd(), SIGNALS, epoll::EventFlags::IN)?;
         if let Some(configured) = &configured {
             watch(&epoll, configured.wake_fd(), CONFIGURATION, epoll::EventFlags::IN)?;
         }
-        let (socket, metrics, take_over, stood_still) = (None, None, None, None);
-        Ok(Management { epoll, signals, socket, metrics, configured, take_over, stood_still })
+        let mut bridges = bridges;
+        bridges.watch(&epoll)?;
+        Ok(Management {
+            epoll,
+            signals,
+            socket: None,
+            metrics: None,
+            configured,
+            bridges,
+            openflow: None,
+            take_over: None,
+            stood_still: None,
+        })
     }
 
     /// Serves a control socket too.
@@ -67,6 +83,18 @@ impl Management {
     pub fn show_metrics(&mut self, open: impl FnOnce(&OwnedFd) -> io::Result<Metrics>) -> io::Result<()> {
         self.metrics = Some(open(&self.epoll)?);
         Ok(())
+    }
+
+    /// Serves controllers of the switch's bridge at this path; of a switch that takes over, once it has done so.
+    ///
+    /// # Errors
+    /// The causes of [`Bridges::listen`].
+    pub fn serve_controllers(&mut self, path: PathBuf, takes_over: bool) -> io::Result<()> {
+        if takes_over {
+            self.openflow = Some(path);
+            return Ok(());
+        }
+        self.bridges.listen(OWN, &path, &self.epoll)
     }
 
     /// Takes over from a running switch; with `control`, its control socket too.
@@ -131,6 +159,10 @@ impl Operator for Management {
                 self.reload(switch);
                 continue;
             }
+            if Bridges::has(key) {
+                self.bridges.ready(key, &self.epoll, switch);
+                continue;
+            }
             if Metrics::has(key) {
                 if let Some(metrics) = &mut self.metrics {
                     metrics.ready(key, &self.epoll, switch);
@@ -139,7 +171,7 @@ impl Operator for Management {
             }
             match &mut self.socket {
                 Some(socket) if ControlSocket::has(key) => {
-                    socket.ready(key, &self.epoll, switch);
+                    socket.ready(key, &self.epoll, &mut self.bridges, switch);
                     if let Some(configured) = &mut self.configured {
                         socket.removed().iter().for_each(|name| configured.forget(name));
                     }
@@ -188,6 +220,11 @@ impl Operator for Management {
     }
 
     fn started(&mut self, _switch: &mut View<'_>) {
+        if let Some(path) = self.openflow.take()
+            && let Err(error) = self.bridges.listen_in_place(OWN, &path, &self.epoll)
+        {
+            self.log_line(&format!("listening for controllers at {}: {error}", path.display()));
+        }
         if let Some(time) = self.stood_still.take() {
             // The previous switch reports this too, unless it is of a former version.
             readiness::main_process(rustix::process::getpid());
@@ -197,6 +234,7 @@ impl Operator for Management {
     }
 
     fn port_event(&mut self, port: &str, event: PortEvent) {
+        self.bridges.ports_changed();
         if let Some(socket) = &mut self.socket {
             socket.publish(port, event, &self.epoll);
         }

@@ -1,7 +1,7 @@
 //! Ports as they are described, made into what the switch takes.
 use std::fmt::Display;
 
-use control::{NETWORK_OPTION, OptionValue, PortDescription};
+use control::{NETWORK_OPTION, NUMBER_OPTION, OptionValue, PortDescription};
 use port::spec::{Kind, Options, PortSpec, Spec};
 use switch::PortOptions;
 use virtio::net::MacAddress;
@@ -10,6 +10,9 @@ use crate::error::Invalid;
 use crate::policing;
 use crate::settings::Settings;
 use crate::vlans;
+
+/// The highest OpenFlow number of a port (`OFPP_MAX` of version 1.0).
+const MOST_NUMBER: u16 = 0xfeff;
 
 /// Bytes of the longest name of a network.
 const NETWORK_BYTES: usize = 64;
@@ -61,7 +64,7 @@ fn is_name(name: &str) -> bool {
 /// # Errors
 /// The name is empty or has a ':' or '=', the target is empty, the kind or an option is unknown, an option's value is
 /// wrong, an address is no MAC address, a rate is wrong ([`policing::read`]), the name of the
-/// network is too long, or VLANs are wrong ([`vlans::take`]).
+/// network is too long, the OpenFlow number is none, or VLANs are wrong ([`vlans::take`]).
 pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) -> Result<NamedSpec, Invalid> {
     if !is_name(name) {
         return Err(Invalid("a name is not empty and has neither ':' nor '='".to_owned()));
@@ -75,6 +78,8 @@ pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) ->
     let mut options = options.clone();
     let vlans = vlans::take(&mut options)?;
     let network = options.remove(NETWORK_OPTION).map(|name| name.to_string()).unwrap_or_default();
+    let number = options.remove(NUMBER_OPTION).map(|number| number.to_string());
+    let number = number.map(|text| read_number(&text)).transpose()?;
     if network.len() > NETWORK_BYTES {
         return Err(Invalid(format!("the network's name has more than {NETWORK_BYTES} bytes")));
     }
@@ -92,9 +97,16 @@ pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) ->
         floods_per_second: description.flood_limit.map_or(usual, |limit| (limit > 0).then_some(limit)),
         policing: policing::read(police.iter().flat_map(|text| text.split('+')))?,
         network,
+        number,
         vlans,
     };
     Ok(NamedSpec { name: name.to_owned(), description, spec, options })
+}
+
+/// An OpenFlow number of a port.
+fn read_number(text: &str) -> Result<u16, Invalid> {
+    let number = text.parse().ok().filter(|number| (1..=MOST_NUMBER).contains(number));
+    number.ok_or_else(|| Invalid(format!("ofport={text}: write a number from 1 to {MOST_NUMBER}")))
 }
 
 /// All ports of a switch; `kinds` are those beside the kinds of the crate `port`. `wrong` names the port in an error.

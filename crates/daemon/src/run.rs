@@ -9,6 +9,7 @@ use port::PortError;
 use port::spec::Kind;
 use switch::{Options, SetupError, Switch, TableOptions, WorkerOptions};
 
+use crate::bridges::{Bridges, OWN, SwitchBridge};
 use crate::companion::{Companion, Ending};
 use crate::configured::{self, Configured};
 use crate::control_socket::{ControlSocket, KnownPorts};
@@ -65,7 +66,11 @@ pub fn run(service: &Service, companions: Vec<Companion>) -> Result<(), Error> {
         Some(path) => Some(Configured::new(path.clone(), settings.clone(), service.kinds, read()?)?),
         None => None,
     };
-    let tables = settings.flows.as_deref().map(flows::read).transpose()?;
+    let mut bridge = match &settings.flows {
+        Some(path) => flows::read(path)?,
+        None => SwitchBridge::of_switch(OWN),
+    };
+    let tables = settings.flows.as_ref().map(|_| bridge.tables());
     let switch = build(service, read()?, tables, control.is_some())?;
     raise_open_files();
     // A guest that shortens its memory file must not end the switch.
@@ -75,7 +80,7 @@ pub fn run(service: &Service, companions: Vec<Companion>) -> Result<(), Error> {
         "catching signals",
         "raise the open-files limit (ulimit -n), and name a file that may be written with --output",
     ))?;
-    let mut operator = Management::new(signals, configured)
+    let mut operator = Management::new(signals, configured, Bridges::of_switch(bridge))
         .map_err(Error::system("watching signals", "raise the open-files limit (ulimit -n)"))?;
     // Those of a configuration file are the file's.
     let (known, wires) = match &service.config {
@@ -94,6 +99,12 @@ pub fn run(service: &Service, companions: Vec<Companion>) -> Result<(), Error> {
         let opened = operator.serve(|epoll| ControlSocket::open(&path, epoll, known));
         let remedy = "give --control a path that you may create and that no other process listens on";
         opened.map_err(Error::system(format!("listening for tautline ctl at {}", path.display()), remedy))?;
+    }
+    if let Some(path) = &settings.openflow {
+        let takes_over = service.take_over.is_some();
+        let opened = operator.serve_controllers(path.clone(), takes_over);
+        let remedy = "give --openflow a path that you may create and that no other process listens on";
+        opened.map_err(Error::system(format!("listening for controllers at {}", path.display()), remedy))?;
     }
     if let Some(address) = service.metrics.or(settings.metrics) {
         let opened = operator.show_metrics(|epoll| Metrics::open(address, epoll));
@@ -121,7 +132,7 @@ pub fn run(service: &Service, companions: Vec<Companion>) -> Result<(), Error> {
 fn build(
     service: &Service,
     ports: Vec<NamedSpec>,
-    flows: Option<Tables>,
+    flows: Option<Arc<Tables>>,
     watch_activity: bool,
 ) -> Result<Switch, Invalid> {
     let settings = &service.settings;
@@ -140,7 +151,7 @@ fn build(
         },
         worker_deadline: settings.worker_deadline,
         watch_activity,
-        flows: flows.map(Arc::new),
+        flows,
         ..Options::default()
     };
     let invalid = |error: SetupError| Invalid(error.to_string());

@@ -22,7 +22,7 @@ pub const WORKER_DEADLINE: RangeInclusive<Duration> = Duration::from_millis(10).
 pub const AGEING: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(1_000_000);
 
 /// The settings that a configuration file may hold beside its ports.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "wire",
     "flows",
     "cpus",
@@ -35,6 +35,7 @@ const KEYS: [&str; 13] = [
     "ageing",
     "cache-policy",
     "control",
+    "openflow",
     "metrics",
 ];
 
@@ -67,6 +68,8 @@ pub struct Settings {
     pub cache_policy: CachePolicy,
     /// The path of the control socket.
     pub control: Option<PathBuf>,
+    /// The path at which OpenFlow controllers are served.
+    pub openflow: Option<PathBuf>,
     /// The address of the metrics.
     pub metrics: Option<SocketAddr>,
 }
@@ -87,6 +90,7 @@ impl Default for Settings {
             ageing: Duration::from_secs(300),
             cache_policy: CachePolicy::default(),
             control: None,
+            openflow: None,
             metrics: None,
         }
     }
@@ -135,7 +139,7 @@ impl Settings {
     /// Applies one key of the configuration file.
     pub(crate) fn set(&mut self, key: &str, text: &str) -> Result<(), Invalid> {
         let Settings { spin, max_frame, max_moves, worker_deadline, mac_table_size, .. } = self;
-        let Settings { ageing, cache_policy, control, metrics, flows, .. } = self;
+        let Settings { ageing, cache_policy, control, openflow, metrics, flows, .. } = self;
         match key {
             "wire" => self.add_wire(text)?,
             "flows" => *flows = Some(text.into()),
@@ -154,6 +158,7 @@ impl Settings {
             "ageing" => *ageing = duration::between(AGEING)(text).map_err(Invalid)?,
             "cache-policy" => *cache_policy = parsed(text)?,
             "control" => *control = Some(text.into()),
+            "openflow" => *openflow = Some(text.into()),
             "metrics" => *metrics = Some(parsed(text)?),
             _ => {
                 return Err(Invalid(format!(
@@ -179,6 +184,7 @@ impl Settings {
             ("ageing", self.ageing == other.ageing),
             ("cache-policy", self.cache_policy == other.cache_policy),
             ("control", self.control == other.control),
+            ("openflow", self.openflow == other.openflow),
             ("metrics", self.metrics == other.metrics),
         ];
         same.into_iter().filter_map(|(key, same)| (!same).then_some(key)).collect()

@@ -85,3 +85,39 @@ impl Listening {
         epoll::modify(epoll, listener, epoll::EventData::new_u64(self.key), flags).is_ok()
     }
 }
+
+/// A timer that expires every second.
+pub struct Ticker(OwnedFd);
+
+impl Ticker {
+    /// Starts a timer and adds it to an epoll set.
+    ///
+    /// # Errors
+    /// The kernel refuses a timer, or to watch it ([`watch`]).
+    pub fn watch(epoll: &OwnedFd, key: u64) -> io::Result<Self> {
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        watch(epoll, &timer, key, epoll::EventFlags::IN)?;
+        let ticker = Ticker(timer);
+        ticker.set(INTERVAL);
+        Ok(ticker)
+    }
+
+    fn set(&self, first: Duration) {
+        if let (Ok(it_interval), Ok(it_value)) = (Timespec::try_from(INTERVAL), Timespec::try_from(first)) {
+            let time = Itimerspec { it_interval, it_value };
+            let _ = timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &time);
+        }
+    }
+
+    /// Makes the timer expire at once.
+    pub fn soon(&self) {
+        self.set(Duration::from_nanos(1));
+    }
+
+    /// Takes note that the timer has expired.
+    pub fn clear(&self) {
+        // The number of expirations does not matter.
+        let _ = rustix::io::read(&self.0, &mut [0; 8]);
+    }
+}

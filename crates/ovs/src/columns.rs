@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use control::PortDescription;
 use ovsdb::{Atom, Cache, Datum, Row, Transaction, Uuid};
 
+use crate::bridges;
 use crate::mirrors::mirror_of;
 use crate::{LOCK, Numbers, Observed, Place, Wanted};
 
@@ -61,6 +62,10 @@ pub fn report(
             ("statistics", map(|observed, _| observed.statistics())),
         ];
         changes.push(("Interface", interface.row, columns.to_vec()));
+    }
+    for (name, row) in &wanted.bridge_rows {
+        let identity = wanted.described.get(name).map_or(Datum::empty(), bridges::identity);
+        changes.push(("Bridge", *row, vec![("datapath_id", identity)]));
     }
     for row in &wanted.mirrors.rows {
         changes.push(("Mirror", *row, vec![("statistics", copied(*row, wanted, observed))]));

@@ -10,6 +10,7 @@
 //! # Where to change what
 //!
 //! - To take another type of interface or another column: `wanted.rs`.
+//! - To take another column of a bridge: `bridges.rs`.
 //! - To take another column of a mirror: `mirrors.rs`.
 //! - To write another column back: `columns.rs`; to change what is read of a port: `observed.rs`.
 //! - To answer another command of `ovs-appctl`: `appctl/commands.rs`.
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod appctl;
+mod bridges;
 mod columns;
 mod mirrors;
 mod numbers;

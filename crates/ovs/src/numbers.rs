@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use control::{NUMBER_OPTION, OptionValue, PortDescription};
+
 use crate::{Interface, Place};
 
 /// The largest number of a port (OpenFlow's `OFPP_MAX` of version 1.0).
@@ -36,6 +38,14 @@ impl Numbers {
                 taken.insert(number);
                 self.given.insert(port.name.clone(), number);
             }
+        }
+    }
+
+    /// Writes the numbers into the descriptions of ports.
+    pub fn describe(&self, ports: &mut BTreeMap<String, PortDescription>) {
+        for (name, port) in ports {
+            let number = self.of(name).map(|number| OptionValue::Number(number.into()));
+            port.options.extend(number.map(|number| (NUMBER_OPTION.to_owned(), number)));
         }
     }
 

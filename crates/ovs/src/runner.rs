@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use control::{Client, ClientError, PortDescription, Request};
+use control::{BridgeDescription, Client, ClientError, PortDescription, Request};
 use ovsdb::{Cache, Event, Follow, Limits, Session, SessionError, TransactionId};
 
 use crate::appctl::{Served, ServedPort, SharedBridges};
@@ -79,7 +79,10 @@ pub enum RunError {
 pub fn follow() -> Follow {
     let columns: [(&str, &[&str]); 5] = [
         ("Open_vSwitch", &["bridges", "next_cfg", "cur_cfg", "iface_types", "datapath_types"]),
-        ("Bridge", &["name", "ports", "datapath_type", "fail_mode", "mirrors"]),
+        (
+            "Bridge",
+            &["name", "ports", "datapath_type", "datapath_id", "fail_mode", "mirrors", "other_config"],
+        ),
         (
             "Mirror",
             &[
@@ -139,6 +142,7 @@ pub fn run(settings: &Settings, log: impl Fn(&str), goes_on: impl Fn() -> bool) 
         settings,
         numbers: Numbers::default(),
         cache: Cache::default(),
+        bridges: None,
         applied: BTreeMap::new(),
         mirrors: BTreeMap::new(),
         said: BTreeSet::new(),
@@ -174,6 +178,8 @@ struct State<'a> {
     settings: &'a Settings,
     numbers: Numbers,
     cache: Cache,
+    /// The bridges of the database that the switch has; `None` until the switch was told.
+    bridges: Option<BTreeMap<String, BridgeDescription>>,
     /// The ports of the database that the switch has.
     applied: BTreeMap<String, PortDescription>,
     /// The mirrors of the database that the switch has, by the port that is observed.
@@ -254,10 +260,13 @@ impl State<'_> {
 
     /// Gives the switch what the database wants, and the database what became of it.
     fn apply(&mut self, connection: &mut Connection) -> Result<(), RunError> {
-        let wanted = wanted(connection.session.cache(), &self.settings.folder);
+        let mut wanted = wanted(connection.session.cache(), &self.settings.folder);
+        self.numbers.give(&wanted.interfaces);
+        self.numbers.describe(&mut wanted.ports);
+        // First: a port of a bridge that forwards nothing without flows must not learn until then.
+        self.make_bridges(&wanted)?;
         let failed = self.change(&wanted)?;
         self.make_mirrors(&wanted.mirrors)?;
-        self.numbers.give(&wanted.interfaces);
         *self.settings.bridges.lock().unwrap_or_else(PoisonError::into_inner) = self.served(&wanted);
         // Not with each change of the database: what is written is such a change, and counters always differ.
         if self.looks_are_old() {
@@ -285,6 +294,23 @@ impl State<'_> {
             Served { name: name.clone(), ports }
         };
         wanted.bridges.iter().map(served).collect()
+    }
+
+    /// Makes the bridges that are not as they are wanted.
+    fn make_bridges(&mut self, wanted: &Wanted) -> Result<(), RunError> {
+        if self.bridges.as_ref() == Some(&wanted.described) {
+            return Ok(());
+        }
+        let bridges = wanted.described.clone();
+        let request = Request::Bridges { owner: OWNER.to_owned(), bridges };
+        let answer = Client::connect(&self.settings.control)?.ask(request)?;
+        self.bridges = Some(wanted.described.clone());
+        for (name, state) in answer["bridges"].as_object().into_iter().flatten() {
+            if let Some(why) = state["error"].as_str() {
+                (self.log)(&format!("bridge {name}: {why}"));
+            }
+        }
+        Ok(())
     }
 
     /// Whether the ports' counters have to be asked for.

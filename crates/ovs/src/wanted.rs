@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use control::{NETWORK_OPTION, OptionValue, PortDescription};
+use control::{BridgeDescription, NETWORK_OPTION, OptionValue, PortDescription};
 use ovsdb::{Cache, Datum, Row, Uuid};
 
+use crate::bridges;
 use crate::mirrors::{Mirrors, mirrors};
 use crate::rows::{integer, is_empty, option, rows, text};
 
@@ -17,6 +18,10 @@ pub struct Wanted {
     pub root: Option<(Uuid, i64)>,
     /// The bridges that the switch has, each a network of its ports, by name.
     pub bridges: Vec<String>,
+    /// These bridges for the switch, by name.
+    pub described: BTreeMap<String, BridgeDescription>,
+    /// The rows of these bridges, by name.
+    pub bridge_rows: BTreeMap<String, Uuid>,
     /// The ports, by name.
     pub ports: BTreeMap<String, PortDescription>,
     /// All interfaces of bridges.
@@ -77,13 +82,15 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
     let mut wanted = Wanted::default();
     let Some((root, switch)) = cache.rows("Open_vSwitch").next() else { return wanted };
     wanted.root = Some((root, integer(switch, "next_cfg").unwrap_or(0)));
-    let mut bridges: Vec<&Row> = rows(cache, switch, "bridges", "Bridge").map(|(_, row)| row).collect();
-    bridges.sort_by_key(|row| text(row, "name").to_owned());
-    for bridge in bridges {
+    let mut bridges: Vec<(Uuid, &Row)> = rows(cache, switch, "bridges", "Bridge").collect();
+    bridges.sort_by_key(|(_, row)| text(row, "name").to_owned());
+    for (id, bridge) in bridges {
         let name = text(bridge, "name");
         let is_served = text(bridge, "datapath_type") == "netdev" && wanted.bridges.len() < MOST_BRIDGES;
         if is_served {
             wanted.bridges.push(name.to_owned());
+            wanted.described.insert(name.to_owned(), bridges::bridge(id, bridge, folder));
+            wanted.bridge_rows.insert(name.to_owned(), id);
         }
         let refused = refused_bridge(bridge, is_served);
         for (_, port) in rows(cache, bridge, "ports", "Port") {
@@ -111,7 +118,7 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
             }
         }
         if is_served {
-            let own = OptionValue::Text(network(name));
+            let own = OptionValue::Text(bridges::network(name));
             let is_own = |port: &PortDescription| port.options.get(NETWORK_OPTION) == Some(&own);
             let read = mirrors(cache, bridge, |port| wanted.ports.get(port).is_some_and(is_own));
             wanted.mirrors.extend(read);
@@ -128,25 +135,12 @@ fn refused_bridge(bridge: &Row, is_served: bool) -> Option<String> {
             "bridge {name} is of the kernel's datapath: ovs-vsctl set bridge {name} datapath_type=netdev"
         ));
     }
-    if !is_served {
-        return Some(format!("the switch has {MOST_BRIDGES} bridges, the most that there can be"));
-    }
-    // Such a bridge forwards only frames that its controller allows, and this switch has no controllers.
-    (text(bridge, "fail_mode") == "secure").then(|| {
-        format!(
-            "bridge {name} forwards nothing without a controller: ovs-vsctl set-fail-mode {name} standalone"
-        )
-    })
-}
-
-/// The network of a bridge: a database reaches no ports that do not name it so.
-pub(crate) fn network(bridge: &str) -> String {
-    format!("ovs:{bridge}")
+    (!is_served).then(|| format!("the switch has {MOST_BRIDGES} bridges, the most that there can be"))
 }
 
 /// With the option that puts a port into the network of a bridge.
 fn in_network(mut options: BTreeMap<String, OptionValue>, bridge: &str) -> BTreeMap<String, OptionValue> {
-    options.insert(NETWORK_OPTION.to_owned(), OptionValue::Text(network(bridge)));
+    options.insert(NETWORK_OPTION.to_owned(), OptionValue::Text(bridges::network(bridge)));
     options
 }
 

@@ -83,4 +83,12 @@ impl OvsDatabase {
     pub fn appctl(&self, words: &[&str]) -> Result<String, Error> {
         run(&mut self.instance.appctl_of_pidfile(words))
     }
+
+    /// Runs `ovs-ofctl` with these arguments. The program finds a bridge by its socket beside the database's.
+    ///
+    /// # Errors
+    /// `ovs-ofctl` cannot be started, fails, or does not end within 60 s.
+    pub fn ofctl(&self, words: &[&str]) -> Result<String, Error> {
+        run(&mut self.instance.ofctl(words))
+    }
 }

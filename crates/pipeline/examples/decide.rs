@@ -16,8 +16,8 @@ use flow_tables::{Change, Limits, Tables};
 use frame::{DropReason, FrameBatch, HeadEdit, OwnMemory};
 use peers::callgrind::{Runs, gate};
 use pipeline::{
-    Admission, FlowProgram, Learning, MacTable, Output, PortId, PortVlans, Program, TableOptions,
-    VlanLearning, VlanOptions, WorkerFlows,
+    Admission, FlowProgram, Learning, MacTable, Output, PortId, PortNumbers, PortVlans, Program,
+    TableOptions, TablesId, VlanLearning, VlanOptions, WorkerFlows,
 };
 use virtio::net::{HeaderLayout, MacAddress, NetHeader};
 
@@ -70,7 +70,7 @@ impl Output for Counting {
         true
     }
 
-    fn flows(&mut self) -> &mut Option<Box<WorkerFlows>> {
+    fn flows(&mut self, _: TablesId) -> &mut Option<Box<WorkerFlows>> {
         &mut self.flows
     }
 
@@ -178,7 +178,10 @@ fn main() -> ExitCode {
     let program: Arc<dyn Program> = match (flows(case), vlan) {
         ([], 0) => Arc::new(learning),
         ([], _) => Arc::new(VlanLearning { learning, vlans }),
-        _ => Arc::new(FlowProgram { learning, numbers: [1, 2].into() }),
+        _ => {
+            let numbers = Arc::new(PortNumbers::new([(1, PortId(0)), (2, PortId(1))]));
+            Arc::new(FlowProgram { learning, tables: TablesId(0), number: 1, numbers })
+        }
     };
     let batch = match flows(case) {
         [] => burst(|index| frame(index, stations)),

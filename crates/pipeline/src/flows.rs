@@ -9,20 +9,21 @@ use virtio::net::MacAddress;
 
 use crate::learning::Egress;
 use crate::worker_flows::flow_ms;
-use crate::{Announced, Flooded, Learning, Now, Output, PortId, Program, Reach, WorkerFlows};
+use crate::{
+    Announced, Flooded, Learning, Now, Output, PortId, PortNumbers, Program, Reach, TablesId, WorkerFlows,
+};
 
 /// Forwarding by flow tables, for one port. The tables are the worker's: [`Output::flows`].
 #[derive(Debug)]
 pub struct FlowProgram {
     /// The port, its network and what the action `normal` does.
     pub learning: Learning,
-    /// The OpenFlow numbers of the network's ports, in ascending order.
-    pub numbers: Arc<[u16]>,
-}
-
-/// The OpenFlow number of a port: numbers begin at 1.
-pub fn port_number(port: PortId) -> u16 {
-    port.0 + 1
+    /// The tables by which the port's frames are forwarded.
+    pub tables: TablesId,
+    /// The port's OpenFlow number.
+    pub number: u16,
+    /// The OpenFlow numbers of the network's ports.
+    pub numbers: Arc<PortNumbers>,
 }
 
 /// The time of a burst, which is read once, when it is needed.
@@ -51,6 +52,9 @@ impl<'a> BurstTime<'a> {
 struct Around<'a> {
     program: &'a FlowProgram,
     time: &'a BurstTime<'a>,
+    /// The frame's connection was looked up. Connections are not tracked yet, and the frame must not pass as if it had
+    /// been found in order.
+    is_tracked: bool,
 }
 
 impl Surroundings for Around<'_> {
@@ -59,14 +63,15 @@ impl Surroundings for Around<'_> {
     }
 
     fn ports(&self) -> &[u16] {
-        &self.program.numbers
+        self.program.numbers.numbers()
     }
 
     fn is_live(&self, port: u16) -> bool {
-        self.program.numbers.binary_search(&port).is_ok()
+        self.program.numbers.port(port).is_some()
     }
 
     fn track(&mut self, _: &Track<'_>, _: &mut HeaderWindow, _: &Key) -> Connection {
+        self.is_tracked = true;
         Connection::default()
     }
 
@@ -84,7 +89,7 @@ impl Program for FlowProgram {
         let admission = &self.learning.admission;
         let passing = admission.police(batch, now, output);
         let mut flooded = Flooded::default();
-        let Some(mut flows) = output.flows().take() else {
+        let Some(mut flows) = output.flows(self.tables).take() else {
             output.drop(DropReason::ByFlow, passing as u64);
             return flooded;
         };
@@ -101,7 +106,7 @@ impl Program for FlowProgram {
             }
         }
         flows.end_burst(now);
-        *output.flows() = Some(flows);
+        *output.flows(self.tables) = Some(flows);
         flooded
     }
 
@@ -138,9 +143,13 @@ impl FlowProgram {
             offload.checksum.map(|sum| usize::from(sum.start) + usize::from(sum.offset)),
             offload.segmentation.map(|cut| usize::from(cut.segment_bytes.get())),
         );
-        let port = self.learning.port;
-        flows.execute(port, port_number(port), &mut Around { program: self, time });
+        let mut around = Around { program: self, time, is_tracked: false };
+        flows.execute(self.learning.port, self.number, &mut around);
+        let is_tracked = around.is_tracked;
         let outcome = &flows.outcome;
+        if is_tracked {
+            return Err(DropReason::ByFlow);
+        }
         if outcome.overrun.is_some() {
             return Err(DropReason::FlowLimit);
         }
@@ -148,8 +157,8 @@ impl FlowProgram {
         let mut result = Err(DropReason::ByFlow);
         for delivery in &outcome.deliveries {
             result = Err(DropReason::NotConnected);
-            if self.numbers.binary_search(&delivery.port).is_ok() {
-                sending.send(&delivery.header, PortId(delivery.port - 1));
+            if let Some(port) = self.numbers.port(delivery.port) {
+                sending.send(&delivery.header, port);
             }
         }
         for effect in &outcome.effects {

@@ -28,6 +28,7 @@ mod flows;
 mod key;
 mod learning;
 mod policing;
+mod port_numbers;
 mod program;
 mod rate_limit;
 #[cfg(test)]
@@ -37,16 +38,17 @@ mod wire;
 mod worker_flows;
 
 pub use admission::Admission;
-pub use flows::{FlowProgram, port_number};
+pub use flows::FlowProgram;
 pub use key::Key;
 pub use learning::table::{MOVE_WINDOW_SECONDS, MacTable, Refused, TableCounts, TableOptions};
 pub use learning::{Learning, Station};
 pub use policing::{Policer, Policing};
+pub use port_numbers::PortNumbers;
 pub use program::{Announced, Flooded, Now, Output, Program, Reach};
 pub use rate_limit::RateLimit;
 pub use vlan::{PortVlans, PriorityTags, VlanLearning, VlanMode, VlanOptions};
 pub use wire::{Nowhere, Wire};
-pub use worker_flows::{WorkerFlows, flow_ms};
+pub use worker_flows::{TablesId, WorkerFlows, flow_ms};
 
 /// A port of a switch, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

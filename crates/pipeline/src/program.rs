@@ -7,7 +7,7 @@ use std::time::Instant;
 use frame::{DropReason, FrameBatch, HeadEdit};
 use virtio::net::MacAddress;
 
-use crate::{PortId, Refused, WorkerFlows};
+use crate::{PortId, Refused, TablesId, WorkerFlows};
 
 /// Reads the clock for a program, which calls it only if a limit needs the time.
 pub type Now<'a> = &'a dyn Fn() -> Instant;
@@ -46,8 +46,8 @@ pub trait Output {
     /// for each edit.
     fn send_edited(&mut self, to: PortId) -> bool;
 
-    /// The worker's flow tables, to be taken for the time of one burst; none if the switch has none.
-    fn flows(&mut self) -> &mut Option<Box<WorkerFlows>>;
+    /// The worker's flow tables of this number, to be taken for the time of one burst; none if there are none.
+    fn flows(&mut self, tables: TablesId) -> &mut Option<Box<WorkerFlows>>;
 
     /// Counts so many frames that go nowhere.
     fn drop(&mut self, reason: DropReason, frames: u64);

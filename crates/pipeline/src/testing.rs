@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use frame::{DropReason, FrameBatch, HeadEdit, OwnMemory};
 use virtio::net::{HeaderLayout, MacAddress, NetHeader};
 
-use crate::{Admission, Flooded, Learning, MacTable, Output, PortId, Program, TableOptions, WorkerFlows};
+use crate::{
+    Admission, Flooded, Learning, MacTable, Output, PortId, Program, TableOptions, TablesId, WorkerFlows,
+};
 
 /// The address of station `n`.
 pub fn mac(n: u64) -> MacAddress {
@@ -112,7 +114,7 @@ impl Output for Recorder {
         up
     }
 
-    fn flows(&mut self) -> &mut Option<Box<WorkerFlows>> {
+    fn flows(&mut self, _: TablesId) -> &mut Option<Box<WorkerFlows>> {
         &mut self.flows
     }
 

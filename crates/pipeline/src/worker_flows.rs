@@ -19,14 +19,18 @@ pub fn flow_ms(now: Instant) -> u64 {
     now.saturating_duration_since(*FIRST.get_or_init(|| now)).as_millis() as u64 // 64 bits: 500 million years
 }
 
+/// Which of the flow tables of a switch: a number that the switch gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TablesId(pub u16);
+
 /// Flow tables, and what one worker writes for each frame: the outcomes of former frames, by port.
 #[derive(Debug)]
 pub struct WorkerFlows {
     pub(crate) tables: Arc<Tables>,
     /// The beginning of the frame at hand.
     pub(crate) window: HeaderWindow,
-    /// By port; made when the port's first queue is attached, or with its first frame.
-    caches: Vec<Option<Cache>>,
+    /// By port, each with the OpenFlow number of the port; made with the port's first frame.
+    caches: Vec<Option<(u16, Cache)>>,
     pub(crate) outcome: Outcome,
     /// Bursts since the counters of flows were up to date.
     bursts: u32,
@@ -48,20 +52,20 @@ impl WorkerFlows {
 
     /// Ports have come or gone: outcomes that are kept do not hold any more.
     pub fn forget(&mut self) {
-        self.caches.iter_mut().flatten().for_each(Cache::forget);
+        self.caches.iter_mut().flatten().for_each(|(_, cache)| cache.forget());
     }
 
     /// Adds frames that were counted beside the flows to the counters of the flows. A worker calls it before it sleeps.
     pub fn flush(&mut self, now: Instant) {
         if std::mem::take(&mut self.bursts) > 0 {
             let now_ms = flow_ms(now);
-            self.caches.iter_mut().flatten().for_each(|cache| cache.flush(now_ms));
+            self.caches.iter_mut().flatten().for_each(|(_, cache)| cache.flush(now_ms));
         }
     }
 
     /// What the cache of a port has done, if there is one.
     pub fn counts(&self, port: PortId) -> Option<CacheCounts> {
-        self.caches.get(usize::from(port.0))?.as_ref().map(Cache::counts)
+        self.caches.get(usize::from(port.0))?.as_ref().map(|(_, cache)| cache.counts())
     }
 
     /// The end of a burst: flushes from time to time.
@@ -76,21 +80,24 @@ impl WorkerFlows {
     pub(crate) fn execute(&mut self, port: PortId, number: u16, around: &mut impl Surroundings) {
         let Self { tables, window, caches, outcome, .. } = self;
         let cache = match caches.get_mut(usize::from(port.0)) {
-            Some(Some(cache)) => cache,
-            _ => add(caches, port, number),
+            Some(Some((of, cache))) if *of == number => cache,
+            _ => add(caches, port, number, around.now_ms()),
         };
         cache.execute(tables, window, around, outcome);
     }
 }
 
-/// Makes the cache of a port.
+/// Makes the cache of a port, in the place of that of another port, which is gone or has another number.
 #[cold]
-fn add(caches: &mut Vec<Option<Cache>>, port: PortId, number: u16) -> &mut Cache {
+fn add(caches: &mut Vec<Option<(u16, Cache)>>, port: PortId, number: u16, now_ms: u64) -> &mut Cache {
     let at = usize::from(port.0);
     if at >= caches.len() {
         caches.resize_with(at + 1, || None);
     }
     let mut metadata = Key::ZERO;
     metadata.set(Field::InPortOxm, number.into());
-    caches[at].insert(Cache::new(PLACES, &metadata))
+    if let Some((_, cache)) = &mut caches[at] {
+        cache.flush(now_ms);
+    }
+    &mut caches[at].insert((number, Cache::new(PLACES, &metadata))).1
 }

@@ -12,6 +12,7 @@ use crate::error::ChangeError;
 use crate::mirror::{LOOK, Mirror, Mirrored};
 use crate::port_entry::PortEntry;
 use crate::port_event::PortEvent;
+use crate::port_number;
 use crate::programs::{networks, own_addresses, programs};
 use crate::queue_plan::QueuePlan;
 use crate::setup::{Forwarding, NamedPort};
@@ -40,12 +41,24 @@ impl Control {
         options: PortOptions,
     ) -> Result<(), ChangeError> {
         self.check_vlans(name, &options)?;
-        self.put(name, port, Forwarding { options, wire: None }).map(drop)
+        self.put(name, port, Forwarding { options, number: 0, wire: None }).map(drop)
+    }
+
+    /// The OpenFlow number of the port at a place with these options.
+    fn number_of(&self, name: &str, options: &PortOptions, at: usize) -> Result<u16, ChangeError> {
+        let others = self.present().filter(|(id, entry)| {
+            let forwarding = &entry.forwarding;
+            usize::from(id.0) != at && forwarding.options.network == options.network && forwarding.number > 0
+        });
+        let taken: Vec<u16> = others.map(|(_, entry)| entry.forwarding.number).collect();
+        let number = port_number::choose(options.number, at as u16 + 1, &taken);
+        number.map_err(|number| ChangeError::NumberTwice { name: name.to_owned(), number })
     }
 
     /// Refuses VLANs of a port beside flow tables, which have VLANs of their own.
     fn check_vlans(&self, name: &str, options: &PortOptions) -> Result<(), ChangeError> {
-        match self.attachments.common.flows.is_some() && !options.vlans.is_default() {
+        let by_flows = || self.attachments.common.flows().id(&options.network).is_some();
+        match !options.vlans.is_default() && by_flows() {
             true => Err(ChangeError::VlansBesideFlows(name.to_owned())),
             false => Ok(()),
         }
@@ -55,7 +68,7 @@ impl Control {
         &mut self,
         name: &str,
         port: Box<dyn Port>,
-        forwarding: Forwarding,
+        mut forwarding: Forwarding,
     ) -> Result<PortId, ChangeError> {
         if self.place_of(name).is_ok() {
             return Err(ChangeError::NameTwice(name.to_owned()));
@@ -65,6 +78,9 @@ impl Control {
         let at = free.unwrap_or(self.entries.len());
         if at == MAX_PORTS {
             return Err(ChangeError::TooManyPorts);
+        }
+        if forwarding.wire.is_none() {
+            forwarding.number = self.number_of(name, &forwarding.options, at)?;
         }
         let entry = PortEntry { runs: true, ..NamedPort { name: name.to_owned(), port, forwarding }.into() };
         match free {
@@ -137,6 +153,10 @@ impl Control {
         let at = self.place_of(name)?;
         self.check_network(&options.network)?;
         self.check_vlans(name, &options)?;
+        let old = &self.entries[at].forwarding.options;
+        if (&old.network, old.number) != (&options.network, options.number) {
+            self.entries[at].forwarding.number = self.number_of(name, &options, at)?;
+        }
         let before = std::mem::replace(&mut self.entries[at].forwarding.options, options);
         self.update_programs();
         if before.network != self.entries[at].forwarding.options.network {
@@ -175,7 +195,7 @@ impl Control {
     }
 
     /// Rebuilds the programs of all ports.
-    fn update_programs(&mut self) {
+    pub(crate) fn update_programs(&mut self) {
         let to: Vec<PortId> = self.mirrors.iter().map(|mirror| mirror.to).collect();
         let forwarding = |(at, entry): (usize, &PortEntry)| {
             // A mirror's end takes no part in anything else, but is there.
@@ -184,7 +204,7 @@ impl Control {
         let ports: Vec<Option<Forwarding>> = self.entries.iter().enumerate().map(forwarding).collect();
         let ports: Vec<Option<&Forwarding>> = ports.iter().map(Option::as_ref).collect();
         let common = Arc::clone(&self.attachments.common);
-        let programs = programs(&ports, &common.tables, self.link_local, common.flows.is_some());
+        let programs = programs(&ports, &common.tables, self.link_local, &common.flows());
         let pairs = self.entries.iter().map(|entry| entry.port.as_ref().map_or(0, |port| port.queue_pairs()));
         let plan = QueuePlan::new(self.workers, &programs, &pairs.collect::<Vec<_>>());
         common.tables.set_own(own_addresses(&ports));
@@ -236,7 +256,7 @@ impl Control {
         let by = self.put(
             &format!("mirror-of-{from}"),
             port,
-            Forwarding { options: PortOptions::default(), wire: Some(to_id) },
+            Forwarding { options: PortOptions::default(), number: 0, wire: Some(to_id) },
         )?;
         match self.attachments.observe(Scope { port: from_id, only }, feed) {
             Ok(copies) => {

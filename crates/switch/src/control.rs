@@ -3,12 +3,11 @@ use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use frame::{QueueError, Side};
-use pipeline::Key;
 use port::{Interest, Port, PortContext, PortError};
 use virtio::net::MacAddress;
 
@@ -115,7 +114,8 @@ impl View<'_> {
     /// Replaces the limits of a port.
     ///
     /// # Errors
-    /// No port has this name, or [`crate::MAX_NETWORKS`] networks are there and the port is to be in another one.
+    /// No port has this name, [`crate::MAX_NETWORKS`] networks are there and the port is to be in another one, or another
+    /// port has the OpenFlow number.
     pub fn set_port_options(&mut self, name: &str, options: PortOptions) -> Result<(), ChangeError> {
         self.control.set_port_options(name, options)
     }
@@ -231,11 +231,11 @@ impl Control {
         let Switch { options, ports } = switch;
         let forwarding: Vec<_> = ports.iter().map(|port| Some(&port.forwarding)).collect();
         let tables = Tables::new(options.table, own_addresses(&forwarding));
-        let programs = programs(&forwarding, &tables, options.forward_link_local, options.flows.is_some());
+        let common = Arc::new(Common::new(tables, options.worker, options.flows));
+        let link_local = options.forward_link_local;
+        let programs = programs(&forwarding, &common.tables, link_local, &common.flows());
         let pairs: Vec<u16> = ports.iter().map(|port| port.port.queue_pairs()).collect();
         let plan = QueuePlan::new(options.workers.len(), &programs, &pairs);
-        let flows = options.flows.map(Mutex::new);
-        let common = Arc::new(Common { tables, key: Key::random(), options: options.worker, flows });
         let poller = Poller::new().map_err(system("making an epoll set"))?;
         let pool =
             WorkerPool::start(&options.workers, &common, Arc::clone(&programs), options.worker_deadline)?;
@@ -247,7 +247,7 @@ impl Control {
             entries: entries.collect(),
             attachments: Attachments::new(pool, common, programs, poller, plan),
             mirrors: Vec::new(),
-            link_local: options.forward_link_local,
+            link_local,
             workers: options.workers.len(),
             fatal: None,
             logged: Vec::new(),

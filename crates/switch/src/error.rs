@@ -40,6 +40,14 @@ pub enum SetupError {
         "port '{0}' has VLANs, and the switch has flow tables: give the port none, and match dl_vlan in flows"
     )]
     VlansBesideFlows(String),
+    /// Two ports of a network have the same OpenFlow number.
+    #[error("port '{port}' has the OpenFlow number {number}, which another port has; give it another ofport")]
+    NumberTwice {
+        /// The port.
+        port: String,
+        /// The number.
+        number: u16,
+    },
     /// A burst of no frames, or more than the indices of a burst can name.
     #[error("a burst of {0} frames: give 1 to 1024")]
     Burst(usize),
@@ -153,9 +161,16 @@ pub enum ChangeError {
     /// The port could not start, or could not hand over its state.
     #[error(transparent)]
     Start(#[from] PortError),
-    /// The switch learns addresses and has no flow tables.
-    #[error("the switch has no flow tables; start it with --flows FILE")]
-    NoFlows,
+    /// Another port of the network has this OpenFlow number.
+    #[error(
+        "port '{name}' asks for the OpenFlow number {number}, which another port has; give it another ofport"
+    )]
+    NumberTwice {
+        /// The port.
+        name: String,
+        /// The number.
+        number: u16,
+    },
     /// The port has VLANs, and the switch has flow tables.
     #[error(
         "port '{0}' has VLANs, and the switch has flow tables: give the port none, and match dl_vlan in flows"

@@ -1,26 +1,95 @@
-//! Flow tables of a running switch.
+//! Flow tables of a running switch, and the ports that they concern.
 use std::sync::Arc;
 
 use flow_tables::Tables;
 
 use crate::View;
+use crate::control::Control;
 use crate::error::ChangeError;
 
+/// A port that forwards by flow tables or by addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NumberedPort {
+    /// The port's name.
+    pub name: String,
+    /// The port's network.
+    pub network: String,
+    /// The port's OpenFlow number, which is its own in its network.
+    pub number: u16,
+    /// Whether a queue of the port runs.
+    pub is_up: bool,
+    /// Whether the port has an option for VLANs. Such a port does not forward by flow tables.
+    pub has_vlans: bool,
+}
+
 impl View<'_> {
-    /// The flow tables that hold; none if the switch learns addresses.
-    pub fn flows(&self) -> Option<Arc<Tables>> {
-        self.control.attachments.common.flows()
+    /// The flow tables of a network, or with `None` the tables of all networks without tables of their own.
+    pub fn flows(&self, network: Option<&str>) -> Option<Arc<Tables>> {
+        self.control.attachments.common.flows().get(network)
     }
 
-    /// Replaces the flow tables. After the function returns, no frame is forwarded by the former tables.
+    /// Replaces the flow tables by which the ports of a network forward; with `None` as the network, the tables of all
+    /// networks without tables of their own. Without tables the ports learn addresses. After the function returns, no
+    /// frame is forwarded by the former tables.
     ///
     /// # Errors
-    /// The switch was started without flow tables.
-    pub fn set_flows(&mut self, tables: Tables) -> Result<(), ChangeError> {
-        if self.flows().is_none() {
-            return Err(ChangeError::NoFlows);
+    /// A port that would forward by the tables has VLANs.
+    pub fn set_flows(
+        &mut self,
+        network: Option<&str>,
+        tables: Option<Arc<Tables>>,
+    ) -> Result<(), ChangeError> {
+        self.control.set_flows(network, tables)
+    }
+
+    /// Brings the counters of all flows up to date: they have each frame that a worker was done with before the call.
+    pub fn count_flows(&mut self) {
+        self.control.attachments.pool.count_flows();
+    }
+
+    /// The ports that are no end of a wire and no mirror.
+    pub fn numbered_ports(&self) -> Vec<NumberedPort> {
+        let ports = self.control.present().filter(|(_, entry)| entry.forwarding.wire.is_none());
+        let numbered = ports.map(|(_, entry)| NumberedPort {
+            name: entry.name.clone(),
+            network: entry.forwarding.options.network.clone(),
+            number: entry.forwarding.number,
+            is_up: entry.link.is_up,
+            has_vlans: !entry.forwarding.options.vlans.is_default(),
+        });
+        numbered.collect()
+    }
+}
+
+impl Control {
+    fn set_flows(&mut self, network: Option<&str>, tables: Option<Arc<Tables>>) -> Result<(), ChangeError> {
+        let mut sets = self.attachments.common.flows();
+        let Some((id, was_there)) = sets.set(network, tables.clone()) else {
+            // There is a place for each network, so nothing was to be removed.
+            return Ok(());
+        };
+        let beside_vlans = |(_, entry): &(_, &crate::port_entry::PortEntry)| {
+            let options = &entry.forwarding.options;
+            !options.vlans.is_default()
+                && entry.forwarding.wire.is_none()
+                && sets.id(&options.network) == Some(id)
+        };
+        if tables.is_some()
+            && !was_there
+            && let Some((_, entry)) = self.present().find(beside_vlans)
+        {
+            return Err(ChangeError::VlansBesideFlows(entry.name.clone()));
         }
-        self.control.attachments.pool.set_flows(&Arc::new(tables));
+        let ends = tables.is_none();
+        self.attachments.common.set_flows(sets);
+        if ends {
+            // First, so that no program asks for tables that are gone.
+            self.update_programs();
+        }
+        self.attachments.pool.set_flows(id, tables.as_ref());
+        if !ends && !was_there {
+            self.update_programs();
+        }
         Ok(())
     }
 }

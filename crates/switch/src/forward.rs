@@ -3,7 +3,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use frame::{DropReason, FrameBatch, HeadEdit, QueueCounters};
-use pipeline::{Key, Output, PortId, Program, WorkerFlows};
+use pipeline::{Key, Output, PortId, Program, TablesId, WorkerFlows};
 
 use crate::tx_queues::{Sent, TxQueues};
 use crate::worker_counters::Outcome;
@@ -82,8 +82,8 @@ impl Output for ToSinks<'_> {
         self.tx_queues.push_edited(to, self.key)
     }
 
-    fn flows(&mut self) -> &mut Option<Box<WorkerFlows>> {
-        &mut self.tx_queues.flows
+    fn flows(&mut self, tables: TablesId) -> &mut Option<Box<WorkerFlows>> {
+        &mut self.tx_queues.flows[usize::from(tables.0)]
     }
 
     fn drop(&mut self, reason: DropReason, frames: u64) {

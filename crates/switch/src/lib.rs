@@ -60,7 +60,8 @@
 //! - To change how a running switch is changed: `changes.rs`; captures and mirrors: `copies.rs`, `mirror.rs`.
 //! - To change which ports reach each other: `programs.rs`; what is kept for each network of ports: `tables.rs`.
 //! - To change when a worker polls or sleeps: `running_worker.rs`; for how long it spins `spin.rs`.
-//! - To change which worker has which queue: `queue_plan.rs`. How workers get flow tables: `flows.rs`, `worker_pool.rs`.
+//! - To change which worker has which queue: `queue_plan.rs`. How workers get flow tables: `flows.rs`,
+//!   `flow_sets.rs`, `worker_pool.rs`.
 //! - To change when a worker counts as stuck, or who is to blame: `watchdog.rs`, `suspects.rs`.
 #![forbid(unsafe_code)]
 
@@ -72,6 +73,7 @@ mod control;
 mod copies;
 mod edits;
 mod error;
+mod flow_sets;
 mod flows;
 mod forward;
 mod hand_over;
@@ -83,6 +85,7 @@ mod panicked;
 mod poller;
 mod port_entry;
 mod port_event;
+mod port_number;
 mod programs;
 mod queue_plan;
 mod resting;
@@ -108,10 +111,12 @@ mod worker_pool;
 
 pub use ::pipeline::{
     MOVE_WINDOW_SECONDS, Policing, PortId, PriorityTags, TableCounts, TableOptions, VlanMode, VlanOptions,
+    flow_ms,
 };
 pub use control::{Operator, View};
 pub use copies::{Copied, CopiesId};
 pub use error::{ChangeError, RunError, SetupError};
+pub use flows::NumberedPort;
 pub use port_event::PortEvent;
 pub use ring_report::RingReport;
 pub use setup::{Ended, Options, PortOptions, Switch};

@@ -8,6 +8,7 @@ use std::{io, mem};
 
 use flow_tables::Tables;
 use frame::{FrameBatch, QueueError, Side, Sink, Source};
+use pipeline::{TablesId, WorkerFlows};
 
 use crate::poller::Waker;
 use crate::programs::Programs;
@@ -53,16 +54,30 @@ pub(crate) enum Message {
         programs: Programs,
         reply: mpsc::Sender<()>,
     },
-    /// The worker uses these flow tables from now on. It answers with the former tables, which it no longer uses.
+    /// The worker uses these flow tables from now on; `None` removes the tables of this number. It answers with what it no
+    /// longer uses.
     SetFlows {
-        tables: Arc<Tables>,
-        reply: mpsc::Sender<Option<Arc<Tables>>>,
+        id: TablesId,
+        tables: Option<Arc<Tables>>,
+        reply: mpsc::Sender<FormerFlows>,
+    },
+    /// Answered when the counters of flows have all frames of the worker's bursts.
+    CountFlows {
+        reply: mpsc::Sender<()>,
     },
     /// Answered once the worker has given up what it does not need, and looks for frames.
     Begun {
         reply: mpsc::Sender<()>,
     },
     Stop,
+}
+
+/// Flow tables that a worker no longer uses, so that another thread frees their memory.
+#[allow(dead_code, reason = "the receiver drops it")]
+pub(crate) enum FormerFlows {
+    None,
+    Tables(Arc<Tables>),
+    All(Box<WorkerFlows>),
 }
 
 /// From a worker.

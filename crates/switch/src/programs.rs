@@ -3,11 +3,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pipeline::{
-    Admission, FlowProgram, Learning, MacTable, Nowhere, Policer, PortVlans, Program, RateLimit,
-    VlanLearning, Wire, port_number,
+    Admission, FlowProgram, Learning, MacTable, Nowhere, Policer, PortNumbers, PortVlans, Program, RateLimit,
+    TablesId, VlanLearning, Wire,
 };
 
 use crate::PortId;
+use crate::flow_sets::FlowSets;
 use crate::setup::Forwarding;
 use crate::tables::{OwnAddresses, Tables};
 
@@ -44,18 +45,21 @@ pub(crate) fn networks<'a>(ports: &'a Places<'_>) -> BTreeSet<&'a str> {
 struct Network {
     members: Arc<[PortId]>,
     /// The OpenFlow numbers of its members.
-    numbers: Arc<[u16]>,
+    numbers: Arc<PortNumbers>,
+    /// The tables by which its members forward, if they do.
+    flows: Option<TablesId>,
     table: Arc<MacTable>,
     /// Whether a port of the network has a VLAN option.
     has_vlans: bool,
 }
 
 impl Network {
-    fn new(name: &str, ports: &Places<'_>, tables: &Tables) -> Self {
+    fn new(name: &str, ports: &Places<'_>, tables: &Tables, flows: &FlowSets) -> Self {
         let own = || learning(ports).filter(move |(_, port)| port.options.network == name);
         Network {
             members: own().map(|(id, _)| id).collect(),
-            numbers: own().map(|(id, _)| port_number(id)).collect(),
+            numbers: Arc::new(PortNumbers::new(own().map(|(id, port)| (port.number, id)))),
+            flows: flows.id(name),
             table: tables.of(name),
             has_vlans: own().any(|(_, port)| !port.options.vlans.is_default()),
         }
@@ -67,15 +71,15 @@ fn port_vlans(port: &Forwarding) -> PortVlans {
 }
 
 /// The programs of all ports: a wire, or learning in a network, or forwarding by flow tables there.
-pub(crate) fn programs(ports: &Places<'_>, tables: &Tables, link_local: bool, by_flows: bool) -> Programs {
-    let networks: BTreeMap<&str, Network> =
-        networks(ports).into_iter().map(|name| (name, Network::new(name, ports, tables))).collect();
+pub(crate) fn programs(ports: &Places<'_>, tables: &Tables, link_local: bool, flows: &FlowSets) -> Programs {
+    let network = |name| (name, Network::new(name, ports, tables, flows));
+    let networks: BTreeMap<&str, Network> = networks(ports).into_iter().map(network).collect();
     let vlans: Arc<[PortVlans]> = match networks.values().any(|network| network.has_vlans) {
         true => ports.iter().map(|port| port.map_or_else(PortVlans::default, port_vlans)).collect(),
         false => Arc::default(),
     };
     let program = |(id, port): (PortId, &Option<&Forwarding>)| -> Arc<dyn Program> {
-        let Some(Forwarding { options, wire }) = port else { return Arc::new(Nowhere) };
+        let Some(Forwarding { options, number, wire }) = port else { return Arc::new(Nowhere) };
         let policer = Policer::new(options.policing);
         let admission = Admission::new(options.addresses.clone(), options.max_frame_bytes, policer);
         if let Some(to) = wire {
@@ -92,10 +96,13 @@ pub(crate) fn programs(ports: &Places<'_>, tables: &Tables, link_local: bool, by
             link_local,
             floods: floods.map(|per_second| RateLimit::new(per_second.into(), RateLimit::LEAST_FRAMES)),
         };
-        match (by_flows, network.has_vlans) {
-            (true, _) => Arc::new(FlowProgram { learning, numbers: Arc::clone(&network.numbers) }),
-            (false, true) => Arc::new(VlanLearning { learning, vlans: Arc::clone(&vlans) }),
-            (false, false) => Arc::new(learning),
+        match (network.flows, network.has_vlans) {
+            (Some(tables), _) => {
+                let (number, numbers) = (*number, Arc::clone(&network.numbers));
+                Arc::new(FlowProgram { learning, tables, number, numbers })
+            }
+            (None, true) => Arc::new(VlanLearning { learning, vlans: Arc::clone(&vlans) }),
+            (None, false) => Arc::new(learning),
         }
     };
     (0..).map(PortId).zip(ports).map(program).collect()

@@ -114,14 +114,15 @@ mod tests {
 
     use super::*;
     use crate::PortOptions;
+    use crate::flow_sets::FlowSets;
     use crate::programs::programs;
     use crate::setup::Forwarding;
     use crate::tables::{OwnAddresses, Tables};
 
     fn plan(workers: usize, ports: u16, pairs: u16) -> QueuePlan {
         let tables = Tables::new(TableOptions::default(), OwnAddresses::new());
-        let port = Forwarding { options: PortOptions::default(), wire: None };
-        let programs = programs(&vec![Some(&port); ports.into()], &tables, false, false);
+        let port = Forwarding { options: PortOptions::default(), number: 1, wire: None };
+        let programs = programs(&vec![Some(&port); ports.into()], &tables, false, &FlowSets::default());
         QueuePlan::new(workers, &programs, &vec![pairs; ports.into()])
     }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use frame::{FrameBatch, QueueCounters, QueueError, Side, Source};
-use pipeline::{Program, WorkerFlows};
+use pipeline::Program;
 use port::Interest;
 
 use crate::forward::Forwarder;
@@ -119,7 +119,9 @@ impl RunningWorker {
         let _ = poller.wait(Some(Duration::ZERO)).map(drop);
         let tx_queues = TxQueues::new(MAX_PORTS, common.options.burst, Arc::clone(&counters));
         let mut tx_queues = tx_queues.map_err(|error| ("memory for edited frames", error))?;
-        tx_queues.flows = common.flows().map(|tables| Box::new(WorkerFlows::new(tables)));
+        for (id, tables) in common.flows().all() {
+            tx_queues.set_flows(id, Some(Arc::clone(tables)));
+        }
         Ok(RunningWorker {
             tx_queues,
             spin: SpinBudget::new(common.options.spin, has_cpu),
@@ -318,9 +320,12 @@ impl RunningWorker {
                     self.set_programs(programs);
                     let _ = reply.send(());
                 }
-                Message::SetFlows { tables, reply } => {
-                    let flows = self.tx_queues.flows.as_mut();
-                    let _ = reply.send(flows.map(|flows| flows.set_tables(tables, Instant::now())));
+                Message::SetFlows { id, tables, reply } => {
+                    let _ = reply.send(self.tx_queues.set_flows(id, tables));
+                }
+                Message::CountFlows { reply } => {
+                    self.flush_flows();
+                    let _ = reply.send(());
                 }
                 Message::Begun { reply } => {
                     let _ = reply.send(());
@@ -338,7 +343,7 @@ impl RunningWorker {
     #[cold]
     fn flush_flows(&mut self) {
         let now = Instant::now();
-        self.tx_queues.flows.iter_mut().for_each(|flows| flows.flush(now));
+        self.tx_queues.flows.iter_mut().flatten().for_each(|flows| flows.flush(now));
     }
 
     fn take_source(&mut self, id: QueueId) {
@@ -391,7 +396,7 @@ impl RunningWorker {
             }
         }
         self.programs = programs;
-        self.tx_queues.flows.iter_mut().for_each(|flows| flows.forget());
+        self.tx_queues.flows.iter_mut().flatten().for_each(|flows| flows.forget());
     }
 
     fn flood(&mut self, from: PortId, frame: &FrameBatch) {

@@ -6,6 +6,7 @@ use flow_tables::Tables;
 use port::Port;
 use virtio::net::MacAddress;
 
+use crate::port_number;
 use crate::{
     MAX_PORTS, Policing, PortId, RunError, SetupError, Snapshot, TableOptions, VlanOptions, WorkerOptions,
 };
@@ -64,6 +65,8 @@ pub struct PortOptions {
     pub policing: Policing,
     /// The network whose ports it reaches; by default one without a name.
     pub network: String,
+    /// The port's OpenFlow number; by default its place among the ports, counted from 1, or the next free number.
+    pub number: Option<u16>,
     /// The VLANs of the port. In a network without a port that has a VLAN option, tags are ignored.
     pub vlans: VlanOptions,
 }
@@ -76,6 +79,7 @@ impl Default for PortOptions {
             floods_per_second: Some(20_000),
             policing: Policing::default(),
             network: String::new(),
+            number: None,
             vlans: VlanOptions::default(),
         }
     }
@@ -91,6 +95,8 @@ pub(crate) struct NamedPort {
 #[derive(Clone, Debug)]
 pub(crate) struct Forwarding {
     pub options: PortOptions,
+    /// The port's OpenFlow number.
+    pub number: u16,
     pub wire: Option<PortId>,
 }
 
@@ -127,7 +133,8 @@ impl Switch {
     /// Adds a port that learns addresses.
     ///
     /// # Errors
-    /// Another port has this name, [`MAX_PORTS`] ports are there, or the port has VLANs and the switch flow tables.
+    /// Another port has this name or OpenFlow number, [`MAX_PORTS`] ports are there, or the port has VLANs and the switch
+    /// flow tables.
     pub fn add_port(
         &mut self,
         name: impl Into<String>,
@@ -145,7 +152,11 @@ impl Switch {
             return Err(SetupError::VlansBesideFlows(name));
         }
         let id = PortId(self.ports.len() as u16);
-        self.ports.push(NamedPort { name, port, forwarding: Forwarding { options, wire: None } });
+        let own = self.ports.iter().filter(|port| port.forwarding.options.network == options.network);
+        let taken: Vec<u16> = own.map(|port| port.forwarding.number).collect();
+        let number = port_number::choose(options.number, id.0 + 1, &taken)
+            .map_err(|number| SetupError::NumberTwice { port: name.clone(), number })?;
+        self.ports.push(NamedPort { name, port, forwarding: Forwarding { options, number, wire: None } });
         Ok(id)
     }
 

@@ -3,12 +3,16 @@ use std::collections::BTreeSet;
 use std::io;
 use std::ops::{AddAssign, Range};
 use std::sync::Arc;
+use std::time::Instant;
 
+use flow_tables::Tables;
 use frame::{Frame, FrameBatch, QueueError, Sink};
-use pipeline::{Key, WorkerFlows, flow};
+use pipeline::{Key, TablesId, WorkerFlows, flow};
 
 use crate::edits::{Edits, SLOTS};
+use crate::flow_sets::MAX_TABLES;
 use crate::heartbeat::Heartbeat;
+use crate::mailbox::FormerFlows;
 use crate::shared_queue::SharedQueue;
 use crate::worker_counters::WorkerCounters;
 use crate::{PortId, QueueId};
@@ -84,8 +88,8 @@ pub(crate) struct TxQueues {
     /// Sinks that have stopped and are not reported yet.
     stopped: Vec<(QueueId, QueueError)>,
     counters: Arc<WorkerCounters>,
-    /// Flow tables, if the switch forwards by them.
-    pub flows: Option<Box<WorkerFlows>>,
+    /// Flow tables, by their number.
+    pub flows: Vec<Option<Box<WorkerFlows>>>,
 }
 
 impl TxQueues {
@@ -103,8 +107,25 @@ impl TxQueues {
             burst,
             stopped: Vec::new(),
             counters,
-            flows: None,
+            flows: (0..MAX_TABLES).map(|_| None).collect(),
         })
+    }
+
+    /// Replaces, adds or removes the flow tables of this number.
+    pub fn set_flows(&mut self, id: TablesId, tables: Option<Arc<Tables>>) -> FormerFlows {
+        let place = &mut self.flows[usize::from(id.0)];
+        match (place.as_mut(), tables) {
+            (Some(flows), Some(tables)) => FormerFlows::Tables(flows.set_tables(tables, Instant::now())),
+            (None, Some(tables)) => {
+                *place = Some(Box::new(WorkerFlows::new(tables)));
+                FormerFlows::None
+            }
+            (_, None) => {
+                let mut former = place.take();
+                former.iter_mut().for_each(|flows| flows.flush(Instant::now()));
+                former.map_or(FormerFlows::None, FormerFlows::All)
+            }
+        }
     }
 
     /// Adds sinks that are not present yet.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pipeline::Key;
 
+use crate::flow_sets::FlowSets;
 use crate::tables::Tables;
 
 /// Options of workers.
@@ -38,14 +39,23 @@ pub(crate) struct Common {
     pub tables: Tables,
     pub key: Key,
     pub options: WorkerOptions,
-    /// Flow tables, if the switch forwards by them: a worker takes them as it starts, and gets others by a message.
-    pub flows: Option<Mutex<Arc<flow_tables::Tables>>>,
+    /// All flow tables: a worker takes them as it starts, and gets others by a message.
+    pub flows: Mutex<FlowSets>,
 }
 
 impl Common {
+    /// The state of workers with these flow tables for all networks.
+    pub fn new(tables: Tables, options: WorkerOptions, flows: Option<Arc<flow_tables::Tables>>) -> Self {
+        Common { tables, key: Key::random(), options, flows: Mutex::new(FlowSets::of_all(flows)) }
+    }
+
     /// The flow tables that hold now.
-    pub fn flows(&self) -> Option<Arc<flow_tables::Tables>> {
-        let flows = self.flows.as_ref()?;
-        Some(Arc::clone(&flows.lock().unwrap_or_else(PoisonError::into_inner)))
+    pub fn flows(&self) -> FlowSets {
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets the tables that a worker takes as it starts.
+    pub fn set_flows(&self, flows: FlowSets) {
+        *self.flows.lock().unwrap_or_else(PoisonError::into_inner) = flows;
     }
 }

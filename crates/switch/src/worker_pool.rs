@@ -2,13 +2,14 @@
 //! workers, and gives their queues to others.
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use flow_tables::Tables;
 use frame::{Sink, Source};
+use pipeline::TablesId;
 
 use crate::heartbeat::WorkerPosition;
 use crate::mailbox::{Generation, Incarnation, Mailbox, Message, Report, Reports, SharedSink};
@@ -365,15 +366,19 @@ impl WorkerPool {
         }
     }
 
-    /// Replaces the flow tables. After the function returns, no worker uses the former tables.
-    pub fn set_flows(&mut self, tables: &Arc<Tables>) {
-        if let Some(flows) = &self.common.flows {
-            // First, so that a thread that replaces a worker while it is asked has the new tables too.
-            *flows.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(tables);
-        }
+    /// Replaces or removes the flow tables of this number. After the function returns, no worker uses the former tables.
+    /// A thread that replaces a worker meanwhile has the new tables from the state that workers share.
+    pub fn set_flows(&mut self, id: TablesId, tables: Option<&Arc<Tables>>) {
         for worker in 0..self.workers.len() {
-            // Their memory is freed here, and not by a worker.
-            drop(self.ask(worker, |reply| Message::SetFlows { tables: Arc::clone(tables), reply }));
+            // The memory of the former tables is freed here, and not by a worker.
+            drop(self.ask(worker, |reply| Message::SetFlows { id, tables: tables.cloned(), reply }));
+        }
+    }
+
+    /// Lets all workers add what they have counted to the counters of flows.
+    pub fn count_flows(&mut self) {
+        for worker in 0..self.workers.len() {
+            self.ask(worker, |reply| Message::CountFlows { reply });
         }
     }
 

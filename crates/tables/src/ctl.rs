@@ -179,3 +179,25 @@ pub fn rates(before: &Value, now: &Value, width: usize) -> String {
     let head = ["port", "queue", "frames/s", "Mbit/s", "drops/s", "mostly"];
     table(&head, rows.collect(), 2..5, width)
 }
+
+/// Flows with their counts, a line each, as `ovs-ofctl dump-flows` prints them.
+pub fn flows(answer: &Value) -> String {
+    let line = |entry: &Value| {
+        let cookie = figure(&entry["cookie"]);
+        let seconds = entry["seconds"].as_f64().unwrap_or_default();
+        let one = |name: &str| figure(&entry[name]);
+        format!(
+            " cookie={cookie:#x}, duration={seconds:.3}s, table={}, n_packets={}, n_bytes={}, {}\n",
+            one("table"),
+            one("packets"),
+            one("bytes"),
+            text(&entry["flow"])
+        )
+    };
+    list(&answer["flows"]).iter().map(line).collect()
+}
+
+/// The trace of a frame.
+pub fn trace(answer: &Value) -> String {
+    text(&answer["trace"]).to_owned()
+}

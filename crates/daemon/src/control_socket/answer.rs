@@ -46,6 +46,10 @@ pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -
         | Request::Capture { .. }
         | Request::EndCapture
         | Request::Subscribe
+        | Request::Bridges { .. }
+        | Request::FlowsDump { .. }
+        | Request::FlowsChange { .. }
+        | Request::FlowsTrace { .. }
         | Request::TakeOver { .. } => Outcome::Error("not here".to_owned()),
     }
 }
@@ -56,6 +60,11 @@ pub fn done(result: Result<(), switch::ChangeError>) -> Outcome {
         Ok(()) => Outcome::Ok(with_schema(json!({}))),
         Err(error) => Outcome::Error(error.to_string()),
     }
+}
+
+/// The answer to a request about flows.
+pub fn of_flows(answered: Result<Value, String>) -> Outcome {
+    answered.map_or_else(Outcome::Error, |answer| Outcome::Ok(with_schema(answer)))
 }
 
 fn described(add: Add) -> Result<(String, PortDescription), String> {

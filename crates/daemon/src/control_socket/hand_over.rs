@@ -15,8 +15,8 @@ use rustix::process::geteuid;
 use serde_json::json;
 use switch::{SwitchState, View};
 
-use super::listener::ControlListener;
 use crate::hand_over_format::{self as format, FORMAT, HandOver, PortWords, TAKEN};
+use crate::local_listener::LocalListener;
 use crate::readiness;
 
 /// How long the new switch may take, from the standstill to its message that it has taken over.
@@ -34,7 +34,7 @@ const FILES_AT_ONCE: usize = 64;
 pub fn run(
     socket: &UnixStream,
     format: u32,
-    listener: &ControlListener,
+    listener: &LocalListener,
     switch: &mut View<'_>,
 ) -> Result<(), String> {
     let peer = peer(socket).map_err(|error| format!("asking who takes over: {error}"))?;

@@ -8,8 +8,8 @@ mod capture;
 mod connection;
 mod hand_over;
 mod known_ports;
-mod listener;
 mod passed_file;
+mod sealed_text;
 mod wires;
 
 use std::collections::BTreeMap;
@@ -25,12 +25,14 @@ use rustix::event::epoll;
 use serde_json::json;
 use switch::{PortEvent, View};
 
+use crate::bridges::{Bridges, FlowsRequest, What};
 use crate::frame_filter;
+use crate::local_listener::LocalListener;
 use crate::watch::{Listening, watch};
 use capture::Capture;
 use connection::{Connection, End};
 pub use known_ports::KnownPorts;
-use listener::ControlListener;
+
 use passed_file::PassedFile;
 
 /// Connections at once.
@@ -52,7 +54,7 @@ const FIRST_CONNECTION: u64 = 16;
 
 /// The control socket and its connections.
 pub struct ControlSocket {
-    listener: ControlListener,
+    listener: LocalListener,
     listening: Listening,
     connections: BTreeMap<u64, Connection>,
     /// Captures whose connections are closed, until all is written.
@@ -71,17 +73,17 @@ impl ControlSocket {
     /// Listens at the path. `epoll` watches the socket from now on.
     ///
     /// # Errors
-    /// The causes of [`ControlListener::bind`], or the kernel refuses a timer or to watch the socket.
+    /// The causes of [`LocalListener::bind`], or the kernel refuses a timer or to watch the socket.
     pub fn open(path: &Path, epoll: &OwnedFd, ports: KnownPorts) -> io::Result<Self> {
-        Self::serve_at(ControlListener::bind(path)?, epoll, ports)
+        Self::serve_at(LocalListener::bind(path)?, epoll, ports)
     }
 
     /// Serves the control socket of another process.
     ///
     /// # Errors
-    /// The causes of [`ControlListener::take_over`], or the kernel refuses a timer or to watch the socket.
+    /// The causes of [`LocalListener::take_over`], or the kernel refuses a timer or to watch the socket.
     pub fn take_over(socket: OwnedFd, path: &Path, epoll: &OwnedFd, ports: KnownPorts) -> io::Result<Self> {
-        Self::serve_at(ControlListener::take_over(socket, path)?, epoll, ports)
+        Self::serve_at(LocalListener::take_over(socket, path)?, epoll, ports)
     }
 
     /// Takes the path over from the other process, which is gone.
@@ -117,7 +119,7 @@ impl ControlSocket {
         self.handed_over
     }
 
-    fn serve_at(listener: ControlListener, epoll: &OwnedFd, ports: KnownPorts) -> io::Result<Self> {
+    fn serve_at(listener: LocalListener, epoll: &OwnedFd, ports: KnownPorts) -> io::Result<Self> {
         let listening = Listening::watch(epoll, &listener, LISTENER, TIMER)?;
         Ok(ControlSocket {
             listener,
@@ -163,7 +165,7 @@ impl ControlSocket {
     }
 
     /// Something is ready.
-    pub fn ready(&mut self, key: u64, epoll: &OwnedFd, switch: &mut View<'_>) {
+    pub fn ready(&mut self, key: u64, epoll: &OwnedFd, bridges: &mut Bridges, switch: &mut View<'_>) {
         match key {
             LISTENER => self.accept(epoll),
             TIMER => {
@@ -179,7 +181,7 @@ impl ControlSocket {
                 self.listening.set_timer(!self.connections.is_empty());
             }
             key => {
-                if let Err(end) = self.serve(key, epoll, switch) {
+                if let Err(end) = self.serve(key, epoll, bridges, switch) {
                     self.end(key, &end, switch);
                 }
             }
@@ -210,14 +212,20 @@ impl ControlSocket {
     }
 
     /// Serves one request at most: others get their turn.
-    fn serve(&mut self, key: u64, epoll: &OwnedFd, switch: &mut View<'_>) -> Result<(), End> {
+    fn serve(
+        &mut self,
+        key: u64,
+        epoll: &OwnedFd,
+        bridges: &mut Bridges,
+        switch: &mut View<'_>,
+    ) -> Result<(), End> {
         let Some(connection) = self.connections.get_mut(&key) else { return Ok(()) };
         connection.write()?;
         if !connection.has_request() {
             connection.read()?;
         }
         if let Some((line, file)) = connection.next_request() {
-            let outcome = self.answer(key, &line, file, switch);
+            let outcome = self.answer(key, &line, file, epoll, bridges, switch);
             let Some(connection) = self.connections.get_mut(&key) else { return Ok(()) };
             if let Some(outcome) = outcome {
                 connection.put(&outcome.line())?;
@@ -238,6 +246,8 @@ impl ControlSocket {
         key: u64,
         line: &[u8],
         file: Option<PassedFile>,
+        epoll: &OwnedFd,
+        bridges: &mut Bridges,
         switch: &mut View<'_>,
     ) -> Option<Outcome> {
         let request = match protocol::parse(line) {
@@ -301,6 +311,25 @@ impl ControlSocket {
                     self.removed.push(port);
                 }
                 Some(outcome)
+            }
+            Request::Bridges { owner, bridges: wanted } => {
+                let states = bridges.set(&owner, wanted, epoll, switch);
+                Some(Outcome::Ok(answer::with_schema(json!({"bridges": states}))))
+            }
+            Request::FlowsDump { bridge, matching } => {
+                let what = What::Dump(matching.unwrap_or_default());
+                Some(answer::of_flows(bridges.request(FlowsRequest { bridge, what }, switch)))
+            }
+            Request::FlowsChange { bridge, change, text } => {
+                let text = text.map_or_else(|| sealed_text::read(file), Ok);
+                let answered = text.and_then(|text| {
+                    bridges.request(FlowsRequest { bridge, what: What::Change(change, text) }, switch)
+                });
+                Some(answer::of_flows(answered))
+            }
+            Request::FlowsTrace { bridge, flow, frame } => {
+                let what = What::Trace(flow, frame);
+                Some(answer::of_flows(bridges.request(FlowsRequest { bridge, what }, switch)))
             }
             other => Some(answer::answer(other, &mut self.ports, switch)),
         }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::bridge::Served;
 use super::room::Room;
-use crate::wanted::network;
+use crate::bridges::network;
 
 /// The bridge that a command names.
 fn named(room: &Room, arguments: &[&str]) -> Result<Served, String> {

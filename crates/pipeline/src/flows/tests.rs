@@ -45,7 +45,8 @@ fn tables(lines: &[&str]) -> Tables {
 /// The program of the first of four ports.
 fn program() -> FlowProgram {
     let learning = network(&PORTS).swap_remove(0);
-    FlowProgram { learning, numbers: [1, 2, 3, 4].into() }
+    let numbers = Arc::new(PortNumbers::new(PORTS.map(|port| (port.0 + 1, port))));
+    FlowProgram { learning, tables: TablesId(0), number: 1, numbers }
 }
 
 /// UDP from this port.

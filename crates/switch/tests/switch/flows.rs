@@ -137,8 +137,9 @@ fn tables_are_replaced_while_frames_pass() {
         settled(&bench, n + 1);
         let port = if n % 2 == 0 { 3 } else { 2 };
         let counted = bench.change(move |view| {
-            let former = view.flows().unwrap();
-            view.set_flows(tables(&[&format!("actions=output:{port}")])).unwrap();
+            let former = view.flows(None).unwrap();
+            let tables = tables(&[&format!("actions=output:{port}")]);
+            view.set_flows(None, Some(Arc::new(tables))).unwrap();
             former.entries(0)[0].counters().get()
         });
         assert_eq!(counted, (1, 100));
@@ -149,13 +150,69 @@ fn tables_are_replaced_while_frames_pass() {
     assert_eq!(rest(&mut hands[2]), (0..20).filter(|n| n % 2 == 1).collect::<Vec<_>>());
 }
 
+/// One network forwards by its tables, the others learn; without its tables it learns again.
 #[test]
-fn a_switch_without_flow_tables_gets_none_and_one_with_them_no_vlans() {
+fn a_network_gets_tables_of_its_own_and_learns_again_without_them() {
+    for workers in [1, 2] {
+        let options = Options { workers: vec![None; workers], ..Options::default() };
+        let (bench, mut hands) = Bench::learning(4, options);
+        let in_network = |network: &str, number| PortOptions {
+            network: network.to_owned(),
+            number,
+            ..PortOptions::default()
+        };
+        let [one, two] = [in_network("n", Some(7)), in_network("n", Some(9))];
+        bench.change(move |view| {
+            view.set_port_options("a", one).unwrap();
+            view.set_port_options("b", two).unwrap();
+        });
+        let send_one = |hands: &mut Hands, from: usize, number: u64| {
+            send(&mut hands[from].0, &frame(station(8), station(number as u8), number));
+        };
+        let back = Arc::new(tables(&["in_port=7 actions=in_port"]));
+        let published = Arc::clone(&back);
+        bench.change(move |view| view.set_flows(Some("n"), Some(published)).unwrap());
+        send_one(&mut hands, 0, 1);
+        send_one(&mut hands, 2, 2);
+        settled(&bench, 2);
+        assert_eq!(back.entries(0)[0].counters().get(), (1, 100));
+        bench.change(|view| view.set_flows(Some("n"), None).unwrap());
+        send_one(&mut hands, 0, 3);
+        settled(&bench, 3);
+        let snapshot = bench.stop();
+        check_books(&snapshot, 0);
+        assert_eq!([0, 1, 2, 3].map(|at| rest(&mut hands[at])), [vec![1], vec![3], vec![], vec![2]]);
+    }
+}
+
+#[test]
+fn a_number_belongs_to_one_port_of_a_network() {
+    let (bench, _hands) = Bench::learning(2, Options::default());
+    let with = |number| PortOptions { number: Some(number), ..PortOptions::default() };
+    let refused =
+        bench.change(move |view| view.set_port_options("a", with(2)).err().map(|error| error.to_string()));
+    assert!(refused.unwrap().contains("OpenFlow number 2"));
+    let ports = bench.change(move |view| {
+        view.set_port_options("a", with(5)).unwrap();
+        view.add_port("late", Box::new(in_memory(1).0), PortOptions::default()).unwrap();
+        view.numbered_ports()
+    });
+    let numbers: Vec<_> = ports.iter().map(|port| (port.name.as_str(), port.number)).collect();
+    assert_eq!(numbers, [("a", 5), ("b", 2), ("late", 3)]);
+    bench.stop();
+}
+
+#[test]
+fn a_switch_with_flow_tables_has_no_vlans() {
     let vlans = VlanOptions { tag: Some(5), ..VlanOptions::default() };
     let with_vlans = PortOptions { vlans, ..PortOptions::default() };
     let (bench, _hands) = Bench::learning(2, Options::default());
-    let refused = bench.change(|view| view.set_flows(tables(&[])));
-    assert!(matches!(refused, Err(ChangeError::NoFlows)), "{refused:?}");
+    let tagged = with_vlans.clone();
+    let refused = bench.change(move |view| {
+        view.set_port_options("a", tagged).unwrap();
+        view.set_flows(None, Some(Arc::new(tables(&[]))))
+    });
+    assert!(matches!(refused, Err(ChangeError::VlansBesideFlows(_))), "{refused:?}");
     bench.stop();
     let (bench, _hands) = with_flows(2, &["actions=normal"], 1);
     let refused = bench.change(move |view| {

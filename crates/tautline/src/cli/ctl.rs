@@ -46,6 +46,69 @@ pub enum CtlCommand {
     Capture(Capture),
     /// Copy what a port sends and receives to another port, which carries only the copies from then on.
     Mirror(Mirror),
+    /// Show and change the flows of a bridge, in the notation of `ovs-ofctl`.
+    #[command(subcommand)]
+    Flows(FlowsCommand),
+}
+
+/// The verbs of `flows`.
+#[derive(Debug, Subcommand)]
+pub enum FlowsCommand {
+    /// Show flows with their counts.
+    #[command(after_help = EXIT_CODES)]
+    Dump {
+        /// The flows to show, as table=1,ip [default: all].
+        matching: Option<String>,
+        #[command(flatten)]
+        of: OfBridge,
+    },
+    /// Add a flow. A flow with the same table, priority and match is replaced.
+    #[command(after_help = EXIT_CODES)]
+    Add {
+        /// The flow, as 'table=1,priority=10,ip,nw_dst=10.0.0.2 actions=output:2'.
+        flow: String,
+        #[command(flatten)]
+        of: OfBridge,
+    },
+    /// Delete the flows that a match covers.
+    #[command(after_help = EXIT_CODES)]
+    Del {
+        /// The flows to delete, as table=1,ip or cookie=0x5/-1 [default: all].
+        matching: Option<String>,
+        /// Delete only the flow with exactly this match and priority.
+        #[arg(long, requires = "matching")]
+        strict: bool,
+        #[command(flatten)]
+        of: OfBridge,
+    },
+    /// Make the flows exactly those of a file, all at once. Flows that stay the same keep their counts.
+    #[command(after_help = EXIT_CODES)]
+    Replace {
+        /// The file: a flow on each line.
+        file: PathBuf,
+        #[command(flatten)]
+        of: OfBridge,
+    },
+    /// Show which tables a frame would visit, and where it would go. No frame is sent, and nothing is counted.
+    #[command(after_help = EXIT_CODES)]
+    Trace {
+        /// The frame's input port and fields, as in_port=1,tcp,nw_dst=10.0.0.2,tp_dst=80.
+        fields: String,
+        /// The frame's bytes in hexadecimal; FIELDS then gives its input port and registers.
+        frame: Option<String>,
+        #[command(flatten)]
+        of: OfBridge,
+    },
+}
+
+/// The bridge of a command, and where its results go.
+#[derive(Args, Debug)]
+pub struct OfBridge {
+    /// The bridge [default: the only one].
+    #[arg(long, value_name = "NAME")]
+    pub bridge: Option<String>,
+    #[command(flatten)]
+    pub results_to: ResultsTo,
 }
 
 /// Arguments of the commands that show the state.

@@ -19,7 +19,7 @@ pub mod vm;
 
 pub use ctl::{
     Add as CtlAdd, Apply as CtlApply, Capture as CtlCapture, Ctl, CtlCommand, Events as CtlEvents,
-    Mirror as CtlMirror, Watch as CtlWatch,
+    FlowsCommand, Mirror as CtlMirror, OfBridge, Watch as CtlWatch,
 };
 pub use host::HostCommand;
 pub use kvm::{Followed, Kvm, KvmCommand, KvmCosts, KvmPath, KvmTrace, KvmWorst, WatchedLatency};

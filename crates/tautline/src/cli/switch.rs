@@ -18,7 +18,7 @@ pub struct Switch {
     pub port: Vec<String>,
 
     /// Read ports and options from FILE (TOML), and again on SIGHUP: what is different is changed, the rest goes on.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "wire", "flows", "allow", "cpus", "spin", "max_frame", "flood_limit", "police", "max_moves", "worker_deadline", "mac_table_size", "ageing", "cache_policy"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "wire", "flows", "openflow", "allow", "cpus", "spin", "max_frame", "flood_limit", "police", "max_moves", "worker_deadline", "mac_table_size", "ageing", "cache_policy"])]
     pub config: Option<PathBuf>,
 
     /// Listen at this path for `tautline ctl`.
@@ -44,6 +44,10 @@ pub struct Switch {
     /// first port has the number 1. Ends of wires stay as they are.
     #[arg(long, value_name = "FILE", conflicts_with = "ovsdb")]
     pub flows: Option<PathBuf>,
+
+    /// Serve OpenFlow at this path, for `ovs-ofctl` and controllers of this user: they show and change the flows.
+    #[arg(long, value_name = "SOCKET", conflicts_with = "ovsdb")]
+    pub openflow: Option<PathBuf>,
 
     /// Make a wire of two ports: no addresses are learned, none are looked at.
     #[arg(long, value_name = "A=B")]
@@ -104,28 +108,4 @@ pub struct Switch {
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
-
-const PORTS: &str = "\
-Ports:
-  vhost-user:PATH   the network device of a guest (QEMU, Cloud Hypervisor, DPDK's virtio-user).
-                    server=on|off, queue-pairs=N, mtu=BYTES, mac=ADDRESS, memory=SIZE (that it may
-                    share, 512G), memory-backing=ram|any (memory files, or those of local disks too; ram),
-                    and on|off for packed, in-order, mergeable, event-idx, indirect, control-queue,
-                    offloads: what is offered
-  virtio-user:PATH  the driver of somebody else's vhost-user device (OVS-DPDK, testpmd, another switch).
-                    server=on|off, queue-pairs=N, queue-size=N, buffers=N, buffer-bytes=N, mtu=BYTES,
-                    pages=small|2M|1G, and on|off for packed, in-order, mergeable, event-idx, offloads
-  tap:NAME          the kernel's network stack. queue-pairs=N, address=IP/PREFIX, mac=ADDRESS,
-                    mtu=BYTES, up=on|off, offloads=on|off, fd=N[:N…]
-  af-xdp:IFACE      a network card's queues, past the kernel's network stack (a veth's too).
-                    queue-pairs=N, start-queue=N, queue-size=N, busy-poll=on|off,
-                    xdp-mode=best-effort|native-with-zerocopy|native|generic
-  pcap:FILE         a capture that is replayed; pcap:-,record=FILE only records. loop=N|forever,
-                    timing=original|fast, record=FILE, snaplen=BYTES
-  All of them have VLANs, as in Open vSwitch: tag=N, trunks=N[+N…], cvlans=N[+N…],
-  vlan_mode=access|trunk|native-tagged|native-untagged|dot1q-tunnel,
-  qinq-ethtype=802.1ad|802.1q, priority-tags=never|if-nonzero|always
-
-Counters are printed on SIGUSR1 and at the end (SIGINT, SIGTERM); `tautline ctl` shows more while it runs.
-
-Exit codes: 0 success, 1 error, 2 usage, 3 threshold exceeded, 130 interrupted.";
+const PORTS: &str = include_str!("switch_ports.txt");

@@ -7,12 +7,12 @@ use std::fs::File;
 use std::os::fd::AsFd;
 
 use anyhow::Context;
-use control::protocol::Add;
+use control::protocol::{Add, FlowsChange};
 use control::{Client, ClientError, PortDescription, Request};
 use linux::interrupt;
 use serde_json::Value;
 
-use crate::cli::{self, CtlCommand};
+use crate::cli::{self, CtlCommand, FlowsCommand, OfBridge};
 use crate::exit::{Done, Usage, failed};
 use crate::output::{self, Sink};
 
@@ -54,6 +54,7 @@ pub fn run(arguments: &cli::Ctl) -> anyhow::Result<Done> {
             let done = format!("{from}: mirrored to {to}; 'remove mirror-of-{from}' ends it\n");
             ask(connect, results_to, request, |_, _| done.clone())
         }
+        CtlCommand::Flows(command) => run_flows(connect, command),
         CtlCommand::Capture(capture) => run_capture(connect, capture),
     }
 }
@@ -73,6 +74,36 @@ fn ask(
 fn put(sink: &Sink, answer: &Value, text: impl Fn(&Value, usize) -> String) -> anyhow::Result<Done> {
     sink.put(|width, _| text(answer, width), || Ok(serde_json::to_string_pretty(answer)?))?;
     Ok(Done::Whole)
+}
+
+/// Shows or changes flows.
+fn run_flows(connect: impl Fn() -> anyhow::Result<Client>, command: &FlowsCommand) -> anyhow::Result<Done> {
+    let change = |of: &OfBridge, how, text: &str| {
+        let sink = Sink::open(&of.results_to)?;
+        output::catch_interrupts()?;
+        let answer = connect()?.change_flows(of.bridge.as_deref(), how, text).map_err(failed)?;
+        put(&sink, &answer, |answer, _| format!("{} flows\n", answer["flows"]))
+    };
+    match command {
+        FlowsCommand::Dump { matching, of } => {
+            let request = Request::FlowsDump { bridge: of.bridge.clone(), matching: matching.clone() };
+            ask(&connect, &of.results_to, request, |answer, _| tables::ctl::flows(answer))
+        }
+        FlowsCommand::Add { flow, of } => change(of, FlowsChange::Add, flow),
+        FlowsCommand::Del { matching, strict, of } => {
+            let how = if *strict { FlowsChange::DeleteStrict } else { FlowsChange::Delete };
+            change(of, how, matching.as_deref().unwrap_or_default())
+        }
+        FlowsCommand::Replace { file, of } => {
+            let wrong = || format!("reading {}; name a file that can be read", file.display());
+            change(of, FlowsChange::Replace, &std::fs::read_to_string(file).with_context(wrong)?)
+        }
+        FlowsCommand::Trace { fields, frame, of } => {
+            let (bridge, flow, frame) = (of.bridge.clone(), fields.clone(), frame.clone());
+            let request = Request::FlowsTrace { bridge, flow, frame };
+            ask(&connect, &of.results_to, request, |answer, _| tables::ctl::trace(answer))
+        }
+    }
 }
 
 fn run_capture(

@@ -1,4 +1,5 @@
 //! A switch that forwards by flow tables (`--flows`): what comes out is what Open vSwitch sends.
+mod changes;
 #[path = "../../../flow/tests/common/mod.rs"]
 mod common;
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -6,6 +7,7 @@ mod common;
 mod flows;
 #[path = "../../../flow-tables/tests/openvswitch/frames.rs"]
 mod frames;
+mod hostile;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../../../flow-tables/tests/openvswitch/peer.rs"]
 mod peer;

@@ -6,6 +6,7 @@ mod hostile;
 mod interfaces;
 mod many;
 mod mirrors;
+mod openflow;
 mod page;
 mod policing;
 mod restarts;
@@ -62,6 +63,12 @@ impl Scene {
     #[track_caller]
     fn appctl(&self, words: &str) -> String {
         self.database.appctl(&words.split(' ').collect::<Vec<_>>()).unwrap()
+    }
+
+    /// Runs `ovs-ofctl` with these words, the second of which is a bridge.
+    #[track_caller]
+    fn ofctl(&self, words: &str) -> String {
+        self.database.ofctl(&words.split(' ').collect::<Vec<_>>()).unwrap()
     }
 
     /// Adds a port on whose socket the switch listens. Returns the socket.

@@ -18,6 +18,7 @@ fn every_command_of_the_page_works() {
         let answer = match program {
             "ovs-vsctl" => scene.vsctl(words),
             "ovs-appctl" => scene.appctl(words),
+            "ovs-ofctl" => scene.ofctl(words),
             other => panic!("{other}"),
         };
         said.push((line, answer));
@@ -29,6 +30,7 @@ fn every_command_of_the_page_works() {
     assert_eq!(answer("ovs-vsctl get Interface vm1 ofport error"), "1\n[]\n");
     let shown = answer("ovs-appctl dpctl/show -s");
     assert!(shown.contains("port 1: vm1 (dpdkvhostuser)") && shown.contains("port 2: vm2 "), "{shown}");
+    assert!(answer("ovs-ofctl dump-flows br0").contains("in_port=1 actions=output:2"));
     assert!(answer("ovs-appctl list-commands").contains("fdb/stats-show"));
     assert!(listens(&scene.database.socket().with_file_name("vm1")));
     assert_eq!(scene.columns("vm1", "error"), "[]\n");

@@ -1,4 +1,4 @@
-//! The listening end of the control socket: its path, and who may connect.
+//! A listening Unix socket: its path, and who may connect.
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use linux::peer::peer;
 use rustix::fs::Mode;
 use rustix::process::{geteuid, umask};
 
-pub struct ControlListener {
+pub struct LocalListener {
     listener: UnixListener,
     path: PathBuf,
     /// Device and inode of the socket's file.
@@ -19,7 +19,7 @@ pub struct ControlListener {
     removes_path: bool,
 }
 
-impl ControlListener {
+impl LocalListener {
     /// Binds to the path. Replaces a socket that a switch left there when it ended.
     ///
     /// # Errors
@@ -40,13 +40,26 @@ impl ControlListener {
         Self::of(bound?, path, true)
     }
 
+    /// Binds in the place of another process that listens at the path. Its clients find this socket from now on.
+    ///
+    /// # Errors
+    /// The folder is missing or not writable, or the path cannot be replaced.
+    pub fn bind_in_place(path: &Path) -> io::Result<Self> {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".new");
+        let mut listener = Self::bind(Path::new(&beside))?;
+        fs::rename(&beside, path)?;
+        path.clone_into(&mut listener.path);
+        Ok(listener)
+    }
+
     fn of(listener: UnixListener, path: &Path, removes_path: bool) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let made = fs::symlink_metadata(path)?;
-        Ok(ControlListener { listener, path: path.to_owned(), inode: (made.dev(), made.ino()), removes_path })
+        Ok(LocalListener { listener, path: path.to_owned(), inode: (made.dev(), made.ino()), removes_path })
     }
 
-    /// Listens on the socket of another process, which owns the path until [`ControlListener::keep`].
+    /// Listens on the socket of another process, which owns the path until [`LocalListener::keep`].
     ///
     /// # Errors
     /// The socket cannot be made non-blocking, or nothing is at the path.
@@ -73,13 +86,13 @@ impl ControlListener {
     }
 }
 
-impl AsFd for ControlListener {
+impl AsFd for LocalListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
 }
 
-impl Drop for ControlListener {
+impl Drop for LocalListener {
     fn drop(&mut self) {
         // Another switch may have put its own there.
         if self.removes_path
@@ -95,12 +108,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_socket_in_the_place_of_another_one_stays_when_that_one_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ctl");
+        let former = LocalListener::bind(&path).unwrap();
+        let listener = LocalListener::bind_in_place(&path).unwrap();
+        drop(former);
+        let _client = UnixStream::connect(&path).unwrap();
+        assert!(listener.accept().is_ok());
+        drop(listener);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
     fn the_socket_is_its_users_alone_and_goes_with_the_switch() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ctl");
-        let listener = ControlListener::bind(&path).unwrap();
+        let listener = LocalListener::bind(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        assert_eq!(ControlListener::bind(&path).err().unwrap().kind(), ErrorKind::AddrInUse);
+        assert_eq!(LocalListener::bind(&path).err().unwrap().kind(), ErrorKind::AddrInUse);
         let client = UnixStream::connect(&path).unwrap();
         // The first was that of the second switch, which looked whether somebody is there.
         let accepted: Vec<_> = std::iter::from_fn(|| listener.accept().ok()).collect();
@@ -109,6 +135,6 @@ mod tests {
         assert!(!path.exists());
         // One that was left behind.
         drop(UnixListener::bind(&path).unwrap());
-        assert!(ControlListener::bind(&path).is_ok());
+        assert!(LocalListener::bind(&path).is_ok());
     }
 }

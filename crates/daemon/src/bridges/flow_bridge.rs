@@ -1,0 +1,162 @@
+//! The flows and ports of one bridge, and which of its tables the workers have.
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bridge::Bridge;
+use controllers::{Change, News, Rejected, Switch};
+use flow::{Action, Flow, Match, Timeouts, port};
+use flow_tables::{Limits, Tables};
+use openflow::{Failure, FlowCommand, FlowMod, Version};
+use switch::View;
+
+use super::identity::identity;
+use super::ports::Ports;
+
+/// The VLAN tags that are read, as many as Open vSwitch reads by default (`other_config:vlan-limit`).
+const MAX_TAGS: u8 = 1;
+/// The limits of a bridge. A flow takes 1 to 2 KiB.
+const LIMITS: Limits =
+    Limits { flows: 1 << 18, learned: 4096, groups: 1 << 14, buckets: 1024, meters: 1 << 16 };
+
+/// How a bridge forwards before it is told anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// By addresses: it has one flow, `priority=0 actions=NORMAL`.
+    Normal,
+    /// Not at all.
+    Secure,
+}
+
+/// The flows and ports of one bridge.
+pub struct FlowBridge {
+    pub(super) bridge: Bridge,
+    pub(super) ports: Ports,
+    /// Whether the ports learn while the bridge has the flow of [`Start::Normal`] alone.
+    may_learn: bool,
+    /// The generation of the tables that the workers have; `None` if the ports learn.
+    published: Option<u64>,
+}
+
+/// The flow with which a bridge begins.
+fn normal() -> Flow {
+    Flow { priority: 0, actions: vec![Action::Output(port::NORMAL)], ..Flow::default() }
+}
+
+impl FlowBridge {
+    /// A bridge for the ports of a network, or with `None` of all networks without a bridge of their own.
+    pub fn new(name: &str, network: Option<String>, datapath_id: Option<u64>, start: Start) -> Self {
+        let random = RandomState::new();
+        let datapath_id = datapath_id.unwrap_or_else(|| random.hash_one(name) & 0xffff_ffff_ffff);
+        let identity = identity(name, datapath_id);
+        let mut made = Self {
+            bridge: Bridge::new(identity, MAX_TAGS, random.hash_one(0), LIMITS),
+            ports: Ports::new(network, datapath_id),
+            may_learn: start == Start::Normal,
+            published: None,
+        };
+        if start == Start::Normal {
+            // An empty bridge has room for one flow.
+            let _ = made.add(Change::Flow(Box::new(FlowMod::new(FlowCommand::Add, normal()))));
+        }
+        made
+    }
+
+    /// A bridge of these flows, groups and meters, which does not learn in place of the flow `normal`. The error has the
+    /// index of the one that is refused.
+    pub fn of_changes(name: &str, all: impl IntoIterator<Item = Change>) -> Result<Self, (usize, Failure)> {
+        let mut made = Self::new(name, None, None, Start::Secure);
+        for (at, change) in all.into_iter().enumerate() {
+            made.add(change).map_err(|failure| (at, failure))?;
+        }
+        Ok(made)
+    }
+
+    fn add(&mut self, change: Change) -> Result<(), Failure> {
+        let mut changes = std::iter::once(change);
+        let added = self.bridge.change(&mut changes, Version::V15, Duration::ZERO, &mut News::default());
+        added.map_err(|rejected| rejected.failure)
+    }
+
+    /// Lets a bridge without flows, or with the flow of [`Start::Normal`] alone, begin as `start` says. The flows of
+    /// controllers stay.
+    pub(super) fn start_as(&mut self, start: Start, now: Duration) {
+        let is_normal = self.is_normal();
+        let command = match start {
+            Start::Normal if self.bridge.tables().flows() == 0 => FlowCommand::Add,
+            Start::Secure if is_normal => FlowCommand::DeleteStrict,
+            _ => return,
+        };
+        self.may_learn = start == Start::Normal;
+        let change = Change::Flow(Box::new(FlowMod::new(command, normal())));
+        // There is room for one flow, and it contradicts no other.
+        let _ = self.bridge.change(&mut std::iter::once(change), Version::V15, now, &mut News::default());
+    }
+
+    /// The present tables, for workers that are about to start.
+    pub fn tables(&mut self) -> Arc<Tables> {
+        let tables = self.bridge.tables().clone();
+        self.published = Some(tables.generation());
+        Arc::new(tables)
+    }
+
+    /// Whether the ports learn in place of tables.
+    fn learns(&self) -> bool {
+        self.may_learn && self.is_normal()
+    }
+
+    /// Whether the only flow is the one of [`Start::Normal`].
+    fn is_normal(&self) -> bool {
+        let tables = self.bridge.tables();
+        tables.flows() == 1
+            && tables.get(0, 0, &Match::ANY).is_some_and(|entry| {
+                entry.flow.actions == normal().actions && entry.flow.timeouts == Timeouts::default()
+            })
+    }
+
+    /// Makes all changes or none. Ports with VLANs do not forward by flows.
+    pub(super) fn change(
+        &mut self,
+        changes: &mut dyn Iterator<Item = Change>,
+        version: Version,
+        now: Duration,
+        news: &mut News,
+    ) -> Result<(), Rejected> {
+        let before = self.ports.any_vlans().then(|| self.bridge.clone());
+        self.bridge.change(changes, version, now, news)?;
+        match before {
+            Some(before) if !self.learns() => {
+                self.bridge = before;
+                (news.flows, news.ports) = Default::default();
+                Err(Rejected { index: 0, failure: Failure::NotPermitted })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the workers the tables, if they have others.
+    ///
+    /// # Errors
+    /// Why the workers keep the former tables, in words.
+    pub(super) fn publish(&mut self, switch: &mut View<'_>) -> Result<(), String> {
+        let wanted = (!self.learns()).then(|| self.bridge.tables().generation());
+        if wanted == self.published {
+            return Ok(());
+        }
+        let tables = wanted.map(|_| Arc::new(self.bridge.tables().clone()));
+        switch.set_flows(self.ports.network(), tables).map_err(|error| error.to_string())?;
+        self.published = wanted;
+        Ok(())
+    }
+
+    /// Takes note of ports that came, went or changed.
+    pub(super) fn follow_ports(&mut self, switch: &View<'_>, now: Duration, news: &mut News) {
+        self.ports.follow(switch, &mut self.bridge, now, news);
+    }
+
+    /// Gives the ports their present counts.
+    pub(super) fn count_ports(&mut self, switch: &View<'_>) {
+        self.ports.count(switch, &mut self.bridge);
+    }
+}

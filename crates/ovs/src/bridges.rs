@@ -1,0 +1,67 @@
+//! Conversion from rows of the table Bridge to bridges of the switch.
+
+use std::path::Path;
+
+use control::BridgeDescription;
+use ovsdb::{Datum, Row, Uuid};
+
+use crate::rows::text;
+
+/// The bits of a datapath id that do not name the implementer (OpenFlow 1.5, section 7.3.1).
+const ID_BITS: u64 = (1 << 48) - 1;
+
+/// The network of a bridge: a database reaches no ports that do not name it so.
+pub fn network(bridge: &str) -> String {
+    format!("ovs:{bridge}")
+}
+
+fn hexadecimal(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).ok().filter(|id| *id != 0)
+}
+
+/// The number of a bridge: the one that `other_config:datapath-id` asks for, or a part of the row's identity, which stays
+/// the same.
+fn datapath_id(id: Uuid, bridge: &Row) -> u64 {
+    let asked = bridge.get("other_config").and_then(|config| config.get("datapath-id"));
+    asked.and_then(hexadecimal).unwrap_or((id.0 as u64 & ID_BITS).max(1))
+}
+
+/// A bridge of the database. `folder` is the folder of its socket `BRIDGE.mgmt`.
+pub fn bridge(id: Uuid, row: &Row, folder: &Path) -> BridgeDescription {
+    let name = text(row, "name");
+    let is_file_name = !name.is_empty() && !name.contains('/') && !matches!(name, "." | "..");
+    BridgeDescription {
+        network: network(name),
+        datapath_id: datapath_id(id, row),
+        secure: text(row, "fail_mode") == "secure",
+        openflow: is_file_name.then(|| folder.join(format!("{name}.mgmt"))),
+    }
+}
+
+/// The column `datapath_id` of a bridge.
+pub fn identity(bridge: &BridgeDescription) -> Datum {
+    Datum::from(format!("{:016x}", bridge.datapath_id).as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bridge_keeps_its_number_and_listens_in_its_folder_alone() {
+        let row = |name: &str, config: &[(&str, &str)]| -> Row {
+            let config = Datum::texts(config.iter().copied());
+            [("name".to_owned(), Datum::from(name)), ("other_config".to_owned(), config)]
+                .into_iter()
+                .collect()
+        };
+        let described = bridge(Uuid(5 << 64 | 0xffff_0000_0000_0007), &row("br0", &[]), Path::new("/run"));
+        assert_eq!((described.datapath_id, described.openflow), (7, Some("/run/br0.mgmt".into())));
+        let asked = row("br0", &[("datapath-id", "0000a1b2c3d4e5f6")]);
+        let described = bridge(Uuid(5), &asked, Path::new("/run"));
+        assert_eq!(identity(&described), Datum::from("0000a1b2c3d4e5f6"));
+        for name in ["../br0", ".", "..", ""] {
+            assert_eq!(bridge(Uuid(5), &row(name, &[]), Path::new("/run")).openflow, None, "{name}");
+        }
+    }
+}

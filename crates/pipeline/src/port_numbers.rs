@@ -1,0 +1,44 @@
+//! The OpenFlow numbers of the ports of a network.
+use crate::PortId;
+
+/// The ports of a network by their OpenFlow numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortNumbers {
+    /// In ascending order.
+    numbers: Box<[u16]>,
+    /// The port of each number, at the same place.
+    ports: Box<[PortId]>,
+}
+
+impl PortNumbers {
+    /// These ports. Of two ports with one number, the first one has it.
+    pub fn new(ports: impl IntoIterator<Item = (u16, PortId)>) -> Self {
+        let mut all: Vec<_> = ports.into_iter().collect();
+        all.sort_by_key(|(number, _)| *number);
+        all.dedup_by_key(|(number, _)| *number);
+        let (numbers, ports): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        Self { numbers: numbers.into(), ports: ports.into() }
+    }
+
+    /// All numbers, in ascending order.
+    pub fn numbers(&self) -> &[u16] {
+        &self.numbers
+    }
+
+    /// The port with this number.
+    pub fn port(&self, number: u16) -> Option<PortId> {
+        self.numbers.binary_search(&number).ok().map(|at| self.ports[at])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_finds_its_port_and_the_first_of_two_keeps_it() {
+        let ports = PortNumbers::new([(9, PortId(0)), (2, PortId(1)), (9, PortId(2))]);
+        assert_eq!(ports.numbers(), [2, 9]);
+        assert_eq!([2, 9, 3].map(|number| ports.port(number)), [Some(PortId(1)), Some(PortId(0)), None]);
+    }
+}
