@@ -36,4 +36,4 @@ pub use folder::Folder;
 pub use janitor::Janitor;
 pub use running::Running;
 pub use spawn::spawn;
-pub use spec::Spec;
+pub use spec::{Proven, Spec};

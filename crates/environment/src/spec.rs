@@ -11,7 +11,7 @@ use crate::container::{self, Container, Runtime};
 use crate::host::Host;
 use crate::remote::Remote;
 use crate::vm::{self, Accelerator, Machine, Vm};
-use crate::{Environment, Start};
+use crate::{Environment, Running, Start};
 
 /// One environment that the user asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,13 +131,83 @@ impl Spec {
     ///
     /// # Errors
     /// The causes of [`Container::prove`] or [`Vm::prove`].
-    pub fn prove(&self, start: &Start<'_>) -> Result<Box<dyn Environment>, Failure> {
+    pub fn prove(&self, start: &Start<'_>) -> Result<Proven, Failure> {
         Ok(match self {
-            Spec::Host => Box::new(Host),
-            Spec::Container(settings) => Box::new(Container::prove(settings.clone(), start)?),
-            Spec::Vm(settings) => Box::new(Vm::prove(settings.clone(), start)?),
-            Spec::Remote(remote) => Box::new(remote.clone()),
+            Spec::Host => Proven::Host(Host),
+            Spec::Container(settings) => Proven::Container(Container::prove(settings.clone(), start)?),
+            Spec::Vm(settings) => Proven::Vm(Vm::prove(settings.clone(), start)?.into()),
+            Spec::Remote(remote) => Proven::Remote(remote.clone()),
         })
+    }
+
+    /// The environment without a proof, if the spec names a container's runtime or a virtual machine's accelerator: its
+    /// first start shows whether that works. Otherwise as [`Spec::prove`].
+    ///
+    /// # Errors
+    /// The causes of [`Spec::prove`], or a named program is not installed.
+    pub fn trusted(&self, start: &Start<'_>) -> Result<Proven, Failure> {
+        Ok(match self {
+            Spec::Container(settings) => Proven::Container(Container::trusted(settings.clone(), start)?),
+            Spec::Vm(settings) => Proven::Vm(Vm::trusted(settings.clone(), start)?.into()),
+            Spec::Host | Spec::Remote(_) => self.prove(start)?,
+        })
+    }
+}
+
+/// An environment whose means are known.
+#[derive(Clone, Debug)]
+pub enum Proven {
+    /// The host.
+    Host(Host),
+    /// A container and its runtime.
+    Container(Container),
+    /// A virtual machine and its accelerator.
+    Vm(Box<Vm>),
+    /// Another machine.
+    Remote(Remote),
+}
+
+impl Proven {
+    /// The spec of this environment. It names the runtime or the accelerator, so that [`Spec::trusted`] proves nothing
+    /// again.
+    pub fn spec(&self) -> Spec {
+        match self {
+            Proven::Host(_) => Spec::Host,
+            Proven::Container(container) => Spec::Container(container.settled()),
+            Proven::Vm(vm) => Spec::Vm(vm.settled()),
+            Proven::Remote(remote) => Spec::Remote(remote.clone()),
+        }
+    }
+
+    fn environment(&self) -> &dyn Environment {
+        match self {
+            Proven::Host(host) => host,
+            Proven::Container(container) => container,
+            Proven::Vm(vm) => vm.as_ref(),
+            Proven::Remote(remote) => remote,
+        }
+    }
+}
+
+impl Environment for Proven {
+    fn kind(&self) -> EnvironmentKind {
+        self.environment().kind()
+    }
+
+    fn accelerator(&self) -> &str {
+        self.environment().accelerator()
+    }
+
+    fn is_emulated(&self) -> bool {
+        self.environment().is_emulated()
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        self.environment().facts()
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Running, Failure> {
+        self.environment().start(start)
     }
 }
 

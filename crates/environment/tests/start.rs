@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use environment::channel::ChannelError;
-use environment::{Agent, Environment, Folder, Janitor, Running, Spec, Start};
+use environment::{Agent, Environment, Folder, Janitor, Proven, Running, Spec, Start};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -47,7 +47,7 @@ impl Setting {
         Start { agent: &self.agent, cpus: &self.cpus, limit: LIMIT, janitor: &self.janitor }
     }
 
-    fn prove(&self, spec: &str) -> Box<dyn Environment> {
+    fn prove(&self, spec: &str) -> Proven {
         let spec: Spec = spec.parse().unwrap();
         spec.prove(&self.start()).unwrap_or_else(|failure| panic!("{failure}"))
     }
@@ -123,6 +123,9 @@ fn echoes(spec: &str) {
     drop(running);
     assert!(!Path::new(&format!("/proc/{pid}")).exists(), "{spec}: process {pid} lives on");
     assert_eq!(leftovers(std::process::id()), Vec::<String>::new(), "{spec}");
+    // What was proven is not proven again: an agent that never greets would fail a proof.
+    let mute = Setting::new(&["mute"]);
+    assert!(place.spec().trusted(&mute.start()).is_ok(), "{spec}");
 }
 
 fn dies(spec: &str, words: &str) {
@@ -183,7 +186,7 @@ fn guest_that_never_greets_is_explained() {
     let setting = Setting::new(&["mute"]);
     let start = Start { limit: Duration::from_secs(20), ..setting.start() };
     let spec: Spec = "vm:accel=tcg".parse().unwrap();
-    let failure = spec.prove(&start).err().expect("it is mute");
+    let failure = spec.prove(&start).expect_err("it is mute");
     assert!(failure.answer.contains("no answer within 20s"), "{failure}");
     assert!(failure.answer.contains("mute as told"), "{failure}");
 }
@@ -233,7 +236,7 @@ fn a_missing_agent_a_missing_kernel_and_a_file_that_is_no_program_are_said() {
     let _alone = alone();
     let mut setting = Setting::new(&[]);
     let spec: Spec = "vm:accel=tcg,kernel=/nonexistent/vmlinuz".parse().unwrap();
-    let failure = spec.prove(&setting.start()).err().expect("no kernel");
+    let failure = spec.prove(&setting.start()).expect_err("no kernel");
     assert!(failure.to_string().contains("/nonexistent/vmlinuz"), "{failure}");
     setting.agent.binary = "/nonexistent/agent".into();
     for (spec, words) in [("host", "/nonexistent/agent"), ("vm:accel=tcg", "/nonexistent/agent")] {

@@ -39,10 +39,11 @@ fn numbers_or_nulls<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::E
 }
 
 /// Whether a trial counts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The noise was within the limits.
+    #[default]
     Accepted,
     /// The noise exceeded a limit, and the trial was repeated; the trial is kept in the file and left out of the
     /// statistics.

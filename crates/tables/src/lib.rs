@@ -17,6 +17,7 @@ pub mod ctl;
 pub mod host_interrupts;
 pub mod host_verify;
 pub mod kvm;
+mod noise;
 #[cfg(feature = "all-commands")]
 pub mod rfc2544;
 #[cfg(feature = "all-commands")]

@@ -117,7 +117,7 @@ fn started(binary: &Path, progress: &Progress) -> anyhow::Result<Vec<Capability>
         }
         progress.doing(line.title);
         for spec in &line.specs {
-            let proof = spec.prove(&start).map(|environment| detail(&*environment));
+            let proof = spec.prove(&start).map(|environment| detail(&environment));
             found.push(match proof {
                 Ok(detail) => Capability::proven(line.id, line.title, detail, line.enables),
                 Err(failure) => {

@@ -45,7 +45,7 @@ impl Container {
                 answers.push(format!("{}: not installed", runtime.command()));
                 continue;
             };
-            let container = Container { settings: settings.clone(), runtime, version: version(&path), path };
+            let container = Container::made_by(runtime, path, settings.clone());
             match container.start(start).and_then(|mut running| {
                 running
                     .channel()
@@ -65,6 +65,28 @@ impl Container {
 }
 
 impl Container {
+    fn made_by(runtime: Runtime, path: PathBuf, settings: Settings) -> Self {
+        Container { settings, runtime, version: version(&path), path }
+    }
+
+    /// The container without a proof, if its runtime is named: the first start shows whether it works. Otherwise as
+    /// [`Container::prove`].
+    ///
+    /// # Errors
+    /// The causes of [`Container::prove`], or the named runtime is not installed.
+    pub fn trusted(settings: Settings, start: &Start<'_>) -> Result<Self, Failure> {
+        let Some(runtime) = settings.runtime else { return Self::prove(settings, start) };
+        let command = runtime.command();
+        let path = find_command(command)
+            .ok_or_else(|| Failure::new(format!("looking for {command}"), "not installed", INSTALL))?;
+        Ok(Self::made_by(runtime, path, settings))
+    }
+
+    /// The settings with the runtime that was chosen.
+    pub fn settled(&self) -> Settings {
+        Settings { runtime: Some(self.runtime), ..self.settings.clone() }
+    }
+
     /// Returns this container with an existing network namespace to start in.
     ///
     /// # Errors

@@ -35,8 +35,8 @@ const KVM_TRIAL_LIMIT: Duration = Duration::from_secs(4);
 pub struct Vm {
     boot: qemu::Boot,
     version: String,
-    /// The accelerator that the user asked for.
-    wanted: Option<Accelerator>,
+    /// The settings that the user asked for.
+    wanted: Settings,
     /// The accelerator's name in results: `kvm-vmx`, `tcg`, and the like.
     accelerator_name: String,
     /// The reason why KVM is not used although `/dev/kvm` exists.
@@ -77,7 +77,7 @@ impl Vm {
             accelerator_name: accelerator::kvm_name(),
             kvm_refused: None,
             lacking: Vec::new(),
-            wanted: settings.accelerator,
+            wanted: settings.clone(),
             boot: qemu::Boot {
                 qemu,
                 kernel,
@@ -94,7 +94,7 @@ impl Vm {
             let plan = profile::plan(profile, settings.memory_mib, start.cpus)?;
             vm.lacking = plan.missing.iter().map(ToString::to_string).collect();
         }
-        if vm.wanted == Some(Accelerator::Tcg) {
+        if vm.wanted.accelerator == Some(Accelerator::Tcg) {
             vm.emulate();
         }
         Ok(vm)
@@ -137,8 +137,12 @@ impl Vm {
         self
     }
 
-    /// Finds the machine, and proves it only if the accelerator is not named.
-    fn trusted(settings: Settings, start: &Start<'_>) -> Result<Self, Failure> {
+    /// The machine without a proof, if its accelerator is named: the first start shows whether it boots. Otherwise as
+    /// [`Vm::prove`].
+    ///
+    /// # Errors
+    /// The causes of [`Vm::prove`].
+    pub fn trusted(settings: Settings, start: &Start<'_>) -> Result<Self, Failure> {
         match settings.accelerator {
             Some(_) => Self::find(settings, start),
             None => Self::prove(settings, start),
@@ -163,18 +167,23 @@ impl Vm {
                 )
             })
         };
-        if vm.wanted != Some(Accelerator::Tcg) {
+        if vm.wanted.accelerator != Some(Accelerator::Tcg) {
             // A kernel that never boots takes the whole limit to say so.
             let runs = || kvm::runs_unmodified_guests(KVM_TRIAL_LIMIT);
             match accelerator::open_kvm().and_then(|()| runs()).and_then(|()| boots(&vm)) {
                 Ok(()) => return Ok(vm),
-                Err(failure) if vm.wanted == Some(Accelerator::Kvm) => return Err(failure),
+                Err(failure) if vm.wanted.accelerator == Some(Accelerator::Kvm) => return Err(failure),
                 Err(failure) => vm.kvm_refused = Some(failure.answer),
             }
         }
         vm.emulate();
         boots(&vm)?;
         Ok(vm)
+    }
+
+    /// The settings with the accelerator that was chosen.
+    pub fn settled(&self) -> Settings {
+        Settings { accelerator: Some(self.boot.accelerator), ..self.wanted.clone() }
     }
 
     /// The reason why KVM is not used, if it is not used.

@@ -4,21 +4,23 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::asking::{Asking, NoAnswer};
 use clocks::{Answering, Exchange};
 use environment::vm::{Accelerator, Nic, Settings, SharedMemory, Vm, is_emulated};
-use environment::{Agent, Environment, Folder, Janitor, Running, Spec, Start};
+use environment::{Agent, Environment, Folder, Running, Spec, Start};
 use linux::{Child, OutputFile};
 use measure::Failure;
+use measure::quota::Throttling;
 use scenario::chain::{self, Outcome};
 use workload::chain::{ChainJob, MemberPort};
 use workload::protocol::{Reply, Request};
 
 use super::job::Job;
+use crate::Launcher;
+use crate::asking::{Asking, NoAnswer};
+use crate::runner::Quotas;
 
 /// How long a start may take until the agent answers.
 const START_LIMIT: Duration = Duration::from_secs(90);
@@ -35,6 +37,7 @@ const INTERFACE: &str = "eth0";
 /// A switch and agents that are ready for trials.
 pub struct Chain {
     members: Vec<Member>,
+    quotas: Quotas,
     _switch: Switch,
     _folder: Folder,
 }
@@ -51,12 +54,8 @@ struct Member {
 
 impl Chain {
     /// Starts the switch and the agents: those of members that move in `spec`, all others on the host.
-    pub fn start(
-        name: &str,
-        spec: &Spec,
-        job: &Job,
-        (agent, janitor): (&Agent, &Arc<Janitor>),
-    ) -> Result<Self, Failure> {
+    pub fn start(name: &str, spec: &Spec, job: &Job, launcher: &Launcher) -> Result<Self, Failure> {
+        let Launcher { agent, janitor } = launcher;
         let folder = Folder::make("scenario", janitor)?;
         let sockets: Vec<_> = (0..job.description.members.len())
             .map(|place| folder.path().join(format!("member-{place}")))
@@ -66,14 +65,14 @@ impl Chain {
         for (place, (member, socket)) in job.description.members.iter().zip(&sockets).enumerate() {
             let (environment, spec) = if member.moves { (name, spec) } else { ("host", &Spec::Host) };
             let name = format!("{} ({environment})", member.name);
-            let start = Start { agent, cpus: &job.cpus, limit: START_LIMIT, janitor };
+            let start = Start { limit: START_LIMIT, ..launcher.start_on(&job.cpus) };
             members.push(match spec {
                 Spec::Vm(settings) => guest(name, settings, place, socket, &start)?,
                 _ => {
                     // The socket is there as well, at the same path, wherever the agent runs.
                     let agent = Agent { files: vec![socket.clone()], ..agent.clone() };
                     let start = Start { agent: &agent, ..start };
-                    let running = spec.prove(&start)?.start(&start)?;
+                    let running = spec.trusted(&start)?.start(&start)?;
                     Member { running, name, port: MemberPort::Socket(socket.clone()), _clock: None }
                 }
             });
@@ -82,7 +81,13 @@ impl Chain {
         for member in &mut members {
             member.running.greeting(&member.name, START_LIMIT)?;
         }
-        Ok(Chain { members, _switch: switch, _folder: folder })
+        let quotas = Quotas::of(members.iter().map(|member| &member.running));
+        Ok(Chain { members, quotas, _switch: switch, _folder: folder })
+    }
+
+    /// How often the members' CPU quotas have been used up so far.
+    pub fn throttling(&self) -> Throttling {
+        self.quotas.throttling()
     }
 
     /// Runs one trial with `users` users in each cell. Returns what each member counted.
@@ -131,24 +136,14 @@ impl Member {
     }
 }
 
-/// The environments with the accelerator of each guest, which holds for the whole run. It is found out by booting
-/// a guest if the user left it open.
-pub fn settled(
-    spec: &Spec,
-    job: &Job,
-    (agent, janitor): (&Agent, &Arc<Janitor>),
-) -> Result<(Spec, bool), Failure> {
-    let Spec::Vm(settings) = spec else { return Ok((spec.clone(), kvm::is_emulated())) };
-    let mut settings = settings.clone();
-    let accelerator = match settings.accelerator {
-        Some(accelerator) => accelerator,
-        None => {
-            let start = Start { agent, cpus: &job.cpus, limit: START_LIMIT, janitor };
-            Vm::prove(settings.clone(), &start)?.accelerator_kind()
-        }
-    };
-    settings.accelerator = Some(accelerator);
-    Ok((Spec::Vm(settings), is_emulated(accelerator)))
+/// The environment with its runtime or accelerator, which holds for the whole run, and whether its CPU is emulated. A
+/// container or a guest is started once to find that out, unless the user named it.
+pub fn settled(spec: &Spec, job: &Job, launcher: &Launcher) -> Result<(Spec, bool), Failure> {
+    if let Spec::Vm(Settings { accelerator: Some(accelerator), .. }) = spec {
+        return Ok((spec.clone(), is_emulated(*accelerator)));
+    }
+    let place = spec.trusted(&Start { limit: START_LIMIT, ..launcher.start_on(&job.cpus) })?;
+    Ok((place.spec(), place.is_emulated()))
 }
 
 /// A member in a guest, whose card is at the switch's socket.

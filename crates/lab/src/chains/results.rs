@@ -6,6 +6,7 @@ use scenario::chain::{Ended, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::Origin;
+use crate::runner::Attempt;
 
 /// The document that is written.
 #[derive(Serialize, Deserialize)]
@@ -48,12 +49,12 @@ pub struct Environment {
 }
 
 /// One search, or one trial.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct Run {
     /// The highest number of users that were served in time.
     pub fits: u32,
-    /// The trials in the order in which they ran.
-    pub trials: Vec<Trial>,
+    /// The trials in the order in which they ran, also the discarded ones.
+    pub trials: Vec<Attempt<Trial>>,
 }
 
 /// One trial.
@@ -98,9 +99,14 @@ impl Trial {
 }
 
 impl Run {
+    /// The trials that count.
+    pub fn counted(&self) -> impl Iterator<Item = &Trial> {
+        self.trials.iter().filter_map(Attempt::counted)
+    }
+
     /// The trial with the most users that were served in time; if there is none, the only trial.
     pub fn best(&self) -> Option<&Trial> {
-        let fitting = self.trials.iter().filter(|trial| trial.is_in_time);
-        fitting.max_by_key(|trial| trial.users).or(self.trials.last())
+        let fitting = self.counted().filter(|trial| trial.is_in_time);
+        fitting.max_by_key(|trial| trial.users).or(self.counted().last())
     }
 }

@@ -53,7 +53,7 @@ pub fn run(run_plan: &RunPlan, progress: &Progress, keep: impl Fn(&Results)) -> 
         trials: Vec::new(),
         network: run_plan.network.network(),
     };
-    let runner = Runner::new(&run_plan.plan.cpus, run_plan.plan.quick);
+    let runner = Runner::new(run_plan.plan.cpus.len(), run_plan.plan.quick);
     let mut session = Session { plan: run_plan, launcher: &launcher, progress, runner, results };
     let mut slots = EnvironmentSlots::prove(&mut session);
     rounds::measure(&mut session, &mut slots, |results| {

@@ -31,7 +31,7 @@ pub fn measure(
     let each_round = u64::from(plan.blocks * plan.rounds);
     let environments = &session.results.environments;
     let hosts = environments.iter().filter(|place| place.kind == EnvironmentKind::Host).count();
-    let mut paths = Paths::new(&run_plan.network, session.launcher.start_on(&plan.cpus));
+    let mut paths = Paths::new(&run_plan.network, session.launcher.start_on(&plan.cpus), slots.specs());
     let trials = (run_plan.jobs.len() * slots.slots.len()) as u64 + paths.trials(hosts);
     session.progress.count(each_round * trials);
     let mut others = Others { kvm: KvmCosts::new(plan.quick), ticks: Ticks::new(plan, session.launcher) };
@@ -79,12 +79,12 @@ fn trial(session: &mut Session<'_>, job: &Job, at: At, slot: &mut EnvironmentSlo
     let blocks = run_plan.plan.blocks;
     session.progress.doing(format!("start {}/{blocks}  {name}  {}", at.block + 1, job.spec.title));
     let mut subject = JobTrial { run_plan, job, block: at.block, slot, others };
-    let trials = &mut session.results.trials;
-    let ended = session.runner.trial(&mut subject, |attempt| {
-        trials.push(recorded(metric, &name, at, &attempt, attempt.measured.clone()));
-    });
-    match ended {
-        Ok(()) | Err(NoAnswer::Interrupted(_)) => {}
+    let tried = session.runner.trial(&mut subject);
+    for attempt in tried.attempts() {
+        session.results.trials.push(recorded(metric, &name, at, attempt, attempt.measured.clone()));
+    }
+    match tried.counted {
+        Ok(_) | Err(NoAnswer::Interrupted(_)) => {}
         Err(NoAnswer::Refused(reason)) => session.absent(metric, &name, reason),
         Err(NoAnswer::Lost(failure)) => {
             // What an agent dies of is not asked of it again.
@@ -107,8 +107,9 @@ impl Subject for JobTrial<'_, '_> {
     type Measured = Outcome;
     type Failed = NoAnswer;
 
-    fn cpus_used(&self) -> usize {
-        self.job.cpus_used
+    fn cpus(&self) -> &[usize] {
+        let cpus = &self.run_plan.plan.cpus;
+        &cpus[..self.job.cpus_used.min(cpus.len())]
     }
 
     fn throttling(&self) -> Throttling {
@@ -145,7 +146,7 @@ impl Subject for JobTrial<'_, '_> {
         measured.map_err(NoAnswer::Refused)
     }
 
-    fn elapsed_ns(measured: &Outcome) -> u64 {
+    fn elapsed_ns(&self, measured: &Outcome) -> u64 {
         measured.elapsed_ns
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use environment::{Environment, Running, Start};
+use environment::{Environment, Proven, Running, Spec, Start};
 use linux::interrupt;
 use measure::quota::{CpuCgroup, Throttling, tick};
 use measure::{EnvironmentKind, EnvironmentRecord, Failure, QuotaRecord};
@@ -20,7 +20,7 @@ pub struct EnvironmentSlot {
     /// The environment's index in [`measure::Results::environments`].
     index: usize,
     planned: PlannedEnvironment,
-    environment: Box<dyn Environment>,
+    environment: Proven,
     running: Option<Running>,
     lives: u32,
     /// The CPUs to use, as the environment numbers them.
@@ -64,7 +64,7 @@ impl EnvironmentSlots {
                     record.facts = environment.facts();
                     slots.push(EnvironmentSlot {
                         index: session.results.environments.len(),
-                        planned: planned.clone(),
+                        planned: PlannedEnvironment { spec: environment.spec(), ..planned.clone() },
                         environment,
                         running: None,
                         lives: LIVES,
@@ -87,6 +87,11 @@ impl EnvironmentSlots {
         EnvironmentSlots { slots }
     }
 
+    /// The specs of the environments, with the means that were proven.
+    pub fn specs(&self) -> Vec<Spec> {
+        self.slots.iter().map(|slot| slot.planned.spec.clone()).collect()
+    }
+
     /// Starts every environment that is not given up. A block begins with this.
     pub fn start_all(&mut self, session: &mut Session<'_>) {
         for slot in &mut self.slots {
@@ -104,7 +109,7 @@ impl EnvironmentSlot {
         &self.planned.name
     }
 
-    /// The environment's entry in the plan.
+    /// The environment's entry in the plan, with the means that were proven.
     pub fn planned(&self) -> &PlannedEnvironment {
         &self.planned
     }

@@ -132,13 +132,13 @@ impl RuleEffect {
 }
 
 /// Compares all figures of `other` with `base`.
-pub fn effects(samples: &[Sample], base: &State, other: &State) -> Vec<Effect> {
+pub fn effects(samples: &[&Sample], base: &State, other: &State) -> Vec<Effect> {
     Figure::ALL.into_iter().filter_map(|figure| effect(samples, figure, base, other)).collect()
 }
 
 /// Every rule's effects. Rules that are shown to help come first, then the order is by how much the 99th
 /// percentile rises without the rule.
-pub fn ablation(samples: &[Sample], rules: &[String]) -> Vec<RuleEffect> {
+pub fn ablation(samples: &[&Sample], rules: &[String]) -> Vec<RuleEffect> {
     let of = |rule: &String| RuleEffect {
         rule: rule.clone(),
         effects: effects(samples, &State::Applied, &State::Without(rule.clone())),
@@ -149,7 +149,7 @@ pub fn ablation(samples: &[Sample], rules: &[String]) -> Vec<RuleEffect> {
     all
 }
 
-fn effect(samples: &[Sample], figure: Figure, base: &State, other: &State) -> Option<Effect> {
+fn effect(samples: &[&Sample], figure: Figure, base: &State, other: &State) -> Option<Effect> {
     let values = |state: &State, block: u32| -> Vec<f64> {
         let own = samples.iter().filter(|sample| sample.block == block && sample.state == *state);
         own.filter_map(|sample| figure.of(sample)).collect()
@@ -184,11 +184,17 @@ fn effect(samples: &[Sample], figure: Figure, base: &State, other: &State) -> Op
 #[cfg(test)]
 mod tests {
     use super::super::record::example::samples;
+    use super::super::results::{Verification, example};
     use super::*;
+    use measure::Verdict;
+
+    fn verified(blocks: u32) -> Verification {
+        example(samples(blocks))
+    }
 
     #[test]
     fn applied_is_set_against_as_found_block_by_block() {
-        let found = effects(&samples(6), &State::AsFound, &State::Applied);
+        let found = verified(6).effects;
         let p99 = found.iter().find(|effect| effect.figure == Figure::WakeupP99).unwrap();
         assert!((p99.effect - 0.5).abs() < 0.01, "{p99:?}");
         assert_eq!((p99.finding, p99.blocks), (Finding::Better, 6));
@@ -196,7 +202,7 @@ mod tests {
         assert_eq!((interrupts.effect, interrupts.interval), (-20.0, Some((-20.0, -20.0))));
         assert_eq!(interrupts.finding, Finding::Better);
         assert!(!found.iter().any(|effect| effect.figure == Figure::Switches), "they were not counted");
-        let few = effects(&samples(5), &State::AsFound, &State::Applied);
+        let few = verified(5).effects;
         assert!(
             few.iter().all(|effect| effect.finding == Finding::TooFewBlocks && effect.interval.is_none())
         );
@@ -204,12 +210,29 @@ mod tests {
 
     #[test]
     fn rules_are_sorted_by_what_is_lost_without_them() {
-        let rules = ["idle", "good", "never-measured"].map(str::to_owned);
-        let found = ablation(&samples(6), &rules);
+        let mut verification = verified(6);
+        verification.rules.push("never-measured".into());
+        verification.conclude();
+        let found = verification.ablation;
         let names: Vec<&str> = found.iter().map(|rule| rule.rule.as_str()).collect();
         assert_eq!(names, ["good", "idle"]);
         assert_eq!(found[0].of(Figure::WakeupP99).unwrap().finding, Finding::Worse);
         assert_eq!(found[1].of(Figure::WakeupP99).unwrap().finding, Finding::NoDifferenceShown);
         assert_eq!(found[1].of(Figure::Interrupts), None);
+    }
+
+    #[test]
+    fn a_discarded_sample_is_in_no_effect() {
+        let clean = verified(6);
+        let mut all = samples(6);
+        let mut noisy = all.iter().find(|sample| sample.measured.state == State::Applied).unwrap().clone();
+        noisy.verdict = Verdict::Discarded("40 % of the CPUs' time was stolen".into());
+        let mut histogram = Histogram::new();
+        histogram.record_many_ns(1 << 30, 1000);
+        noisy.measured.outcome.histogram = Some(histogram);
+        all.insert(1, noisy);
+        let found = example(all);
+        assert_eq!((found.samples.len(), found.counted().len()), (25, 24));
+        assert_eq!((found.effects, found.ablation), (clean.effects, clean.ablation));
     }
 }

@@ -149,7 +149,7 @@ fn measure(
         // Of an applied plan the others stay applied.
         toggle.only(|rule| wanted.rules.iter().any(|name| name == rule));
     }
-    let Some(mut toggle) = toggle.filter(|toggle| toggle.rules().next().is_some()) else {
+    let Some(toggle) = toggle.filter(|toggle| toggle.rules().next().is_some()) else {
         // Of an applied plan of which nothing holds any more, that is the result.
         if verification.was_applied {
             verification.complete = true;
@@ -166,9 +166,11 @@ fn measure(
         .into());
     };
     verification.rules = toggle.rules().map(str::to_owned).collect();
-    let switched = blocks(tree, survey, wanted, (&mut *verification, &mut toggle, progress));
+    let mut switching = Switching { tree, survey, wanted, verification, toggle, progress };
+    let switched = switching.blocks();
     // An applied plan stays applied.
-    let restored = if verification.was_applied { toggle.switch(|_| true) } else { Ok(()) };
+    let was_applied = switching.verification.was_applied;
+    let restored = if was_applied { switching.toggle.switch(|_| true) } else { Ok(()) };
     switched?;
     if let Err(failed) = restored {
         let tried = format!("{}: {}", failed.rule, failed.failure.tried);
@@ -177,36 +179,51 @@ fn measure(
     Ok(())
 }
 
-fn blocks(
-    tree: &HostTree,
-    survey: &Survey,
-    wanted: &Plan,
-    (verification, toggle, progress): (&mut Verification, &mut Toggle, &Progress),
-) -> Result<(), Stopped> {
-    let mut sampler = Sampler::new(tree, &survey.isolated, wanted.sample())?;
-    let mut states = states::all(&verification.rules, wanted.ablate);
-    progress.count(u64::from(wanted.blocks) * states.len() as u64);
-    for block in 0..wanted.blocks {
-        for state in order(&states, block) {
-            if !states.contains(&state) {
-                continue; // given up within this block
+/// A verification that switches between the states of the host.
+struct Switching<'a> {
+    tree: &'a HostTree,
+    survey: &'a Survey<'a>,
+    wanted: &'a Plan,
+    verification: &'a mut Verification,
+    toggle: Toggle<'a>,
+    progress: &'a Progress,
+}
+
+impl Switching<'_> {
+    /// Measures every state once in each block.
+    fn blocks(&mut self) -> Result<(), Stopped> {
+        let mut sampler = Sampler::new(self.tree, &self.survey.isolated, self.wanted.sample())?;
+        let mut states = states::all(&self.verification.rules, self.wanted.ablate);
+        self.progress.count(u64::from(self.wanted.blocks) * states.len() as u64);
+        for block in 0..self.wanted.blocks {
+            for state in order(&states, block) {
+                if !states.contains(&state) {
+                    continue; // given up within this block
+                }
+                interrupt::check()?;
+                self.progress.doing(state.to_string());
+                self.switch(&state, &mut states);
+                if states.contains(&state) {
+                    let tried = sampler.sample(block, &state);
+                    self.verification.samples.extend(tried.discarded);
+                    self.verification.samples.push(tried.counted?);
+                }
+                self.progress.step();
             }
-            interrupt::check()?;
-            progress.doing(state.to_string());
-            while let Err(failed) = toggle.switch(|rule| state.has(rule)) {
-                let reason = format!("could not be switched again: {}", failed.failure);
-                progress.note(&format!("{}: {reason}", failed.rule));
-                verification.left_out.push(LeftOut::new(&failed.rule, reason));
-                toggle.give_up(&failed.rule);
-                states.retain(|known| *known != State::Without(failed.rule.clone()));
-                verification.rules.retain(|rule| *rule != failed.rule);
-            }
-            if states.contains(&state) {
-                verification.samples.push(sampler.sample(block, &state)?);
-            }
-            progress.step();
+        }
+        self.verification.complete = true;
+        Ok(())
+    }
+
+    /// Puts the host into a state. A rule that cannot be switched any more is given up, and its state removed.
+    fn switch(&mut self, state: &State, states: &mut Vec<State>) {
+        while let Err(failed) = self.toggle.switch(|rule| state.has(rule)) {
+            let reason = format!("could not be switched again: {}", failed.failure);
+            self.progress.note(&format!("{}: {reason}", failed.rule));
+            self.verification.left_out.push(LeftOut::new(&failed.rule, reason));
+            self.toggle.give_up(&failed.rule);
+            states.retain(|known| *known != State::Without(failed.rule.clone()));
+            self.verification.rules.retain(|rule| *rule != failed.rule);
         }
     }
-    verification.complete = true;
-    Ok(())
 }

@@ -1,12 +1,12 @@
 //! The record of one sample.
 
 use host::CpuEvents;
-use measure::{Noise, Outcome};
+use measure::Outcome;
 use serde::{Deserialize, Serialize};
 
 use super::states::State;
 
-/// One sample.
+/// One sample: what one attempt measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sample {
     /// Its block.
@@ -21,8 +21,6 @@ pub struct Sample {
     pub counted_ns: u64,
     /// Events of the isolated CPUs.
     pub events: Events,
-    /// What disturbed the machine during the sample.
-    pub host_noise: Noise,
 }
 
 /// Counts on the isolated CPUs. A count that the kernel does not provide is null, with a reason in `unknown`.
@@ -61,11 +59,12 @@ impl From<CpuEvents> for Events {
 
 #[cfg(any(test, feature = "example"))]
 pub(super) mod example {
-    use measure::Histogram;
+    use measure::{Histogram, Noise};
 
     use super::*;
+    use crate::runner::Attempt;
 
-    fn sample(block: u32, state: State, latency_ns: u64, interrupts: Option<u64>) -> Sample {
+    fn sample(block: u32, state: State, latency_ns: u64, interrupts: Option<u64>) -> Attempt<Sample> {
         let mut histogram = Histogram::new();
         histogram.record_many_ns(latency_ns, 1000);
         let outcome = Outcome {
@@ -78,20 +77,12 @@ pub(super) mod example {
             noise: Noise::default(),
         };
         let events = Events { interrupts, ..Events::default() };
-        Sample {
-            block,
-            state,
-            cpu: 2,
-            outcome,
-            counted_ns: 2_000_000_000,
-            events,
-            host_noise: Noise::default(),
-        }
+        Attempt::from(Sample { block, state, cpu: 2, outcome, counted_ns: 2_000_000_000, events })
     }
 
     /// Simulated samples. Each block has its own common factor; the state as found takes twice as long as applied,
     /// the state without `good` three times.
-    pub fn samples(blocks: u32) -> Vec<Sample> {
+    pub fn samples(blocks: u32) -> Vec<Attempt<Sample>> {
         let of_block = |block: u32| {
             let weather = 1000 * u64::from(block + 1);
             [

@@ -11,6 +11,7 @@ use super::plan::Plan;
 use super::record::Sample;
 use super::states::State;
 use crate::Origin;
+use crate::runner::Attempt;
 
 /// The schema of this version's files.
 const SCHEMA: &str = "tautline-host-verify/1";
@@ -46,8 +47,8 @@ pub struct Verification {
     pub sample_ns: u64,
     /// Whether every block was measured.
     pub complete: bool,
-    /// Every sample.
-    pub samples: Vec<Sample>,
+    /// Every sample, also the discarded ones.
+    pub samples: Vec<Attempt<Sample>>,
     /// The applied state compared with the state as found.
     pub effects: Vec<Effect>,
     /// The states without one rule compared with the applied state, the most effective rule first.
@@ -97,16 +98,23 @@ impl Verification {
         })
     }
 
-    /// Derives the effects from the samples.
+    /// The samples that count.
+    pub fn counted(&self) -> Vec<&Sample> {
+        self.samples.iter().filter_map(Attempt::counted).collect()
+    }
+
+    /// Derives the effects from the samples that count.
     pub fn conclude(&mut self) {
-        self.effects = effects(&self.samples, &State::AsFound, &State::Applied);
-        self.ablation = ablation(&self.samples, &self.rules);
+        let samples = self.counted();
+        let effects = effects(&samples, &State::AsFound, &State::Applied);
+        let ablation = ablation(&samples, &self.rules);
+        (self.effects, self.ablation) = (effects, ablation);
     }
 }
 
 /// A verification of these samples, for tests.
 #[cfg(any(test, feature = "example"))]
-pub fn example(samples: Vec<Sample>) -> Verification {
+pub fn example(samples: Vec<Attempt<Sample>>) -> Verification {
     let mut verification = Verification {
         origin: Origin {
             schema: SCHEMA.into(),

@@ -6,13 +6,15 @@ use environment::host::Host;
 use environment::{Environment, Running, Start};
 use host::{CpuEvents, CpuList, HostTree, partition_of};
 use linux::interrupt::Interrupted;
-use measure::{Failure, MetricId, NoiseProbe, Preemption};
+use measure::quota::Throttling;
+use measure::{Failure, MetricId};
 use workload::catalogue::WAKEUP_AS_CONFIGURED;
 use workload::protocol::{Reply, Request};
 
 use super::record::{Events, Sample};
 use super::states::State;
 use crate::asking::{Asking, NoAnswer};
+use crate::runner::{Quotas, Runner, Subject, Tried};
 use crate::{Launcher, Stopped};
 
 /// What errors call the agent.
@@ -29,21 +31,71 @@ pub struct Sampler<'a> {
     isolated: &'a CpuList,
     length: Duration,
     launcher: Launcher,
+    runner: Runner,
+    /// The agents run in this process's cgroup.
+    quotas: Quotas,
 }
 
 impl<'a> Sampler<'a> {
     /// A sampler for samples of `length`.
     pub fn new(tree: &'a HostTree, isolated: &'a CpuList, length: Duration) -> Result<Self, Failure> {
-        Ok(Sampler { tree, isolated, length: length.max(SHORTEST), launcher: Launcher::new(Vec::new())? })
+        Ok(Sampler {
+            tree,
+            isolated,
+            length: length.max(SHORTEST),
+            launcher: Launcher::new(Vec::new())?,
+            runner: Runner::new(isolated.len(), false),
+            quotas: Quotas::own(),
+        })
     }
 
     /// Measures wake-ups on one of the isolated CPUs, a different one for each block, and counts events on all of
     /// them.
-    pub fn sample(&mut self, block: u32, state: &State) -> Result<Sample, Stopped> {
+    pub fn sample(&mut self, block: u32, state: &State) -> Tried<Sample, Stopped> {
         let cpu = self.isolated.iter().nth(block as usize % self.isolated.len()).unwrap_or_default();
+        let Sampler { tree, isolated, length, launcher, runner, quotas } = self;
+        runner.trial(&mut StateTrial {
+            tree,
+            isolated,
+            length: *length,
+            launcher,
+            quotas,
+            block,
+            state,
+            cpu: [cpu],
+        })
+    }
+}
+
+/// One state of the host, measured on one CPU.
+struct StateTrial<'a> {
+    tree: &'a HostTree,
+    isolated: &'a CpuList,
+    length: Duration,
+    launcher: &'a Launcher,
+    quotas: &'a Quotas,
+    block: u32,
+    state: &'a State,
+    cpu: [usize; 1],
+}
+
+impl Subject for StateTrial<'_> {
+    type Measured = Sample;
+    type Failed = Stopped;
+
+    fn cpus(&self) -> &[usize] {
+        &self.cpu
+    }
+
+    fn throttling(&self) -> Throttling {
+        self.quotas.throttling()
+    }
+
+    /// Measures in a new agent process.
+    fn measure(&mut self) -> Result<Sample, Stopped> {
+        let [cpu] = self.cpu;
         let limit = self.length * 4 + GRACE;
-        let cpus = [cpu];
-        let start = Start { limit, ..self.launcher.start_on(&cpus) };
+        let start = Start { limit, ..self.launcher.start_on(&self.cpu) };
         let mut running = Host.start(&start)?;
         self.enter_partition(&running, cpu)?;
         running.greeting(AGENT, limit).map_err(told)?;
@@ -52,7 +104,7 @@ impl<'a> Sampler<'a> {
             budget_ms: self.length.as_millis() as u64,
             cpus: vec![cpu],
         };
-        let (probe, begin) = (NoiseProbe::start(Preemption::NotCounted), Instant::now());
+        let begin = Instant::now();
         let before = CpuEvents::of(self.tree, self.isolated);
         let outcome = running.ask(AGENT, &request, limit, |reply| match reply {
             Reply::Done(outcome) => Some(outcome),
@@ -60,19 +112,22 @@ impl<'a> Sampler<'a> {
         });
         let outcome = outcome.map_err(told)?;
         let events = CpuEvents::of(self.tree, self.isolated).since(&before);
-        let counted = begin.elapsed();
-        let host_noise = probe.finish();
         Ok(Sample {
-            block,
-            state: state.clone(),
+            block: self.block,
+            state: self.state.clone(),
             cpu,
             outcome,
-            counted_ns: counted.as_nanos() as u64,
+            counted_ns: begin.elapsed().as_nanos() as u64,
             events: Events::from(events),
-            host_noise,
         })
     }
 
+    fn elapsed_ns(&self, measured: &Sample) -> u64 {
+        measured.counted_ns
+    }
+}
+
+impl StateTrial<'_> {
     /// Into an isolated partition nothing gets but by its cgroup.
     fn enter_partition(&self, running: &Running, cpu: usize) -> Result<(), Failure> {
         let Some(folder) = partition_of(self.tree, cpu) else { return Ok(()) };

@@ -19,14 +19,14 @@ const LOOKS: usize = 3;
 /// Looks after which the best of before is forgotten: some ten seconds of a quick run.
 const MEMORY: usize = 400;
 
-/// Detects work on the SMT siblings of the run's CPUs.
+/// Detects work on the SMT siblings of a trial's CPUs.
 pub trait Watch {
-    /// Must be called before a trial on the first `used` CPUs. Waits until they are undisturbed, as long as
+    /// Must be called before a trial on these CPUs. Waits until they are undisturbed, as long as
     /// [`Watch::may_wait`] is true. Returns the CPUs that are still disturbed.
-    fn wait(&mut self, used: usize) -> Vec<usize>;
+    fn wait(&mut self, cpus: &[usize]) -> Vec<usize>;
 
     /// Must be called after the trial. Returns the CPUs that were disturbed before it or are disturbed now.
-    fn disturbed_since(&mut self, before: Vec<usize>, used: usize) -> Vec<usize>;
+    fn disturbed_since(&mut self, before: Vec<usize>, cpus: &[usize]) -> Vec<usize>;
 
     /// Notes that the trial is repeated because of disturbed CPUs.
     fn repeats(&mut self);
@@ -35,11 +35,10 @@ pub trait Watch {
     fn may_wait(&self) -> bool;
 }
 
-/// The run's CPUs.
+/// The cores of a run.
 pub struct Cores {
-    cpus: Vec<usize>,
-    /// The best times so far, by the number of CPUs probed together: two threads of one core slow each other down.
-    baselines: BTreeMap<usize, Baseline>,
+    /// The best times so far, by the CPUs probed together: two threads of one core slow each other down.
+    baselines: BTreeMap<Vec<usize>, Baseline>,
     begin: Instant,
     is_quick: bool,
     /// On an emulated CPU a sibling's work cannot be told from the CPU's own pace.
@@ -51,10 +50,9 @@ pub struct Cores {
 
 impl Cores {
     /// A watch at the beginning of a run.
-    pub fn new(cpus: &[usize], is_quick: bool) -> Self {
+    pub fn new(is_quick: bool) -> Self {
         let now = Instant::now();
         Cores {
-            cpus: cpus.to_vec(),
             baselines: BTreeMap::new(),
             begin: now,
             is_quick,
@@ -77,9 +75,11 @@ impl Cores {
         disturbed
     }
 
-    fn look(&mut self, used: usize) -> Vec<usize> {
-        let cpus = &self.cpus[..used.min(self.cpus.len())];
-        let baseline = self.baselines.entry(cpus.len()).or_insert_with(|| Baseline::of_the_last(MEMORY));
+    fn look(&mut self, cpus: &[usize]) -> Vec<usize> {
+        if self.is_emulated {
+            return Vec::new();
+        }
+        let baseline = self.baselines.entry(cpus.to_vec()).or_insert_with(|| Baseline::of_the_last(MEMORY));
         let mut disturbed = Vec::new();
         for _ in 0..LOOKS {
             // A CPU that this process may no longer use: its trials fail, and say so.
@@ -94,12 +94,12 @@ impl Cores {
 }
 
 impl Watch for Cores {
-    fn wait(&mut self, used: usize) -> Vec<usize> {
-        self.wait_while_disturbed(|cores| cores.look(used))
+    fn wait(&mut self, cpus: &[usize]) -> Vec<usize> {
+        self.wait_while_disturbed(|cores| cores.look(cpus))
     }
 
-    fn disturbed_since(&mut self, before: Vec<usize>, used: usize) -> Vec<usize> {
-        let mut disturbed = self.look(used);
+    fn disturbed_since(&mut self, before: Vec<usize>, cpus: &[usize]) -> Vec<usize> {
+        let mut disturbed = self.look(cpus);
         disturbed.extend(before);
         disturbed.sort_unstable();
         disturbed.dedup();
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn looks_that_take_long_are_waiting_too() {
-        let mut cores = Cores { is_emulated: false, ..Cores::new(&[0], true) };
+        let mut cores = Cores { is_emulated: false, ..Cores::new(true) };
         // A second has passed: three tenths of all may be waited for.
         cores.begin -= Duration::from_secs(1);
         let since = Instant::now();

@@ -1,15 +1,19 @@
 //! The only loop of trials. It waits for undisturbed cores, measures, judges the noise during the trial, and
-//! repeats a disturbed trial. Every trial of every group goes through this loop.
+//! repeats a disturbed trial. Every trial of `compare`, `tti`, `scenario` and `host verify` goes through this loop.
 
+mod attempt;
 mod cores;
+mod quotas;
 mod verdict;
 
+use linux::interrupt;
 use measure::noise::{NoiseProbe, Preemption};
 use measure::quota::Throttling;
-use measure::{Noise, Verdict};
 
+pub use attempt::{Attempt, Tried};
 use cores::{Cores, Watch};
-use verdict::{ATTEMPTS, Circumstances};
+pub use quotas::Quotas;
+use verdict::Circumstances;
 
 /// Something that can be measured repeatedly.
 pub trait Subject {
@@ -18,8 +22,8 @@ pub trait Subject {
     /// The error of a trial without a result.
     type Failed;
 
-    /// How many CPUs of the run a trial uses. They are the first ones.
-    fn cpus_used(&self) -> usize;
+    /// The CPUs that a trial uses, each once.
+    fn cpus(&self) -> &[usize];
 
     /// How often the environment's CPU quota has been used up so far.
     fn throttling(&self) -> Throttling;
@@ -30,20 +34,8 @@ pub trait Subject {
     /// The trial gave no figure. A trial without a figure is not repeated.
     fn measure(&mut self) -> Result<Self::Measured, Self::Failed>;
 
-    /// How long the trial took, ns.
-    fn elapsed_ns(measured: &Self::Measured) -> u64;
-}
-
-/// One attempt of a trial, judged.
-pub struct Attempt<T> {
-    /// The number of the attempt, from 0.
-    pub number: u32,
-    /// The result of the attempt.
-    pub measured: T,
-    /// The noise during the attempt.
-    pub host_noise: Noise,
-    /// Whether the attempt counts.
-    pub verdict: Verdict,
+    /// The length of the timed part of a trial, ns. Stolen time is judged against it.
+    fn elapsed_ns(&self, measured: &Self::Measured) -> u64;
 }
 
 /// Runs the trials of one run.
@@ -53,56 +45,56 @@ pub struct Runner<W = Cores> {
 }
 
 impl Runner {
-    /// A runner for trials on these CPUs. A quick run waits less for undisturbed CPUs.
-    pub fn new(cpus: &[usize], is_quick: bool) -> Self {
-        Runner { cores: Cores::new(cpus, is_quick), cpus: cpus.len() }
+    /// A runner for a run on so many CPUs. A quick run waits less for undisturbed CPUs.
+    pub fn new(cpus: usize, is_quick: bool) -> Self {
+        Runner { cores: Cores::new(is_quick), cpus }
     }
 }
 
 impl<W: Watch> Runner<W> {
-    /// Repeats the trial until an attempt counts. `keep` is called with each attempt, also with discarded ones.
-    ///
-    /// # Errors
-    /// An attempt gave no figure.
-    pub fn trial<S: Subject>(
-        &mut self,
-        subject: &mut S,
-        mut keep: impl FnMut(Attempt<S::Measured>),
-    ) -> Result<(), S::Failed> {
-        let used = subject.cpus_used();
-        for number in 0..ATTEMPTS {
-            let disturbed_before = self.cores.wait(used);
+    /// Repeats the trial until an attempt counts or fails. Once the user has interrupted, no trial is repeated.
+    pub fn trial<S: Subject>(&mut self, subject: &mut S) -> Tried<S::Measured, S::Failed> {
+        let cpus = subject.cpus().to_vec();
+        let mut discarded = Vec::new();
+        loop {
+            let disturbed_before = self.cores.wait(&cpus);
             let throttling = subject.throttling();
             let probe = NoiseProbe::start(Preemption::NotCounted);
             let measured = subject.measure();
             let mut host_noise = probe.finish();
-            let measured = measured?;
+            let measured = match measured {
+                Ok(measured) => measured,
+                Err(failed) => return Tried { discarded, counted: Err(failed) },
+            };
             let throttling = subject.throttling().since(throttling);
             (host_noise.throttled_periods, host_noise.throttled_ns) =
                 (throttling.periods, throttling.waited_ns);
-            host_noise.disturbed_cpus = self.cores.disturbed_since(disturbed_before, used);
+            host_noise.disturbed_cpus = self.cores.disturbed_since(disturbed_before, &cpus);
+            let number = discarded.len() as u32;
             let circumstances = Circumstances {
                 attempt: number,
-                elapsed_ns: S::elapsed_ns(&measured),
+                elapsed_ns: subject.elapsed_ns(&measured),
                 cpus: self.cpus,
                 may_wait: self.cores.may_wait(),
+                is_interrupted: interrupt::is_set(),
             };
             let (verdict, was_waited_for) = circumstances.judge(&host_noise);
             if was_waited_for {
                 self.cores.repeats();
             }
-            let counts = verdict.counts();
-            keep(Attempt { number, measured, host_noise, verdict });
-            if counts {
-                break;
+            let attempt = Attempt { number, measured, host_noise, verdict };
+            if attempt.verdict.counts() {
+                return Tried { discarded, counted: Ok(attempt) };
             }
+            discarded.push(attempt);
         }
-        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use measure::Verdict;
+
     use super::*;
 
     /// Counts how often it was measured.
@@ -112,8 +104,8 @@ mod tests {
         type Measured = u64;
         type Failed = ();
 
-        fn cpus_used(&self) -> usize {
-            1
+        fn cpus(&self) -> &[usize] {
+            &[0]
         }
 
         fn throttling(&self) -> Throttling {
@@ -125,7 +117,7 @@ mod tests {
             if self.0 == 100 { Err(()) } else { Ok(self.0) }
         }
 
-        fn elapsed_ns(_: &u64) -> u64 {
+        fn elapsed_ns(&self, _: &u64) -> u64 {
             u64::MAX
         }
     }
@@ -137,11 +129,11 @@ mod tests {
     }
 
     impl Watch for Busy {
-        fn wait(&mut self, _: usize) -> Vec<usize> {
+        fn wait(&mut self, _: &[usize]) -> Vec<usize> {
             Vec::new()
         }
 
-        fn disturbed_since(&mut self, _: Vec<usize>, _: usize) -> Vec<usize> {
+        fn disturbed_since(&mut self, _: Vec<usize>, _: &[usize]) -> Vec<usize> {
             vec![5]
         }
 
@@ -155,10 +147,10 @@ mod tests {
     }
 
     fn tried(may_wait: bool) -> (Vec<Attempt<u64>>, u32) {
-        let mut attempts = Vec::new();
         let mut runner = Runner { cores: Busy { may_wait, repeated: 0 }, cpus: 1 };
-        runner.trial(&mut Counted(0), |attempt| attempts.push(attempt)).unwrap();
-        (attempts, runner.cores.repeated)
+        let tried = runner.trial(&mut Counted(0));
+        assert!(tried.counted.is_ok());
+        (tried.attempts().cloned().collect(), runner.cores.repeated)
     }
 
     #[test]
@@ -182,7 +174,24 @@ mod tests {
     fn what_gives_no_figure_is_not_tried_again() {
         let mut runner = Runner { cores: Busy { may_wait: true, repeated: 0 }, cpus: 1 };
         let mut subject = Counted(99);
-        assert_eq!(runner.trial(&mut subject, |_| panic!("nothing to keep")), Err(()));
+        let tried = runner.trial(&mut subject);
+        assert!(tried.discarded.is_empty() && tried.counted.is_err());
         assert_eq!(subject.0, 100);
+    }
+
+    #[test]
+    fn an_attempt_is_read_back_and_one_of_a_version_without_judgement_counts() {
+        #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        struct Figure {
+            users: u32,
+        }
+        let verdict = Verdict::Discarded("the clock jumped".into());
+        let written = Attempt { number: 1, verdict, ..Attempt::from(Figure { users: 7 }) };
+        let text = serde_json::to_string(&written).unwrap();
+        assert!(text.starts_with(r#"{"attempt":1,"users":7,"host_noise":{"#), "{text}");
+        let read: Attempt<Figure> = serde_json::from_str(&text).unwrap();
+        assert_eq!((read.number, read.counted(), &read.verdict), (1, None, &written.verdict));
+        let old: Attempt<Figure> = serde_json::from_str(r#"{"users":7}"#).unwrap();
+        assert_eq!(old.counted(), Some(&Figure { users: 7 }));
     }
 }

@@ -3,7 +3,7 @@
 use measure::{Noise, Verdict};
 
 /// How many attempts a trial has. The last one is kept even if it is noisy.
-pub const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 3;
 
 /// The noise limits of one trial.
 const STEAL_LIMIT: f64 = 0.02;
@@ -19,6 +19,8 @@ pub struct Circumstances {
     pub cpus: usize,
     /// Whether there is time to wait for undisturbed cores.
     pub may_wait: bool,
+    /// Whether the user has interrupted the run.
+    pub is_interrupted: bool,
 }
 
 impl Circumstances {
@@ -26,7 +28,8 @@ impl Circumstances {
     pub fn judge(&self, noise: &Noise) -> (Verdict, bool) {
         let noisy = self.over_limit(noise);
         // Without time to wait it would only be disturbed again.
-        let is_last = self.attempt + 1 == ATTEMPTS || noisy.is_none() && !self.may_wait;
+        let is_last =
+            self.attempt + 1 >= ATTEMPTS || self.is_interrupted || noisy.is_none() && !self.may_wait;
         let is_noisy = noisy.is_some();
         match (noisy.or_else(|| siblings(noise)), is_last) {
             (None, _) => (Verdict::Accepted, false),
@@ -58,7 +61,7 @@ mod tests {
     use super::*;
 
     fn first(elapsed_ns: u64) -> Circumstances {
-        Circumstances { attempt: 0, elapsed_ns, cpus: 2, may_wait: true }
+        Circumstances { attempt: 0, elapsed_ns, cpus: 2, may_wait: true, is_interrupted: false }
     }
 
     #[test]
@@ -88,6 +91,8 @@ mod tests {
         assert_eq!(of(ATTEMPTS - 1, true, &disturbed), (Verdict::KeptNoisy(reason), false));
         // Steal is no matter of waiting: it is tried again at once.
         let stolen = Noise { steal_ns: 1_000_000_000, ..disturbed };
+        let interrupted = Circumstances { is_interrupted: true, ..first(1_000_000_000) };
+        assert!(matches!(interrupted.judge(&stolen), (Verdict::KeptNoisy(_), false)));
         assert!(matches!(of(0, false, &stolen), (Verdict::Discarded(_), false)));
         assert!(matches!(of(ATTEMPTS - 1, false, &stolen), (Verdict::KeptNoisy(_), false)));
     }

@@ -28,6 +28,12 @@ pub struct Job {
 }
 
 impl Job {
+    /// The CPUs of the source and of the receiver, each once, by the host's numbers.
+    pub fn cpus(&self) -> Vec<usize> {
+        let source = self.source.cpu.filter(|cpu| *cpu != self.receiver_cpu);
+        source.into_iter().chain([self.receiver_cpu]).collect()
+    }
+
     /// Ticks of one interval from one CPU to another, with the command's default settings.
     pub fn usual(interval: Duration, time: Duration, [source_cpu, receiver_cpu]: [usize; 2]) -> Self {
         Job {

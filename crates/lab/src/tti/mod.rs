@@ -7,6 +7,7 @@ mod receiver;
 mod results;
 mod row;
 mod stages;
+mod trial;
 
 use environment::Spec;
 use linux::interrupt;
@@ -14,12 +15,14 @@ use linux::progress::Progress;
 use measure::Failure;
 use workload::ticks::Load;
 
+use crate::runner::{Runner, Tried};
 use crate::{Launcher, Origin};
 pub use job::{Job, USUAL_BUDGET};
 pub use pv_sched::{PvSched, Round, Sharing, Turns};
 pub use receiver::Receiver;
 pub use results::Results;
 pub use row::{Outcome, Row, load_name};
+use trial::TicksTrial;
 
 /// The schema of this version's files.
 pub const SCHEMA: &str = "tautline-tti/1";
@@ -51,40 +54,64 @@ pub fn run(plan: &Plan, launcher: &Launcher, progress: &Progress) -> Result<Resu
         rows: Vec::new(),
         pv_sched: Vec::new(),
     };
+    let cpus = job.cpus();
+    let mut measuring =
+        Measuring { plan, launcher, progress, runner: Runner::new(cpus.len(), false), cpus: &cpus };
     for (name, spec) in &plan.environments {
         match plan.pv_sched_rounds {
-            Some(rounds) => {
-                progress.doing(format!("{name}: {rounds} rounds of {} ticks, three ways", job.source.ticks));
-                let load = plan.loads.iter().find_map(|load| *load);
-                results.pv_sched.push(PvSched::measure(name, spec, &Turns { load, job, rounds, launcher }));
-            }
-            None => results.rows.extend(rows(plan, (name, spec), launcher, progress)),
+            Some(rounds) => results.pv_sched.push(measuring.pv_sched(name, spec, rounds)),
+            None => results.rows.extend(measuring.rows(name, spec)),
         }
     }
     Ok(results)
 }
 
-/// One environment under each load.
-fn rows(plan: &Plan, (name, spec): (&String, &Spec), launcher: &Launcher, progress: &Progress) -> Vec<Row> {
-    let job = &plan.job;
-    let mut rows = Vec::new();
-    let mut receiver = None;
-    for load in plan.loads.iter().copied() {
-        if interrupt::is_set() {
-            break;
-        }
-        progress.doing(format!("{name}, load {}: {} ticks", load_name(load), job.source.ticks));
-        let outcome = match &mut receiver {
-            Some(receiver) => Ok(receiver),
-            None => Receiver::start("tti", name, spec, job.receiver_cpu, launcher)
-                .map(|started| receiver.insert(started)),
-        };
-        let outcome = outcome.and_then(|receiver| receiver.measure(load, job));
-        if outcome.is_err() {
-            // The next load gets a new one.
-            receiver = None;
-        }
-        rows.push(Row { environment: name.clone(), load, outcome });
+/// A measurement in progress.
+struct Measuring<'a> {
+    plan: &'a Plan,
+    launcher: &'a Launcher,
+    progress: &'a Progress,
+    runner: Runner,
+    /// The CPUs of the source and of the receiver, each once.
+    cpus: &'a [usize],
+}
+
+impl Measuring<'_> {
+    /// Para-virtualized scheduling in one environment.
+    fn pv_sched(&mut self, name: &str, spec: &Spec, rounds: u32) -> PvSched {
+        let job = &self.plan.job;
+        self.progress.doing(format!("{name}: {rounds} rounds of {} ticks, three ways", job.source.ticks));
+        let load = self.plan.loads.iter().find_map(|load| *load);
+        let turns = Turns { load, job, rounds, launcher: self.launcher };
+        PvSched::measure(name, spec, &turns, &mut self.runner)
     }
-    rows
+
+    /// One environment under each load.
+    fn rows(&mut self, name: &str, spec: &Spec) -> Vec<Row> {
+        let job = &self.plan.job;
+        let mut rows = Vec::new();
+        let mut receiver = None;
+        for load in self.plan.loads.iter().copied() {
+            if interrupt::is_set() {
+                break;
+            }
+            self.progress.doing(format!("{name}, load {}: {} ticks", load_name(load), job.source.ticks));
+            let started = match &mut receiver {
+                Some(receiver) => Ok(receiver),
+                None => Receiver::start("tti", name, spec, job.receiver_cpu, self.launcher)
+                    .map(|started| receiver.insert(started)),
+            };
+            let tried = match started {
+                Ok(receiver) => self.runner.trial(&mut TicksTrial { receiver, load, job, cpus: self.cpus }),
+                Err(failure) => Tried { discarded: Vec::new(), counted: Err(failure) },
+            };
+            if tried.counted.is_err() {
+                // The next load gets a new one.
+                receiver = None;
+            }
+            let (outcome, discarded) = (tried.counted, tried.discarded);
+            rows.push(Row { environment: name.to_owned(), load, outcome, discarded });
+        }
+        rows
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use environment::Spec;
 use linux::interrupt;
+use measure::quota::Throttling;
 use measure::{Failure, Histogram};
 use serde::{Deserialize, Serialize};
 use workload::ticks::Load;
@@ -13,6 +14,7 @@ use workload::ticks::Load;
 use super::job::Job;
 use super::receiver::Receiver;
 use crate::Launcher;
+use crate::runner::{Attempt, Runner, Subject};
 
 /// From one tick of the second environment to the next: it is there for its load.
 const NEIGHBOURS_INTERVAL: Duration = Duration::from_millis(50);
@@ -84,23 +86,28 @@ pub struct PvSched {
     pub environment: String,
     /// Whether the environment's CPU, or one below it, is emulated.
     pub is_emulated: bool,
-    /// The rounds in the order in which they were measured, or why there are none.
-    pub outcome: Result<Vec<Round>, Failure>,
+    /// The rounds in the order in which they were measured, also the discarded ones; or why there are none.
+    pub outcome: Result<Vec<Attempt<Round>>, Failure>,
 }
 
 impl PvSched {
     /// Starts the environment twice, and measures the cases in turns: forward, backward, forward.
-    pub fn measure(name: &str, spec: &Spec, turns: &Turns<'_>) -> Self {
+    pub fn measure(name: &str, spec: &Spec, turns: &Turns<'_>, runner: &mut Runner) -> Self {
         let mut is_emulated = false;
-        let outcome = measure(name, spec, turns, &mut is_emulated);
+        let outcome = measure(name, spec, turns, runner, &mut is_emulated);
         PvSched { environment: name.to_owned(), is_emulated, outcome }
+    }
+
+    /// The rounds of a case that count.
+    pub fn rounds(&self, sharing: Sharing) -> impl Iterator<Item = &Round> {
+        let counted = self.outcome.iter().flatten().filter_map(Attempt::counted);
+        counted.filter(move |round| round.sharing == sharing)
     }
 
     /// For each round, the 99th percentile with hints divided by the 99th percentile without hints.
     pub fn ratios(&self) -> Vec<f64> {
         let p99 = |sharing: Sharing| -> Vec<f64> {
-            let rounds = self.outcome.iter().flatten().filter(|round| round.sharing == sharing);
-            rounds.map(|round| round.from_due.quantile_ns(0.99) as f64).collect()
+            self.rounds(sharing).map(|round| round.from_due.quantile_ns(0.99) as f64).collect()
         };
         let (shared, raised) = (p99(Sharing::Shared), p99(Sharing::Raised));
         raised.iter().zip(&shared).map(|(raised, shared)| raised / shared.max(1.0)).collect()
@@ -111,36 +118,12 @@ fn measure(
     name: &str,
     spec: &Spec,
     turns: &Turns<'_>,
+    runner: &mut Runner,
     is_emulated: &mut bool,
-) -> Result<Vec<Round>, Failure> {
-    let Turns { load, rounds, launcher, .. } = *turns;
-    let mut job = turns.job.clone();
-    // In a guest its own kernel puts it before the load; on the host it is as a virtual CPU is: an ordinary thread.
-    if !matches!(spec, Spec::Vm(_)) {
-        job.receiver.priority = None;
-    }
-    job.receiver.hints = true;
-    let length = job.source.interval * u32::try_from(job.source.ticks).unwrap_or(u32::MAX);
-    let mut neighbours = job.clone();
-    neighbours.receiver.hints = false;
-    neighbours.receiver.interval_ns = NEIGHBOURS_INTERVAL.as_nanos() as u64;
-    neighbours.receiver.silence_ms += NEIGHBOURS_INTERVAL.as_millis() as u64;
-    neighbours.source.interval = NEIGHBOURS_INTERVAL;
-    neighbours.source.ticks = ((length + 2 * MARGIN).as_nanos() / NEIGHBOURS_INTERVAL.as_nanos()) as u64;
-    (neighbours.source.spin, neighbours.source.priority) = (Duration::ZERO, None);
-    let mut receiver = Receiver::start("tti", name, spec, job.receiver_cpu, launcher)?;
-    let mut neighbour = Receiver::start("tti-beside", name, spec, job.receiver_cpu, launcher)?;
-    let priority = job.source.priority.unwrap_or(1);
-    let settings = pv_sched::Settings {
-        // Before the source, which spins, and in time for both.
-        priority,
-        lead: LEAD,
-        look: LOOK,
-        cpus: job.source.cpu.into_iter().collect(),
-        ..pv_sched::Settings::default()
-    };
+) -> Result<Vec<Attempt<Round>>, Failure> {
+    let mut pair = Pair::start(name, spec, turns)?;
     let mut found = Vec::new();
-    for round in 0..rounds {
+    for round in 0..turns.rounds {
         let mut order = Sharing::ALL;
         if round % 2 == 1 {
             order.reverse();
@@ -149,34 +132,119 @@ fn measure(
             if interrupt::is_set() {
                 return Ok(found);
             }
-            job.raise = (sharing == Sharing::Raised).then(|| settings.clone());
-            let outcome = if sharing == Sharing::Alone {
-                receiver.measure(load, &job)?
-            } else {
-                thread::scope(|scope| {
-                    let beside = scope.spawn(|| neighbour.measure(Some(Load::Cpu), &neighbours));
-                    thread::sleep(MARGIN);
-                    let outcome = receiver.measure(load, &job);
-                    let beside = beside
-                        .join()
-                        .unwrap_or_else(|_| Err(Failure::panicked("computing beside the receiver")));
-                    beside.and(outcome)
-                })?
-            };
-            *is_emulated = outcome.is_emulated;
-            let raised = outcome.raised.unwrap_or_default();
-            if let Some(failed) = raised.failed {
-                let tried = format!("raising thread {} by its hints", raised.thread);
-                return Err(Failure::new(tried, failed, "run as root or with CAP_SYS_NICE"));
-            }
-            found.push(Round {
-                sharing,
-                from_due: outcome.received.from_due,
-                lost: outcome.received.lost,
-                raised_share: raised.raised_ns as f64 / length.as_nanos() as f64,
-                exhausted: raised.exhausted,
-            });
+            let tried = runner.trial(&mut Case { pair: &mut pair, sharing });
+            *is_emulated = pair.is_emulated;
+            found.extend(tried.discarded);
+            found.push(tried.counted?);
         }
     }
     Ok(found)
+}
+
+/// An environment that was started twice on one CPU.
+struct Pair<'a> {
+    /// The environment that is measured.
+    receiver: Receiver<'a>,
+    /// The environment that computes beside it.
+    neighbour: Receiver<'a>,
+    /// The load in the measured environment.
+    load: Option<Load>,
+    /// The ticks of the measured environment.
+    job: Job,
+    /// The ticks of the environment beside it.
+    beside: Job,
+    /// The settings of the thread that raises the receiver.
+    raise: pv_sched::Settings,
+    /// How long a round takes.
+    length: Duration,
+    /// The CPUs of the source and of both receivers, each once.
+    cpus: Vec<usize>,
+    /// Whether the latest round was on an emulated CPU.
+    is_emulated: bool,
+}
+
+impl<'a> Pair<'a> {
+    fn start(name: &str, spec: &Spec, turns: &Turns<'a>) -> Result<Self, Failure> {
+        let mut job = turns.job.clone();
+        // In a guest its own kernel puts it before the load; on the host it is as a virtual CPU is: an ordinary thread.
+        if !matches!(spec, Spec::Vm(_)) {
+            job.receiver.priority = None;
+        }
+        job.receiver.hints = true;
+        let length = job.source.interval * u32::try_from(job.source.ticks).unwrap_or(u32::MAX);
+        let mut beside = job.clone();
+        beside.receiver.hints = false;
+        beside.receiver.interval_ns = NEIGHBOURS_INTERVAL.as_nanos() as u64;
+        beside.receiver.silence_ms += NEIGHBOURS_INTERVAL.as_millis() as u64;
+        beside.source.interval = NEIGHBOURS_INTERVAL;
+        beside.source.ticks = ((length + 2 * MARGIN).as_nanos() / NEIGHBOURS_INTERVAL.as_nanos()) as u64;
+        (beside.source.spin, beside.source.priority) = (Duration::ZERO, None);
+        let start = |folder| Receiver::start(folder, name, spec, job.receiver_cpu, turns.launcher);
+        let (receiver, neighbour) = (start("tti")?, start("tti-beside")?);
+        let raise = pv_sched::Settings {
+            // Before the source, which spins, and in time for both.
+            priority: job.source.priority.unwrap_or(1),
+            lead: LEAD,
+            look: LOOK,
+            cpus: job.source.cpu.into_iter().collect(),
+            ..pv_sched::Settings::default()
+        };
+        let (load, cpus) = (turns.load, job.cpus());
+        Ok(Pair { receiver, neighbour, load, job, beside, raise, length, cpus, is_emulated: false })
+    }
+}
+
+/// One case of a pair.
+struct Case<'a, 'b> {
+    pair: &'a mut Pair<'b>,
+    sharing: Sharing,
+}
+
+impl Subject for Case<'_, '_> {
+    type Measured = Round;
+    type Failed = Failure;
+
+    fn cpus(&self) -> &[usize] {
+        &self.pair.cpus
+    }
+
+    fn throttling(&self) -> Throttling {
+        self.pair.receiver.throttling()
+    }
+
+    fn measure(&mut self) -> Result<Round, Failure> {
+        let (pair, sharing) = (&mut *self.pair, self.sharing);
+        pair.job.raise = (sharing == Sharing::Raised).then(|| pair.raise.clone());
+        let Pair { receiver, neighbour, load, job, beside, .. } = pair;
+        let outcome = if sharing == Sharing::Alone {
+            receiver.measure(*load, job)?
+        } else {
+            thread::scope(|scope| {
+                let computing = scope.spawn(|| neighbour.measure(Some(Load::Cpu), beside));
+                thread::sleep(MARGIN);
+                let outcome = receiver.measure(*load, job);
+                let computed = computing
+                    .join()
+                    .unwrap_or_else(|_| Err(Failure::panicked("computing beside the receiver")));
+                computed.and(outcome)
+            })?
+        };
+        pair.is_emulated = outcome.is_emulated;
+        let raised = outcome.raised.unwrap_or_default();
+        if let Some(failed) = raised.failed {
+            let tried = format!("raising thread {} by its hints", raised.thread);
+            return Err(Failure::new(tried, failed, "run as root or with CAP_SYS_NICE"));
+        }
+        Ok(Round {
+            sharing,
+            from_due: outcome.received.from_due,
+            lost: outcome.received.lost,
+            raised_share: raised.raised_ns as f64 / pair.length.as_nanos() as f64,
+            exhausted: raised.exhausted,
+        })
+    }
+
+    fn elapsed_ns(&self, _: &Round) -> u64 {
+        self.pair.length.as_nanos() as u64
+    }
 }

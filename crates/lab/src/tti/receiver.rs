@@ -6,10 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use environment::vm::{Accelerator, Vm};
-use environment::{Agent, Environment, Folder, Janitor, Running, Spec, Start};
+use environment::{Agent, Environment, Folder, Janitor, Proven, Running, Spec, Start};
 use kvm::events::Target;
 use linux::interrupt;
 use measure::Failure;
+use measure::quota::Throttling;
 use pv_sched::{Daemon, Hints, Vcpu};
 use ticks::doorbell::{Peer, Server};
 use ticks::receiver::Received;
@@ -24,6 +25,7 @@ use super::row::Outcome;
 use super::stages::{self, HostTrace};
 use crate::Launcher;
 use crate::asking::{Asking, NoAnswer};
+use crate::runner::Quotas;
 use crate::tracing::Made;
 
 /// How long a start may take until the agent answers.
@@ -44,6 +46,7 @@ pub struct Receiver<'a> {
     far_end: FarEnd,
     /// The receiver's CPU, as the environment numbers it.
     cpu: usize,
+    quotas: Quotas,
     janitor: &'a Janitor,
     _folder: Folder,
 }
@@ -80,13 +83,13 @@ impl<'a> Receiver<'a> {
         let agent = Agent { files, ..agent.clone() };
         let start = Start { agent: &agent, cpus: &[cpu], limit: START_LIMIT, janitor };
         let mut has_kvm = false;
-        let place: Box<dyn Environment> = match spec {
+        let place = match spec {
             Spec::Vm(settings) => {
                 let guest = Vm::with_doorbell(settings.clone(), &socket, &start)?;
                 has_kvm = guest.accelerator_kind() == Accelerator::Kvm;
-                Box::new(guest)
+                Proven::Vm(guest.into())
             }
-            _ => spec.prove(&start)?,
+            _ => spec.trusted(&start)?,
         };
         let is_emulated = place.is_emulated();
         let accelerator = place.accelerator().to_owned();
@@ -104,6 +107,7 @@ impl<'a> Receiver<'a> {
             (place.start(&start)?, FarEnd::Process(socket, server))
         };
         running.greeting(&agent_in(name), START_LIMIT)?;
+        let quotas = Quotas::of([&running]);
         // A guest has one CPU, by its own number.
         let cpu = if is_guest { 0 } else { cpu };
         Ok(Receiver {
@@ -116,9 +120,15 @@ impl<'a> Receiver<'a> {
             hints,
             far_end,
             cpu,
+            quotas,
             janitor,
             _folder: folder,
         })
+    }
+
+    /// How often the environment's CPU quota has been used up so far.
+    pub fn throttling(&self) -> Throttling {
+        self.quotas.throttling()
     }
 
     /// Sends ticks to the receiver, with a load on its CPU.

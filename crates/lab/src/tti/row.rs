@@ -8,6 +8,8 @@ use ticks::source::Sent;
 use ticks::stages::{Blamed, Summary};
 use workload::ticks::Load;
 
+use crate::runner::Attempt;
+
 /// The result of one environment under one load.
 #[derive(Serialize, Deserialize)]
 pub struct Row {
@@ -15,8 +17,26 @@ pub struct Row {
     pub environment: String,
     /// The load on the receiver's CPU.
     pub load: Option<Load>,
-    /// The measurement, or why there is none.
-    pub outcome: Result<Outcome, Failure>,
+    /// The measurement that counts, or why there is none.
+    pub outcome: Result<Attempt<Outcome>, Failure>,
+    /// Earlier attempts, which were over a noise limit and were repeated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub discarded: Vec<Attempt<Outcome>>,
+}
+
+impl Row {
+    /// The measurement that counts.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn found(&self) -> Result<&Outcome, &Failure> {
+        self.outcome.as_ref().map(|attempt| &attempt.measured)
+    }
+
+    /// All attempts that gave figures, in order.
+    pub fn attempts(&self) -> impl Iterator<Item = &Attempt<Outcome>> {
+        self.discarded.iter().chain(&self.outcome)
+    }
 }
 
 /// A measurement.

@@ -18,7 +18,8 @@ fn of_state(
     state: &State,
     level: impl Fn(&Effect) -> f64,
 ) -> Vec<gate::Figure> {
-    let own: Vec<&Sample> = verification.samples.iter().filter(|sample| sample.state == *state).collect();
+    let mut own = verification.counted();
+    own.retain(|sample| sample.state == *state);
     let events = [
         ("interrupts", Figure::Interrupts),
         ("timer", Figure::Timer),

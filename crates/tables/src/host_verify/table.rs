@@ -48,17 +48,18 @@ pub fn render(verification: &Verification, width: usize) -> String {
             let _ = writeln!(text, "  {}: {}", units::text(&left.rule), units::text(&left.reason));
         }
     }
-    let mut remarks: Vec<&String> = verification
-        .samples
-        .iter()
+    let mut remarks: Vec<String> = verification
+        .counted()
+        .into_iter()
         .flat_map(|sample| sample.outcome.remarks.iter().chain(&sample.events.unknown))
+        .cloned()
         .collect();
     remarks.sort();
     remarks.dedup();
+    remarks.extend(crate::noise::remark("samples", &verification.samples));
     for remark in remarks {
-        let _ = writeln!(text, "note: {}", units::text(remark));
+        let _ = writeln!(text, "note: {}", units::text(&remark));
     }
-    noise(&mut text, verification);
     if verification.emulated {
         let _ = writeln!(text, "{EMULATED_MARK} {EMULATED_MEANING}");
     }
@@ -153,9 +154,10 @@ fn words(finding: Finding) -> &'static str {
 
 /// An observed maximum says nothing without how long was watched.
 fn maxima(text: &mut String, verification: &Verification) {
+    let samples = verification.counted();
     for state in [State::AsFound, State::Applied] {
         let mut all = Histogram::new();
-        let own = verification.samples.iter().filter(|sample| sample.state == state);
+        let own = samples.iter().filter(|sample| sample.state == state);
         for histogram in own.filter_map(|sample| sample.outcome.histogram.as_ref()) {
             all.merge(histogram);
         }
@@ -167,7 +169,7 @@ fn maxima(text: &mut String, verification: &Verification) {
             units::exceedance_bound(all.count()),
         );
     }
-    let fewest = verification.samples.iter().filter_map(|sample| sample.outcome.histogram.as_ref());
+    let fewest = samples.iter().filter_map(|sample| sample.outcome.histogram.as_ref());
     let fewest = fewest.map(Histogram::count).min().unwrap_or(0);
     if fewest < 1000 {
         let _ = writeln!(
@@ -194,23 +196,6 @@ fn chance(text: &mut String, rules: &[RuleEffect]) {
     }
 }
 
-/// CPU time that a hypervisor took is in the figures.
-fn noise(text: &mut String, verification: &Verification) {
-    const STEAL_LIMIT: f64 = 0.02;
-    let noisy = verification
-        .samples
-        .iter()
-        .filter(|sample| sample.host_noise.steal_ns as f64 > STEAL_LIMIT * sample.counted_ns as f64);
-    let count = noisy.count();
-    if count > 0 {
-        let _ = writeln!(
-            text,
-            "{count} of {} samples lost more than 2 % of their time to the hypervisor (steal)",
-            verification.samples.len()
-        );
-    }
-}
-
 fn table(width: usize) -> Table {
     let mut table = Table::new();
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
@@ -230,6 +215,7 @@ fn align(table: &mut Table, columns: std::ops::RangeInclusive<usize>) {
 mod tests {
     use host::Broken;
     use lab::host_verify::{LeftOut, example, samples};
+    use measure::Verdict;
 
     use super::*;
 
@@ -246,6 +232,10 @@ mod tests {
         assert!(good < idle, "the most effective first: {text}");
         verification.emulated = true;
         assert!(render(&verification, 120).contains(EMULATED_MEANING));
+        assert!(!text.contains("noisy"), "{text}");
+        verification.samples[0].verdict = Verdict::KeptNoisy("the clock jumped".into());
+        let text = render(&verification, 120);
+        assert!(text.contains("note: 0 of 24 samples discarded as noisy and repeated, 1 kept"), "{text}");
     }
 
     #[test]

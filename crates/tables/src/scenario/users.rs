@@ -103,7 +103,7 @@ pub fn curve(runs: &[Run]) -> Vec<(f64, f64)> {
 }
 
 fn trials(runs: &[Run]) -> impl Iterator<Item = &Trial> {
-    runs.iter().flat_map(|run| &run.trials)
+    runs.iter().flat_map(Run::counted)
 }
 
 /// The middle of what fitted, and its interval; of few searches the ends.
@@ -139,6 +139,8 @@ fn missed(runs: &[Run], users: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lab::runner::Attempt;
+    use measure::Verdict;
     use scenario::chain::Outcome;
 
     fn run(fits: u32, trials: &[(u32, u64)]) -> Run {
@@ -148,7 +150,7 @@ mod tests {
             (first.ticks, first.skipped, first.sent) = (ticks, skipped, 5);
             let mut last = Outcome { received: 3, ..Outcome::default() };
             last.ended = Some(scenario::chain::Ended { in_time: ticks, ..Default::default() });
-            Trial { users, is_in_time: skipped == 0, members: vec![first, last] }
+            Attempt::from(Trial { users, is_in_time: skipped == 0, members: vec![first, last] })
         };
         Run { fits, trials: trials.iter().map(trial).collect() }
     }
@@ -165,6 +167,9 @@ mod tests {
         let nine: Vec<Run> = (1..=9).map(|fits| run(fits, &[])).collect();
         assert_eq!(fitting(&nine), "5 [2, 8]");
         assert_eq!(fitting(&[]), "");
+        let mut noisy = run(8, &[(8, 900), (8, 1)]);
+        noisy.trials[0].verdict = Verdict::Discarded("40 % of the CPUs' time was stolen".into());
+        assert_eq!(missed(&[noisy], 8), "1", "a discarded trial is in no figure");
     }
 
     #[test]

@@ -33,6 +33,8 @@ impl View {
             notes.push(format!("{} {}", report::EMULATED_MARK, report::EMULATED_MEANING));
         }
         notes.dedup();
+        let trials = results.environments.iter().flat_map(|one| one.outcome.iter().flatten());
+        notes.extend(crate::noise::remark("trials", trials.flat_map(|run| &run.trials)));
         if results.is_search {
             notes.insert(0, "stages: of the search in the middle, its largest trial that fitted".into());
         }

@@ -42,9 +42,9 @@ pub fn lines(results: &Results) -> Vec<String> {
     }
     let line = |environment: &str| {
         let rows = || results.rows.iter().filter(|row| row.environment == environment);
-        let measured = |row: &&lab::tti::Row| row.outcome.is_ok();
+        let measured = |row: &&lab::tti::Row| row.found().is_ok();
         let name = rows().find(measured).map_or_else(|| environment.to_owned(), marked);
-        let under = rows().map(|row| Some(Under::of(load_name(row.load), row.outcome.as_ref().ok()?)));
+        let under = rows().map(|row| Some(Under::of(load_name(row.load), row.found().ok()?)));
         format!("  {name}: {}", said(&under.collect::<Vec<_>>(), results.budget_ns))
     };
     let heading = (!environments.is_empty()).then(|| "\nIn short".to_owned());

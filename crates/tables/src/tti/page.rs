@@ -8,6 +8,7 @@ use report::html::ticks::{Load, Stages, Ticks};
 
 use super::mark::marked;
 use super::stage_table;
+use super::table::noise;
 use linux::duration;
 
 /// Renders one self-contained page.
@@ -18,7 +19,7 @@ pub fn page(results: &Results) -> String {
 fn drawn(results: &Results) -> Ticks {
     let show = |ns: u64| duration::show(Duration::from_nanos(ns)).to_string();
     let found: Vec<(&Row, &Outcome)> =
-        results.rows.iter().filter_map(|row| Some((row, row.outcome.as_ref().ok()?))).collect();
+        results.rows.iter().filter_map(|row| Some((row, row.found().ok()?))).collect();
     let named = |row: &Row| format!("{}, load {}", marked(row), load_name(row.load));
     let us = |ns: u64| ns as f64 / 1e3;
     let mut bars = Vec::new();
@@ -40,10 +41,8 @@ fn drawn(results: &Results) -> Ticks {
             .collect(),
         worst: stage_table::worst(outcome).into_iter().collect(),
     });
-    let failed = results
-        .rows
-        .iter()
-        .filter_map(|row| Some(format!("{}: {}", named(row), row.outcome.as_ref().err()?)));
+    let failed =
+        results.rows.iter().filter_map(|row| Some(format!("{}: {}", named(row), row.found().err()?)));
     let mut facts = vec![
         format!(
             "A tick every {}, from CPU {} to CPU {}.",
@@ -62,7 +61,7 @@ fn drawn(results: &Results) -> Ticks {
         loads: loads(&found),
         bars,
         stages: stages.collect(),
-        notes: failed.collect(),
+        notes: failed.chain(noise(results)).collect(),
     }
 }
 

@@ -19,9 +19,9 @@ pub fn text(environments: &[PvSched], width: usize) -> String {
         let mark = if one.is_emulated { report::EMULATED_MARK } else { "" };
         match &one.outcome {
             Err(failure) => remarks.push(format!("{}: {failure}", one.environment)),
-            Ok(rounds) => {
+            Ok(_) => {
                 for sharing in Sharing::ALL {
-                    let rounds: Vec<_> = rounds.iter().filter(|round| round.sharing == sharing).collect();
+                    let rounds: Vec<_> = one.rounds(sharing).collect();
                     table.add_row(cells(&format!("{}{mark}", one.environment), sharing, &rounds));
                 }
                 remarks.push(ratio(one));

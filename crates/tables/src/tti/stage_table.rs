@@ -16,7 +16,7 @@ pub fn text(results: &Results, width: usize) -> String {
     table.set_header(["environment", "load", "stage", "p50", "p99.9", "max, µs", "published"]);
     let mut worst = Vec::new();
     for row in &results.rows {
-        let Ok(outcome) = &row.outcome else { continue };
+        let Ok(outcome) = row.found() else { continue };
         for (place, times) in outcome.stages.stages.iter().enumerate() {
             let once = |text: String| if place == 0 { text } else { String::new() };
             table.add_row([

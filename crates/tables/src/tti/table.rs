@@ -44,6 +44,8 @@ pub fn text(results: &Results, width: usize) -> String {
     );
     if !results.pv_sched.is_empty() {
         text.push_str(&pv_sched_table::text(&results.pv_sched, width));
+        let rounds = results.pv_sched.iter().flat_map(|one| one.outcome.iter().flatten());
+        crate::noise::remark("rounds", rounds).iter().for_each(|remark| _ = writeln!(text, "{remark}"));
         return text;
     }
     let mut table = Table::new();
@@ -64,7 +66,7 @@ pub fn text(results: &Results, width: usize) -> String {
     text.push_str(&stage_table::text(results, width));
     let mut remarks: Vec<String> = Vec::new();
     for row in &results.rows {
-        match &row.outcome {
+        match row.found() {
             Err(failure) => {
                 remarks.push(format!("{}, load {}: {failure}", row.environment, load_name(row.load)))
             }
@@ -97,16 +99,22 @@ pub fn text(results: &Results, width: usize) -> String {
     }
     let mut said = BTreeSet::new();
     remarks.retain(|remark| said.insert(remark.clone()));
+    remarks.extend(noise(results));
     remarks.extend(in_short::lines(results));
     remarks.iter().for_each(|remark| _ = writeln!(text, "{remark}"));
     text
+}
+
+/// A line on the noisy trials of all rows, if there are some.
+pub fn noise(results: &Results) -> Option<String> {
+    crate::noise::remark("trials", results.rows.iter().flat_map(Row::attempts))
 }
 
 fn cells(row: &Row) -> Vec<String> {
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
     let at = |histogram: &Histogram, quantile| us(histogram.quantile_ns(quantile));
     let mut cells = vec![marked(row), load_name(row.load).to_owned()];
-    match &row.outcome {
+    match row.found() {
         Err(_) => cells.resize(HEADER.len(), "–".into()),
         Ok(Outcome { sent, received, .. }) => {
             let latency = &received.from_due;

@@ -37,7 +37,7 @@ pub fn run(arguments: &Tti) -> anyhow::Result<Done> {
     if !is_any {
         anyhow::bail!("no environment received ticks; the reasons are above");
     }
-    let missed = results.rows.iter().filter_map(|row| row.outcome.as_ref().ok());
+    let missed = results.rows.iter().filter_map(|row| row.found().ok());
     let missed: u64 = missed.map(|outcome| outcome.received.late + outcome.received.lost).sum();
     Ok(if arguments.budget.is_some() && missed > 0 { Done::ThresholdExceeded } else { Done::Whole })
 }

@@ -18,6 +18,8 @@ fn every_tick_is_seen_once_on_the_host_and_in_a_container_under_every_load() {
     let rows = rows(&run);
     assert_eq!(rows.len(), 8, "two environments, four loads");
     for row in &rows {
+        let attempt = &row["outcome"]["Ok"];
+        assert!(attempt["host_noise"].is_object() && attempt["verdict"]["discarded"].is_null(), "{row}");
         let (sent, received) = (&row["outcome"]["Ok"]["sent"], &row["outcome"]["Ok"]["received"]);
         assert_eq!(
             (&sent["ticks"], &received["ticks"], &received["lost"]),
@@ -117,9 +119,12 @@ fn what_pv_sched_gives_is_measured_in_turns() {
         peers::required("real-time", false, "run the tests as root or with CAP_SYS_NICE");
         return;
     };
-    let ways: Vec<_> = rounds.iter().map(|round| round["sharing"].as_str().unwrap()).collect();
+    assert!(rounds.iter().all(|round| round["host_noise"].is_object()), "{outcome}");
+    // Noise of the machine may have a round repeated.
+    let rounds = || rounds.iter().filter(|round| round["verdict"]["discarded"].is_null());
+    let ways: Vec<_> = rounds().map(|round| round["sharing"].as_str().unwrap()).collect();
     assert_eq!(ways, ["shared", "raised", "alone", "alone", "raised", "shared"]);
-    for round in rounds {
+    for round in rounds() {
         let share = round["raised_share"].as_f64().unwrap();
         match round["sharing"] == "raised" {
             // A fifth, and what the daemon was late by.

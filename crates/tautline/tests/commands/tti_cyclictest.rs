@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use environment::{Agent, Janitor, Running, Spec, Start};
+use environment::{Agent, Environment, Janitor, Running, Spec, Start};
 use measure::statistics::median;
 use serde_json::Value;
 use workload::ticks::Load;

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use environment::network::{FAR_ADDRESS, OpenPath};
 use measure::network::Cost;
-use measure::quota::{CpuCgroup, Throttling};
+use measure::quota::Throttling;
 use measure::{Failure, Histogram};
 use workload::network::{Flow, Side};
 use workload::protocol::{Reply, Request};
 
 use super::cost::Reading;
 use crate::asking::{Asking, NoAnswer};
+use crate::runner::Quotas;
 
 /// A path whose agents have greeted.
 pub struct Ends {
@@ -19,8 +20,8 @@ pub struct Ends {
     cpus: Vec<usize>,
     /// An end answered late, wrongly or not at all. Its next reply may belong to an earlier request.
     is_lost: bool,
-    /// The cgroup of the near end, if that has a CPU quota.
-    limited: Option<CpuCgroup>,
+    /// The CPU quota of the near end.
+    quotas: Quotas,
 }
 
 /// The result of a flow.
@@ -50,15 +51,19 @@ impl Ends {
         for (end, name) in [(&mut path.near, NEAR), (&mut path.far, FAR)] {
             end.greeting(name, limit)?;
         }
-        let cgroup = path.near.cpu_cgroup();
-        let limited = cgroup.quota().is_some().then_some(cgroup);
+        let quotas = Quotas::of([&path.near]);
         path.set_running(false);
-        Ok(Ends { path, cpus: cpus.to_vec(), is_lost: false, limited })
+        Ok(Ends { path, cpus: cpus.to_vec(), is_lost: false, quotas })
+    }
+
+    /// The CPUs on which both ends work: two where there are two.
+    pub fn cpus(&self) -> &[usize] {
+        &self.cpus[..self.cpus.len().min(2)]
     }
 
     /// How often the near end's CPU quota has been used up so far.
     pub fn throttling(&self) -> Throttling {
-        self.limited.as_ref().map(CpuCgroup::throttling).unwrap_or_default()
+        self.quotas.throttling()
     }
 
     /// Whether the ends can take no more requests.

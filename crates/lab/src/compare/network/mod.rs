@@ -6,10 +6,10 @@ mod plan;
 
 use std::time::Duration;
 
-use environment::Start;
-use environment::container::{self, Container};
+use environment::container::{self, Container, Runtime};
 use environment::network::{NearEnd, OpenPath, PathDescription, Places};
-use environment::vm::{self, Accelerator, Vm};
+use environment::vm::{self, Vm};
+use environment::{Spec, Start};
 use linux::interrupt;
 use measure::network::NetworkTrial;
 use measure::quota::Throttling;
@@ -22,13 +22,12 @@ use ends::{Ends, Flowed};
 pub use plan::NetworkPlan;
 use plan::PlannedFlow;
 
-/// Both ends work, on two CPUs where there are two.
-const CPUS_USED: usize = 2;
-
 /// State that lasts for all blocks.
 pub struct Paths<'a> {
     plan: &'a NetworkPlan,
     start: Start<'a>,
+    /// The environments that the run has proven.
+    proven: Vec<Spec>,
     /// The container that near ends start in, or why there is none. Found at first use.
     container: Option<Result<Container, Failure>>,
     /// The settings of guests that near ends start in, or why there are none. Found at first use.
@@ -43,8 +42,9 @@ struct Slot {
 }
 
 impl<'a> Paths<'a> {
-    pub fn new(plan: &'a NetworkPlan, start: Start<'a>) -> Self {
-        Paths { plan, start, container: None, guest: None }
+    /// All paths of the plan. A near end starts as the environment of its kind among `proven`.
+    pub fn new(plan: &'a NetworkPlan, start: Start<'a>, proven: Vec<Spec>) -> Self {
+        Paths { plan, start, proven, container: None, guest: None }
     }
 
     /// The number of trials of a run with `environments` environments of the host's kind.
@@ -139,14 +139,12 @@ impl<'a> Paths<'a> {
         match path.near {
             NearEnd::Host => {}
             NearEnd::Container => {
-                let proven = self
-                    .container
-                    .get_or_insert_with(|| Container::prove(container::Settings::default(), start));
+                let proven = self.container.get_or_insert_with(|| container(&self.proven, start));
                 places.container = Some(proven.as_ref().map_err(Clone::clone)?);
             }
             NearEnd::Guest(_) => {
-                let proven =
-                    self.guest.get_or_insert_with(|| guest(&self.plan.guest, &session.results, start));
+                let (settings, results) = (&self.plan.guest, &session.results);
+                let proven = self.guest.get_or_insert_with(|| guest(settings, &self.proven, results, start));
                 let settings = proven.as_ref().map_err(Clone::clone)?;
                 if settings.accelerator.is_some_and(vm::is_emulated) {
                     // That it works is seen once. How fast it is, is not seen by booting it again.
@@ -171,11 +169,11 @@ impl<'a> Paths<'a> {
             return;
         }
         let mut subject = FlowTrial { flow, ends: &mut slot.ends, timeout: self.plan.timeout };
-        let results = &mut session.results;
-        let ended = session.runner.trial(&mut subject, |attempt| {
-            record(flow, &slot.environment, at, &attempt, results);
-        });
-        if let Err(reason) = ended
+        let tried = session.runner.trial(&mut subject);
+        for attempt in tried.attempts() {
+            record(flow, &slot.environment, at, attempt, &mut session.results);
+        }
+        if let Err(reason) = tried.counted
             && !interrupt::is_set()
         {
             let failure = Failure::from(reason);
@@ -198,8 +196,8 @@ impl Subject for FlowTrial<'_> {
     type Measured = Flowed;
     type Failed = NoAnswer;
 
-    fn cpus_used(&self) -> usize {
-        CPUS_USED
+    fn cpus(&self) -> &[usize] {
+        self.ends.cpus()
     }
 
     fn throttling(&self) -> Throttling {
@@ -210,21 +208,37 @@ impl Subject for FlowTrial<'_> {
         self.ends.run(&self.flow.flow, self.flow.beside.as_ref(), self.timeout)
     }
 
-    fn elapsed_ns(measured: &Flowed) -> u64 {
+    fn elapsed_ns(&self, measured: &Flowed) -> u64 {
         measured.elapsed_ns
     }
 }
 
-/// The settings with an accelerator that boots: the one that the run has proven, else it is proven now.
-fn guest(settings: &vm::Settings, results: &Results, start: &Start<'_>) -> Result<vm::Settings, Failure> {
-    let accelerator = match results.environments.iter().find(|place| place.kind == EnvironmentKind::Vm) {
-        Some(record) => match &record.failure {
-            Some(failure) => return Err(failure.clone()),
-            None if record.accelerator == Accelerator::Tcg.to_string() => Accelerator::Tcg,
-            None => Accelerator::Kvm,
-        },
+/// The container with the runtime that the run has proven; otherwise a runtime is proven now. LXC joins no network.
+fn container(proven: &[Spec], start: &Start<'_>) -> Result<Container, Failure> {
+    let runtime = proven.iter().find_map(|spec| match spec {
+        Spec::Container(settings) => settings.runtime.filter(|runtime| *runtime != Runtime::Lxc),
+        _ => None,
+    });
+    Container::trusted(container::Settings { runtime, ..container::Settings::default() }, start)
+}
+
+/// The settings with the accelerator that the run has proven; otherwise one is proven now, unless it is named.
+fn guest(
+    settings: &vm::Settings,
+    proven: &[Spec],
+    results: &Results,
+    start: &Start<'_>,
+) -> Result<vm::Settings, Failure> {
+    let accelerator = proven.iter().find_map(|spec| match spec {
+        Spec::Vm(settings) => settings.accelerator,
+        _ => None,
+    });
+    let failed = results.environments.iter().find(|place| place.kind == EnvironmentKind::Vm);
+    let accelerator = match (accelerator, failed.and_then(|record| record.failure.as_ref())) {
+        (Some(accelerator), _) => accelerator,
+        (None, Some(failure)) => return Err(failure.clone()),
         // One that was named is proven by the first path's start.
-        None => match settings.accelerator {
+        (None, None) => match settings.accelerator {
             Some(named) => named,
             None => Vm::prove(settings.clone(), start)?.accelerator_kind(),
         },

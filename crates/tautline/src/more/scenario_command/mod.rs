@@ -41,7 +41,7 @@ pub fn run(arguments: &Scenario) -> anyhow::Result<Done> {
         .environments
         .iter()
         .flat_map(|environment| environment.outcome.iter())
-        .all(|runs| runs.iter().all(|run| run.trials.iter().all(|trial| trial.is_in_time)));
+        .all(|runs| runs.iter().all(|run| run.counted().all(|trial| trial.is_in_time)));
     Ok(if results.is_search || all_in_time { Done::Whole } else { Done::ThresholdExceeded })
 }
 
