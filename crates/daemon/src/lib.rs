@@ -6,8 +6,8 @@
 //! # Where to change what
 //!
 //! - To change what the switch gives up: `sandbox.rs`, and its row in `docs/threat-model.md`.
-//! - To change how a running switch is taken over: `hand_over_format.rs`, `take_over.rs` and
-//!   `control_socket/hand_over.rs`; ports: `Port::hand_over`, `crates/vhost-device/src/backend/hand_over.rs`,
+//! - To change how a running switch is taken over: `hand_over_format.rs`, `exchange.rs`, `take_over.rs`
+//!   and `control_socket/hand_over.rs`; ports: `Port::hand_over`, `crates/vhost-device/src/backend/hand_over.rs`,
 //!   `crates/vhost-user/src/session/backend/journal.rs`; the switch: `crates/switch/src/hand_over.rs`.
 //! - To have an action of flows that is refused: `bridges/line.rs`; flows of a running switch: `bridges/`.
 //! - To change the configuration file: `settings.rs` (each key is an option) and `settings_file.rs`; a port of it:
@@ -20,6 +20,7 @@ mod configuration_file;
 mod configured;
 mod control_socket;
 mod error;
+mod exchange;
 mod flows;
 mod frame_filter;
 pub mod hand_over_format;

@@ -11,28 +11,23 @@
 //!
 //! The old switch continues if the new one ends, sends anything else than the confirmation, or takes too long. The
 //! old switch closes its end first, so the confirmation has either arrived by then or cannot be sent any more.
-use std::io::{self, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use control::protocol::{Answer, Call, Outcome, Request, VERSION};
 use linux::peer::peer;
-use rustix::io::retry_on_intr;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::geteuid;
 use serde::Deserialize;
 use switch::SwitchState;
 
+use crate::exchange::{Exchange, connect_by};
 use crate::hand_over_format::{self as format, FORMAT, HandOver, TAKEN};
 
-/// How long each answer of the running switch may take.
+/// How long the running switch may take to hand over its state, from the connection on.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Descriptors that come with one message at most (`SCM_MAX_FD`, unix(7)).
-const MAX_FDS_OF_KERNEL: usize = 253;
 
 /// Most bytes of a switch's state.
 const MAX_BYTES: usize = 1 << 30;
@@ -68,7 +63,8 @@ impl TakeOver {
     pub fn ask(&mut self) -> Result<Inherited, String> {
         let path = self.path.display().to_string();
         let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what} {path}: {error}");
-        let socket = UnixStream::connect(&self.path).map_err(|error| {
+        let deadline = Instant::now() + PATIENCE;
+        let socket = connect_by(deadline, &self.path).map_err(|error| {
             failed("connecting to", &format_args!("{error}; name the --control socket of a running switch"))
         })?;
         let system = |error: io::Error| failed("talking to the switch at", &error);
@@ -76,13 +72,12 @@ impl TakeOver {
             let why = "another user runs it; start this one as the same user";
             return Err(failed("the switch at", &why));
         }
-        socket.set_read_timeout(Some(PATIENCE)).map_err(system)?;
-        socket.set_write_timeout(Some(PATIENCE)).map_err(system)?;
         let call = Call { version: VERSION, request: Request::TakeOver { format: FORMAT } };
         let mut line = serde_json::to_vec(&call).map_err(|error| failed("asking", &error))?;
         line.push(b'\n');
-        (&socket).write_all(&line).map_err(system)?;
-        let (bytes, files) = receive(&socket).map_err(|why| failed("the switch at", &why))?;
+        let exchange = Exchange::new(&socket, deadline);
+        exchange.send(&line, &[]).map_err(system)?;
+        let (bytes, files) = receive(&exchange).map_err(|why| failed("the switch at", &why))?;
         let handed = format::read(&bytes).map_err(|why| failed("the switch at", &why))?;
         self.stood_still_at = handed.stood_still_at;
         let (state, control) = inherit(handed, files).map_err(|why| failed("the switch at", &why))?;
@@ -97,8 +92,9 @@ impl TakeOver {
     pub fn take_charge(&mut self) -> Result<Duration, String> {
         let gone =
             |error: &dyn std::fmt::Display| format!("the running switch went on without this one: {error}");
-        let mut socket = self.socket.take().ok_or_else(|| gone(&"it is not connected"))?;
-        socket.write_all(TAKEN).map_err(|error| gone(&error))?;
+        let socket = self.socket.take().ok_or_else(|| gone(&"it is not connected"))?;
+        let exchange = Exchange::new(&socket, Instant::now() + PATIENCE);
+        exchange.send(TAKEN, &[]).map_err(|error| gone(&error))?;
         Ok(Duration::from_nanos(format::now().saturating_sub(self.stood_still_at)))
     }
 }
@@ -124,18 +120,22 @@ fn inherit(handed: HandOver, files: Vec<OwnedFd>) -> Result<(SwitchState, Option
 }
 
 /// Reads the answer's line, then as many bytes and descriptors as the line announces.
-fn receive(socket: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), String> {
+fn receive(exchange: &Exchange<'_>) -> Result<(Vec<u8>, Vec<OwnedFd>), String> {
     #[derive(Deserialize)]
     struct Coming {
         bytes: usize,
         files: usize,
     }
-    let mut line = Vec::new();
+    const CLOSED: &str = "it closed the connection";
+    let (mut line, mut files) = (Vec::new(), Vec::new());
     let mut byte = [0];
     // Descriptors come with the bytes behind it, so not one byte more is read.
     while byte != *b"\n" && line.len() < 1 << 16 {
-        (&mut &*socket).read_exact(&mut byte).map_err(|error| format!("it did not answer: {error}"))?;
-        line.push(byte[0]);
+        match exchange.receive(&mut byte, &mut files) {
+            Ok(0) => return Err(format!("it did not answer: {CLOSED}")),
+            Ok(_) => line.push(byte[0]),
+            Err(error) => return Err(format!("it did not answer: {error}")),
+        }
     }
     let answer: Answer = serde_json::from_slice(&line).map_err(|error| format!("not understood: {error}"))?;
     let coming: Coming = match answer.outcome {
@@ -144,26 +144,17 @@ fn receive(socket: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), String> {
         }
         Outcome::Error(why) => return Err(why),
     };
-    let (mut bytes, mut files) = (Vec::new(), Vec::new());
+    let mut bytes = Vec::new();
     let mut buffer = vec![0; 64 << 10];
     while bytes.len() < coming.bytes.min(MAX_BYTES) {
         let room = buffer.len().min(coming.bytes - bytes.len());
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS_OF_KERNEL))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let slices = &mut [IoSliceMut::new(&mut buffer[..room])];
-        // A call with a time limit is not begun again by the kernel after a signal (signal(7)).
-        let received =
-            retry_on_intr(|| recvmsg(socket.as_fd(), slices, &mut control, RecvFlags::CMSG_CLOEXEC));
-        let received = received.map_err(|error| format!("its state did not come: {error}"))?;
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(received) = message {
-                files.extend(received);
-            }
+        let received = exchange
+            .receive(&mut buffer[..room], &mut files)
+            .map_err(|error| format!("its state did not come: {error}"))?;
+        if received == 0 {
+            return Err(CLOSED.to_owned());
         }
-        if received.bytes == 0 {
-            return Err("it closed the connection".to_owned());
-        }
-        bytes.extend_from_slice(&buffer[..received.bytes]);
+        bytes.extend_from_slice(&buffer[..received]);
     }
     if files.len() != coming.files {
         let (came, of) = (files.len(), coming.files);

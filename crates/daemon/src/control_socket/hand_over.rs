@@ -1,6 +1,5 @@
 //! The running switch's end of `--take-over`. The control thread serves nothing else meanwhile: no frame moves.
-use std::io::{self, IoSlice, Read};
-use std::mem::MaybeUninit;
+use std::io::{self, Read};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -9,12 +8,11 @@ use std::time::{Duration, Instant};
 use control::protocol::Outcome;
 use linux::peer::peer;
 use port::SharedFd;
-use rustix::io::retry_on_intr;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::geteuid;
 use serde_json::json;
 use switch::{SwitchState, View};
 
+use crate::exchange::Exchange;
 use crate::hand_over_format::{self as format, FORMAT, HandOver, PortWords, TAKEN};
 use crate::local_listener::LocalListener;
 use crate::readiness;
@@ -80,7 +78,11 @@ fn words(state: SwitchState, stood_still_at: u64, control: OwnedFd) -> (HandOver
 
 /// Sends everything. Returns true once the new switch has confirmed that it has all.
 fn pass_on(socket: &UnixStream, (words, files): (HandOver, Vec<SharedFd>), deadline: Instant) -> bool {
-    let said = send(socket, &words, &files, deadline).and_then(|()| hear(socket, deadline));
+    let said = socket.set_nonblocking(false).and_then(|()| {
+        let exchange = Exchange::new(socket, deadline);
+        send(&exchange, &words, &files)?;
+        hear(&exchange)
+    });
     if said.is_ok_and(|said| said == TAKEN) {
         return true;
     }
@@ -92,60 +94,32 @@ fn pass_on(socket: &UnixStream, (words, files): (HandOver, Vec<SharedFd>), deadl
     late == TAKEN
 }
 
-fn left(deadline: Instant) -> Option<Duration> {
-    Some(deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)))
-}
-
-fn send(socket: &UnixStream, words: &HandOver, files: &[SharedFd], deadline: Instant) -> io::Result<()> {
+fn send(exchange: &Exchange<'_>, words: &HandOver, files: &[SharedFd]) -> io::Result<()> {
     let bytes = serde_json::to_vec(words)?;
-    socket.set_nonblocking(false)?;
     let answer = Outcome::Ok(json!({"bytes": bytes.len(), "files": files.len()})).line();
-    send_all(socket, &answer, &[], deadline)?;
+    exchange.send(&answer, &[])?;
     // One byte for each group of descriptors, the last with all the rest.
     let mut rest = &bytes[..];
     let mut groups = files.chunks(FILES_AT_ONCE).peekable();
     while let Some(group) = groups.next() {
         let (now, later) = rest.split_at(if groups.peek().is_some() { 1 } else { rest.len() });
-        send_all(socket, now, group, deadline)?;
+        let group: Vec<_> = group.iter().map(AsFd::as_fd).collect();
+        exchange.send(now, &group)?;
         rest = later;
     }
     Ok(())
 }
 
-fn send_all(socket: &UnixStream, mut bytes: &[u8], files: &[SharedFd], deadline: Instant) -> io::Result<()> {
-    let mut files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-    while !bytes.is_empty() {
-        if Instant::now() > deadline {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        socket.set_write_timeout(left(deadline))?;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_AT_ONCE))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !files.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&files)) {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        // A call with a time limit is not begun again by the kernel after a signal (signal(7)).
-        let send = || sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
-        let sent = retry_on_intr(send)?;
-        // They travel with the first byte.
-        files.clear();
-        bytes = &bytes[sent..];
-    }
-    Ok(())
-}
-
-/// The new switch's message: up to the length of the confirmation, or what has come by the deadline.
-fn hear(socket: &UnixStream, deadline: Instant) -> io::Result<Vec<u8>> {
+/// The new switch's message, up to the length of the confirmation.
+fn hear(exchange: &Exchange<'_>) -> io::Result<Vec<u8>> {
     let mut said = Vec::new();
     let mut bytes = [0; TAKEN.len()];
-    while said.len() < TAKEN.len() && Instant::now() < deadline {
-        socket.set_read_timeout(left(deadline))?;
-        match (&mut &*socket).read(&mut bytes[said.len()..]) {
-            Ok(0) => break,
-            Ok(read) => said.extend_from_slice(&bytes[said.len()..][..read]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+    while said.len() < TAKEN.len() {
+        let read = exchange.receive(&mut bytes[said.len()..], &mut Vec::new())?;
+        if read == 0 {
+            break;
         }
+        said.extend_from_slice(&bytes[said.len()..][..read]);
     }
     Ok(said)
 }

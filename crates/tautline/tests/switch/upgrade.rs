@@ -26,6 +26,13 @@ const ANEW: usize = 100;
 /// The port of a front-end that is not to be handed over.
 const HOSTILE: &str = "hostile";
 
+/// What happens to both switches during a take-over.
+#[derive(Clone, Copy, PartialEq)]
+enum Among {
+    Nothing,
+    Signals,
+}
+
 /// Two guests at a switch with a control socket.
 struct Scene {
     sockets: Sockets,
@@ -83,10 +90,11 @@ impl Scene {
 
     /// Another process of the same arguments takes over; for how long no frame moved, as it says and as the receiver
     /// saw it.
-    fn take_over(&mut self) -> (Duration, Duration) {
+    fn take_over(&mut self, among: Among) -> (Duration, Duration) {
         let mut arguments = self.arguments.clone();
         arguments.extend(["--take-over".to_owned(), self.control().display().to_string()]);
         let new = SwitchProcess::begin(&arguments);
+        let signalled = (among == Among::Signals).then(|| [self.switch.signalled(), new.signalled()]);
         self.load.longest_gap();
         let deadline = Instant::now() + SOON;
         let said = loop {
@@ -101,6 +109,7 @@ impl Scene {
             let old = self.switch.logged();
             assert!(Instant::now() < deadline, "the new one said {:#?}, the old one {old:#?}", new.logged());
         };
+        drop(signalled);
         let old = std::mem::replace(&mut self.switch, new);
         self.load_for(LOAD);
         let logged = old.ended();
@@ -177,7 +186,9 @@ fn front_ends_notice_nothing_of_an_upgrade() {
     let rounds = std::env::var("TAUTLINE_UPGRADE_ROUNDS").map_or(5, |rounds| rounds.parse().unwrap());
     for wanted in layouts() {
         let mut scene = Scene::new(wanted);
-        let (said, seen): (Vec<_>, Vec<_>) = (0..rounds).map(|_| scene.take_over()).unzip();
+        let (said, seen): (Vec<_>, Vec<_>) = (0..rounds).map(|_| scene.take_over(Among::Nothing)).unzip();
+        // Signals interrupt calls with a time limit (signal(7)).
+        scene.take_over(Among::Signals);
         let ((said, longest), (seen, longest_seen)) = (median(said), median(seen));
         println!(
             "{wanted}: {rounds} take-overs; no frame moved for {said:.2?} (median), {longest:.2?} (longest); between two \
@@ -219,8 +230,9 @@ fn the_old_switch_goes_on_when_the_new_one_is_gone() {
         scene.load_for(LOAD);
         assert!(scene.switch.lives(), "step {steps}");
     }
-    // One that stays, and says nothing or half its last word, is not waited for.
+    // One that stays, and says nothing or half its last word, is not waited for, whatever signals come.
     for steps in 3..5 {
+        let _signalled = scene.switch.signalled();
         let silent = half_a_take_over(&scene.control(), steps);
         scene.load_for(LOAD);
         assert!(scene.switch.lives(), "step {steps}");
@@ -329,7 +341,7 @@ fn no_front_end_vetoes_an_upgrade() {
         let region = Request::AddMemReg(SingleRegion(region(AT, BYTES)));
         hostile.ask(region, vec![file.try_clone().unwrap()]);
         harm(&file, &in_flight);
-        let (said, seen) = scene.take_over();
+        let (said, seen) = scene.take_over(Among::Nothing);
         println!("{what}: no frame moved for {said:.2?}; between two frames at the receiver {seen:.2?}");
         hostile.wait_until_closed();
         let told = |line: &String| line.starts_with("hostile: ") && line.contains("cannot be gone on with");
@@ -357,7 +369,7 @@ fn regions_added_again_and_again_do_not_stretch_an_upgrade() {
     }
     let open = scene.switch.open_fds();
     assert!(open < 600, "{open} descriptors are open");
-    let (said, _) = scene.take_over();
+    let (said, _) = scene.take_over(Among::Nothing);
     println!("{REGIONS} regions, each added 128 times: no frame moved for {said:.2?}");
     for number in 0..REGIONS {
         for _ in 0..128 {

@@ -9,10 +9,13 @@ pub mod wires;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use linux::{Child, OutputReader};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Long enough for a busy machine; only a failing test waits for it.
@@ -116,12 +119,24 @@ impl SwitchProcess {
     /// A signal before its handler is there would end the switch, and one that is caught but not yet heard is lost: the
     /// last that is caught says that the others are heard.
     pub fn wait_until_signals_are_caught(&self) {
-        wait_for("the handler of SIGHUP", || {
-            let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
-            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
-            let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
-            (caught & 1 << (Signal::HUP.as_raw() - 1) != 0).then_some(())
+        wait_for("the handler of SIGHUP", || are_signals_caught(self.id()).then_some(()));
+    }
+
+    /// Sends it SIGUSR1 every millisecond, until the value is dropped.
+    pub fn signalled(&self) -> Signalled {
+        let (process, ends) = (self.id(), Arc::new(AtomicBool::new(false)));
+        let is_over = Arc::clone(&ends);
+        let thread = std::thread::spawn(move || {
+            let pid = Pid::from_raw(process.cast_signed()).unwrap();
+            while !is_over.load(Ordering::Relaxed) {
+                // Before it is caught, the signal would end the switch.
+                if are_signals_caught(process) {
+                    let _ = kill_process(pid, Signal::USR1);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
         });
+        Signalled { ends, thread: Some(thread) }
     }
 
     /// Waits for it to end by itself, in order; all it has logged.
@@ -208,6 +223,27 @@ impl SwitchProcess {
             self.stderr.as_ref().map_or_else(String::new, |stderr| stderr.until_closed(SOON).unwrap());
         (serde_json::from_str(&counters).unwrap(), lines(&logged))
     }
+}
+
+/// Signals that a switch is sent. To be dropped before the switch's end is waited for.
+pub struct Signalled {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Signalled {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Whether a switch catches the last of its signals, SIGHUP, and with it all others.
+fn are_signals_caught(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|caught| u64::from_str_radix(caught.trim(), 16).ok());
+    caught.is_some_and(|caught| caught & 1 << (Signal::HUP.as_raw() - 1) != 0)
 }
 
 impl Drop for SwitchProcess {
