@@ -1,30 +1,24 @@
 //! Another kind of device than a network card: one queue, whose buffers come back with what was read from them. All
 //! that it has of `vhost-device` is public, and nothing there knows of it.
 use std::fmt::Display;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use memory::Address;
-use vhost_device::testing::guest_memory::{
-    DATA, DATA_BYTES, GuestMemory, RINGS, RINGS_BYTES, event_fd, ring_addresses, ring_at,
-};
+use vhost_device::testing::front_end::{BackEnd, FrontEnd};
+use vhost_device::testing::guest_memory::DATA;
 use vhost_device::{
     Backend, BackendOptions, BurstQueue, Context, Device, EventFd, Log, Notifiers, PlainContext, RingSet,
 };
 use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
-use vhost_user::codec::payload::{ConfigAccess, VringFd, VringState};
+use vhost_user::codec::payload::{ConfigAccess, VringFd};
 use vhost_user::session::Refusal;
-use vhost_user::session::frontend::{Answer, FrontendSession};
+use vhost_user::session::frontend::Answer;
 use vhost_user::socket::Connection;
 use vhost_user::vring::VringBase;
 use virtio::Features;
-use virtqueue::{
-    DeviceQueue, DriverQueue, Piece, PopError, Position, QueueConfig, Request as Chain, RingError,
-    RingFeatures,
-};
+use virtqueue::{DeviceQueue, Piece, PopError, RingError};
 
 #[derive(Clone)]
 struct Echo;
@@ -122,6 +116,12 @@ fn host() -> Host<impl FnMut(&dyn Display)> {
 }
 
 impl<L: FnMut(&dyn Display)> Host<L> {
+    fn turn(&mut self, limit: Duration) {
+        for token in self.context.wait(limit).unwrap() {
+            self.backend.ready(token, &mut self.context).unwrap();
+        }
+    }
+
     fn until<T>(&mut self, what: &str, mut holds: impl FnMut(&mut Backend<Echo>) -> Option<T>) -> T {
         // Only a failing test waits for it.
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -129,124 +129,67 @@ impl<L: FnMut(&dyn Display)> Host<L> {
             if let Some(held) = holds(&mut self.backend) {
                 return held;
             }
-            assert!(Instant::now() < deadline, "waited for: {what}; said {:#?}", self.logged.lock().unwrap());
-            for token in self.context.wait(Duration::from_millis(10)).unwrap() {
-                self.backend.ready(token, &mut self.context).unwrap();
-            }
+            assert!(Instant::now() < deadline, "waited for: {what}; said {:#?}", self.logged());
+            self.turn(Duration::from_millis(10));
         }
     }
 }
 
-/// A front-end with memory and the driver half of the queue.
-struct Guest {
-    connection: Connection,
-    session: FrontendSession,
-    memory: GuestMemory,
-    driver: Box<dyn DriverQueue>,
-    kick: OwnedFd,
-    call: EventFd,
+impl<L: FnMut(&dyn Display)> BackEnd for Host<L> {
+    fn serve(&mut self) {
+        self.turn(Duration::ZERO);
+    }
+
+    fn wait(&mut self, _: &Connection) {
+        self.turn(Duration::from_millis(10));
+    }
+
+    fn logged(&self) -> Vec<String> {
+        self.logged.lock().unwrap().clone()
+    }
 }
 
-impl Guest {
-    fn connect<L: FnMut(&dyn Display)>(host: &mut Host<L>, wanted: Features) -> Self {
-        let memory = GuestMemory::new(c"echo", &[(RINGS, RINGS_BYTES), (DATA, DATA_BYTES)]);
-        let features = RingFeatures::from(wanted);
-        let (descriptors, driver_area, device_area) = ring_at(0);
-        let ring = QueueConfig {
-            features,
-            size: 16,
-            descriptors: Address::Guest(descriptors),
-            driver_area: Address::Guest(driver_area),
-            device_area: Address::Guest(device_area),
-            position: Position::start(features.layout),
-        };
-        let driver = ring.activate_driver(&memory.space, None).unwrap();
-        let connection = Connection::connect(&host.path).unwrap();
-        let call = EventFd::new().unwrap();
-        let session = FrontendSession::new();
-        let mut guest = Guest { connection, session, memory, driver, kick: event_fd(), call };
-        guest.set_up(host, wanted);
-        guest
-    }
+/// A front-end that has said all of its ring but the kick.
+fn front_end(host: &mut Host<impl FnMut(&dyn Display)>, wanted: Features) -> FrontEnd {
+    let mut guest = FrontEnd { size: 16, ..FrontEnd::connect(&host.path).unwrap() };
+    guest.agree(host, wanted);
+    let Some(Answer::Features(offered)) = guest.ask(host, Request::GetFeatures, vec![]) else { panic!() };
+    let offered = Features::from_bits_retain(offered.bits());
+    assert!(offered.contains(wanted.union(Features::VHOST_LOG_ALL)), "{offered:?}");
+    guest.share_memory(host);
+    guest.prepare_ring(host, 0);
+    guest
+}
 
-    /// Agrees on features, shares the memory, and says all of the ring but its kick.
-    fn set_up<L: FnMut(&dyn Display)>(&mut self, host: &mut Host<L>, wanted: Features) {
-        self.ask(host, Request::SetOwner, vec![]);
-        let Some(Answer::Features(offered)) = self.ask(host, Request::GetFeatures, vec![]) else { panic!() };
-        let offered = Features::from_bits_retain(offered.bits());
-        assert!(offered.contains(wanted.union(Features::VHOST_LOG_ALL)), "{offered:?}");
-        let Some(Answer::ProtocolFeatures(protocol)) = self.ask(host, Request::GetProtocolFeatures, vec![])
-        else {
-            panic!()
-        };
-        self.ask(host, Request::SetProtocolFeatures(protocol & ProtocolFeatures::HANDLED), vec![]);
-        self.ask(host, Request::SetFeatures(wanted.union(Features::VHOST_PROTOCOL_FEATURES)), vec![]);
-        let (table, files) = self.memory.table();
-        self.ask(host, Request::SetMemTable(table), files);
-        let call = self.call.share().unwrap();
-        self.ask(host, Request::SetVringCall(VringFd { index: 0, has_fd: true }), vec![call]);
-        self.ask(host, Request::SetVringNum(VringState { index: 0, num: 16 }), vec![]);
-        let start = Position::start(RingFeatures::from(wanted).layout).to_vring_base();
-        self.ask(host, Request::SetVringBase(VringState { index: 0, num: start }), vec![]);
-        self.ask(host, Request::SetVringAddr(ring_addresses(0)), vec![]);
-    }
+/// Starts the ring of a front-end.
+fn start(host: &mut Host<impl FnMut(&dyn Display)>, guest: &mut FrontEnd) {
+    let answer = guest.kick_off(host, 0);
+    assert!(matches!(answer, Some(Answer::Done { .. })), "{answer:?}");
+    guest.enable(host, 0, true);
+}
 
-    fn ask<L: FnMut(&dyn Display)>(
-        &mut self,
-        host: &mut Host<L>,
-        request: Request,
-        fds: Vec<OwnedFd>,
-    ) -> Option<Answer> {
-        let message = self.session.request(request, fds).unwrap();
-        self.connection.try_send(message).unwrap();
-        if !self.session.is_waiting() {
-            return None;
-        }
-        let reply = host.until("a reply", |_| self.connection.try_receive().unwrap());
-        Some(self.session.receive(reply).unwrap())
-    }
-
-    fn start<L: FnMut(&dyn Display)>(&mut self, host: &mut Host<L>) {
-        let kick = self.kick.try_clone().unwrap();
-        let answer = self.ask(host, Request::SetVringKick(VringFd { index: 0, has_fd: true }), vec![kick]);
-        assert!(matches!(answer, Some(Answer::Done { .. })), "{answer:?}");
-        self.ask(host, Request::SetVringEnable(VringState { index: 0, num: 1 }), vec![]);
-    }
-
-    /// Sends these bytes to the device, and returns those that come back.
-    fn exchange<L: FnMut(&dyn Display)>(&mut self, host: &mut Host<L>, bytes: &[u8]) -> Vec<u8> {
-        self.memory.write(DATA, bytes);
-        let readable = [Piece { address: DATA, len: bytes.len() as u32 }];
-        let writable = [Piece { address: DATA + 4096, len: 64 }];
-        let chain = Chain { readable: &readable, writable: &writable, cookie: 5 };
-        assert_eq!(self.driver.add_requests(&[chain]), 1);
-        rustix::io::write(&self.kick, &1u64.to_ne_bytes()).unwrap();
-        let used = host.until("a buffer that comes back", |_| {
-            let mut used = Vec::new();
-            self.driver.reclaim(&mut used, 16).unwrap();
-            used.pop()
-        });
-        assert_eq!(used.cookie, 5);
-        assert!(self.call.drain() > 0, "the driver was not told");
-        self.memory.read(DATA + 4096, used.written as usize)
-    }
-
-    fn stop<L: FnMut(&dyn Display)>(&mut self, host: &mut Host<L>) -> VringBase {
-        match self.ask(host, Request::GetVringBase(VringState { index: 0, num: 0 }), vec![]) {
-            Some(Answer::VringBase { base, .. }) => base,
-            other => panic!("{other:?}"),
-        }
-    }
+/// Sends these bytes to the device, and returns those that come back.
+fn exchange(host: &mut Host<impl FnMut(&dyn Display)>, guest: &mut FrontEnd, bytes: &[u8]) -> Vec<u8> {
+    guest.write(DATA, bytes);
+    let readable = [Piece { address: DATA, len: bytes.len() as u32 }];
+    let writable = [Piece { address: DATA + 4096, len: 64 }];
+    let cookie = guest.queue(0).next;
+    guest.add_chain(0, &readable, &writable);
+    let used = host.until("a buffer that comes back", |_| guest.used(0).pop());
+    assert_eq!(used.cookie, cookie);
+    let call = &guest.queue(0).call;
+    assert_eq!(rustix::io::read(call, &mut [0; 8]), Ok(8), "the driver was not told");
+    guest.read(DATA + 4096, used.written as usize)
 }
 
 #[test]
 fn a_device_that_is_no_network_card_is_served() {
     let mut host = host();
     for wanted in [Features::VERSION_1, Features::VERSION_1.union(Features::RING_PACKED)] {
-        let mut guest = Guest::connect(&mut host, wanted);
-        guest.start(&mut host);
+        let mut guest = front_end(&mut host, wanted);
+        start(&mut host, &mut guest);
         for bytes in ["what is read comes back", "and once more"] {
-            assert_eq!(guest.exchange(&mut host, bytes.as_bytes()), bytes.as_bytes());
+            assert_eq!(exchange(&mut host, &mut guest, bytes.as_bytes()), bytes.as_bytes());
         }
         let config = Request::GetConfig(ConfigAccess { offset: 0, migration: false, bytes: vec![0; 3] });
         let answer = guest.ask(&mut host, config, vec![]);
@@ -254,7 +197,7 @@ fn a_device_that_is_no_network_card_is_served() {
             matches!(&answer, Some(Answer::Config(config)) if config.as_deref() == Some(&[7, 0, 0])),
             "{answer:?}"
         );
-        let base = guest.stop(&mut host);
+        let base = guest.stop_ring(&mut host, 0);
         if let VringBase::Split { next_available } = base {
             assert_eq!(next_available, 2);
         }
@@ -266,9 +209,9 @@ fn a_device_that_is_no_network_card_is_served() {
 #[test]
 fn a_device_goes_on_in_another_process_and_its_front_end_does_not_notice() {
     let (mut old, mut new) = (host(), host());
-    let mut guest = Guest::connect(&mut old, Features::VERSION_1);
-    guest.start(&mut old);
-    assert_eq!(guest.exchange(&mut old, b"before"), b"before");
+    let mut guest = front_end(&mut old, Features::VERSION_1);
+    start(&mut old, &mut guest);
+    assert_eq!(exchange(&mut old, &mut guest, b"before"), b"before");
 
     // As the other process has it: the same options, and not started.
     new.backend.end(&mut new.context);
@@ -277,15 +220,15 @@ fn a_device_goes_on_in_another_process_and_its_front_end_does_not_notice() {
     let state = old.backend.hand_over(&mut old.context).unwrap();
     new.backend.take_over(state, &mut new.context).unwrap();
     old.backend.leave();
-    assert_eq!(guest.exchange(&mut new, b"after"), b"after");
-    assert_eq!(guest.stop(&mut new), VringBase::Split { next_available: 2 });
+    assert_eq!(exchange(&mut new, &mut guest, b"after"), b"after");
+    assert_eq!(guest.stop_ring(&mut new, 0), VringBase::Split { next_available: 2 });
 }
 
 #[test]
 fn a_ring_of_the_control_thread_needs_a_kick() {
     let mut host = host();
-    let mut guest = Guest::connect(&mut host, Features::VERSION_1);
-    let answer = guest.ask(&mut host, Request::SetVringKick(VringFd { index: 0, has_fd: false }), vec![]);
+    let mut guest = front_end(&mut host, Features::VERSION_1);
+    let answer = guest.try_ask(&mut host, Request::SetVringKick(VringFd { index: 0, has_fd: false }), vec![]);
     assert!(matches!(answer, Some(Answer::Refused { .. })), "{answer:?}");
     let logged = host.logged.lock().unwrap();
     assert!(logged.iter().any(|line| line.contains("echo queue: a kick eventfd is needed")), "{logged:#?}");

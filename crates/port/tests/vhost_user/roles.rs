@@ -20,7 +20,7 @@ fn one_front_end_after_the_other() {
     assert_eq!(host.context.sources.len(), 1);
     drop(first);
     host.until("first gone", |host| host.context.sources.is_empty());
-    second.negotiate(&mut host, plain());
+    second.agree(&mut host, plain());
     second.share_memory(&mut host);
     second.start_ring(&mut host, 1);
     assert_eq!(host.context.sources.len(), 1);
@@ -71,7 +71,7 @@ fn a_client_connects_when_somebody_listens_and_again_after_that() {
             connection.is_some()
         });
         let mut guest = Guest::over(connection.unwrap());
-        guest.negotiate(&mut host, plain());
+        guest.agree(&mut host, plain());
         guest.share_memory(&mut host);
         guest.start_ring(&mut host, 0);
         assert_eq!(host.context.sinks.len(), 1);

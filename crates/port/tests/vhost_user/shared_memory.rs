@@ -137,9 +137,9 @@ fn frames_in_flight_survive_the_back_end() {
         drop(host);
         let mut host = Host::new(|_| {});
         let mut heir = Guest::connect_bare(&host.path);
-        heir.memory = guest.memory;
-        heir.negotiate(&mut host, features);
-        heir.queues = guest.queues;
+        heir.memory = guest.0.memory;
+        heir.agree(&mut host, features);
+        heir.queues = guest.0.queues;
         heir.ask(&mut host, Request::SetInflightFd(area), vec![file.as_fd().try_clone_to_owned().unwrap()]);
         heir.share_memory(&mut host);
         // What the front-end knows best: the used index, or the start, which the buffer corrects.

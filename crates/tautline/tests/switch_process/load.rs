@@ -78,8 +78,8 @@ impl Load {
     /// Takes what the switch has completed and delivered.
     pub fn take(&mut self) {
         // Cookies count frames: both from 0, one by one.
-        self.completed.extend(self.sender.take_used(TRANSMIT).iter().map(|used| used.cookie));
-        for used in self.receiver.take_used(RECEIVE) {
+        self.completed.extend(self.sender.used(TRANSMIT).iter().map(|used| used.cookie));
+        for used in self.receiver.used(RECEIVE) {
             let bytes = self.receiver.received(&used);
             let number = u32::from_be_bytes(bytes[14..18].try_into().unwrap());
             assert_eq!(bytes, frame(number, 100), "frame {number} arrives as it was sent");

@@ -32,7 +32,7 @@ fn ask(guest: &mut Guest, last: u8) -> [u8; 6] {
     guest.send(&frame);
     wait_for("an answer of the kernel", || {
         // What else the kernel says of itself comes too.
-        let frames: Vec<_> = guest.take_used(RECEIVE).iter().map(|used| guest.received(used)).collect();
+        let frames: Vec<_> = guest.used(RECEIVE).iter().map(|used| guest.received(used)).collect();
         let is_answer = |frame: &&Vec<u8>| frame[12..14] == [8, 6] && frame[20..22] == [0, 2];
         frames.iter().find(is_answer).map(|frame| frame[22..28].try_into().unwrap())
     })
