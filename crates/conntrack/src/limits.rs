@@ -1,0 +1,91 @@
+//! What a port and a zone may hold.
+use std::collections::HashMap;
+
+/// Limits of a [`crate::Tracker`].
+///
+/// A port gets another place only as long as it holds fewer than are free, so one port can hold half of the table, and each
+/// of n greedy ports one part of n + 1: a last part is always left for others (dynamic thresholds: A. Choudhury, E. Hahne,
+/// IEEE/ACM Transactions on Networking 6(2), 1998).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The number of connections in the table. Its memory is reserved at the start: about 400 bytes each.
+    pub connections: u32,
+    /// The number of ports: their numbers are below.
+    pub ports: u16,
+    /// The number of connections that frames of one port may begin.
+    pub per_port: u32,
+    /// The number of connections in one zone.
+    pub per_zone: u32,
+}
+
+/// The reason why a connection was not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The port holds its share of the table or [`Limits::per_port`] connections, all of them answered, or its number is
+    /// too high.
+    Port,
+    /// The zone holds [`Limits::per_zone`] connections.
+    Zone,
+    /// No translation is free, or the port holds its share of those that there are.
+    Translation,
+    /// The connection's tuples belong to another connection.
+    Taken,
+}
+
+/// What [`crate::Tracker::counters`] counts, in connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Connections that are kept at present.
+    pub kept: u64,
+    /// Connections that were kept since the start.
+    pub begun: u64,
+    /// Connections that ended because their time was over.
+    pub expired: u64,
+    /// Connections without an answer that were replaced by newer ones of the same port.
+    pub evicted: u64,
+    /// Connections that were refused.
+    pub refused: u64,
+}
+
+/// Who holds the source ports of a translated address, by destination.
+///
+/// As with the places of a table ([`Limits`]), a port of the switch gets another source port only as long as it holds fewer
+/// than are free.
+#[derive(Debug, Default)]
+pub(crate) struct Pools {
+    /// Keys are keyed hashes of the pool.
+    totals: HashMap<u64, u32>,
+    shares: HashMap<(u64, u16), u32>,
+}
+
+fn take<K: Eq + std::hash::Hash>(counts: &mut HashMap<K, u32>, key: K) {
+    if let Some(count) = counts.get_mut(&key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&key);
+        }
+    }
+}
+
+impl Pools {
+    pub fn new(connections: usize) -> Self {
+        Self { totals: HashMap::with_capacity(connections), shares: HashMap::with_capacity(connections) }
+    }
+
+    /// Whether a port may have another one of so many source ports.
+    pub fn allows(&self, pool: u64, port: u16, ports: u32) -> bool {
+        let total = self.totals.get(&pool).copied().unwrap_or(0);
+        let share = self.shares.get(&(pool, port)).copied().unwrap_or(0);
+        share < ports.saturating_sub(total)
+    }
+
+    pub fn add(&mut self, pool: u64, port: u16) {
+        *self.totals.entry(pool).or_default() += 1;
+        *self.shares.entry((pool, port)).or_default() += 1;
+    }
+
+    pub fn remove(&mut self, pool: u64, port: u16) {
+        take(&mut self.totals, pool);
+        take(&mut self.shares, (pool, port));
+    }
+}

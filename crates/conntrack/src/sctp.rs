@@ -1,0 +1,320 @@
+//! The states of an SCTP association as a forwarder sees them (RFC 9260 §4, §8.4, §8.5).
+use crate::Direction;
+use crate::bytes::{u16_at, u32_at};
+
+/// The kinds of chunks that change the state (RFC 9260 §3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Data,
+    Init,
+    InitAck,
+    Heartbeat,
+    HeartbeatAck,
+    Abort,
+    Shutdown,
+    ShutdownAck,
+    Error,
+    CookieEcho,
+    CookieAck,
+    ShutdownComplete,
+    Other,
+}
+
+impl Kind {
+    fn of(number: u8) -> Kind {
+        match number {
+            0 => Kind::Data,
+            1 => Kind::Init,
+            2 => Kind::InitAck,
+            4 => Kind::Heartbeat,
+            5 => Kind::HeartbeatAck,
+            6 => Kind::Abort,
+            7 => Kind::Shutdown,
+            8 => Kind::ShutdownAck,
+            9 => Kind::Error,
+            10 => Kind::CookieEcho,
+            11 => Kind::CookieAck,
+            14 => Kind::ShutdownComplete,
+            _ => Kind::Other,
+        }
+    }
+
+    /// Whether a packet with this chunk has no other chunk.
+    fn is_alone(self) -> bool {
+        matches!(self, Kind::Init | Kind::InitAck | Kind::ShutdownComplete)
+    }
+
+    fn is_first(self) -> bool {
+        matches!(self, Kind::CookieEcho | Kind::CookieAck)
+    }
+}
+
+/// One chunk.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    kind: Kind,
+    /// The tag of an `Init` or `InitAck`.
+    initiate_tag: Option<u32>,
+    /// The flag T: the sender had no association.
+    reflects_tag: bool,
+}
+
+/// The chunks of a packet, as far as they were read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chunks<'a> {
+    tag: u32,
+    bytes: &'a [u8],
+}
+
+impl<'a> Chunks<'a> {
+    /// Reads a packet from its common header on. `None` if the header is cut off.
+    pub fn read(bytes: &'a [u8]) -> Option<Chunks<'a>> {
+        Some(Chunks { tag: u32_at(bytes, 4)?, bytes: bytes.get(12..)? })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Chunk> + 'a {
+        let mut rest = self.bytes;
+        std::iter::from_fn(move || {
+            let (header, length) = (rest.get(..4)?, usize::from(u16_at(rest, 2)?));
+            let kind = Kind::of(header[0]);
+            let chunk = Chunk { kind, initiate_tag: u32_at(rest, 4), reflects_tag: header[1] & 1 != 0 };
+            // A length of zero would not end: `is_well_formed` refuses such packets first.
+            rest = rest.get(length.next_multiple_of(4).max(4)..).unwrap_or_default();
+            Some(chunk)
+        })
+    }
+
+    /// Whether the chunks may stand together (RFC 9260 §6.10).
+    fn is_well_formed(&self) -> bool {
+        let (mut at, mut count, mut alone) = (0, 0, false);
+        while let (Some(number), Some(length)) = (self.bytes.get(at), u16_at(self.bytes, at + 2)) {
+            let kind = Kind::of(*number);
+            alone |= kind.is_alone();
+            if length == 0 || count > 0 && (alone || kind.is_first()) {
+                return false;
+            }
+            at += usize::from(length).next_multiple_of(4);
+            count += 1;
+        }
+        count > 0
+    }
+
+    fn has(&self, kinds: &[Kind]) -> bool {
+        self.iter().any(|chunk| kinds.contains(&chunk.kind))
+    }
+}
+
+/// The state of an association. Names as in RFC 9260 §4, for the association and not for one of its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SctpState {
+    /// The association has ended, or cannot begin so.
+    Closed,
+    /// An INIT was seen.
+    CookieWait,
+    /// A COOKIE ECHO was seen.
+    CookieEchoed,
+    /// The cookie was acknowledged.
+    Established,
+    /// The first end has sent a SHUTDOWN.
+    ShutdownSent,
+    /// The other end has sent a SHUTDOWN.
+    ShutdownReceived,
+    /// A SHUTDOWN ACK was seen.
+    ShutdownAckSent,
+    /// A HEARTBEAT was seen on a path that is not known.
+    HeartbeatSent,
+}
+
+/// The state after a chunk; `None` if the chunk is invalid in this state.
+fn next(state: Option<SctpState>, direction: Direction, kind: Kind) -> Option<SctpState> {
+    use Direction::{Original, Reply};
+    use SctpState::*;
+    let Some(state) = state else {
+        return match kind {
+            Kind::Init => Some(CookieWait),
+            Kind::ShutdownAck => Some(ShutdownAckSent),
+            Kind::Heartbeat => Some(HeartbeatSent),
+            Kind::Data | Kind::Other => None,
+            _ => Some(Closed),
+        };
+    };
+    Some(match (kind, direction, state) {
+        (Kind::Data | Kind::Other, ..) => state,
+        (Kind::HeartbeatAck, Reply, HeartbeatSent) => Established,
+        (Kind::Heartbeat | Kind::HeartbeatAck, _, HeartbeatSent) => HeartbeatSent,
+        (Kind::Init, Original, Closed | HeartbeatSent) => CookieWait,
+        (Kind::ShutdownAck, Original, HeartbeatSent) => ShutdownAckSent,
+        (_, Original, HeartbeatSent) => Closed,
+        (_, Reply, HeartbeatSent) => return None,
+        (Kind::Abort, ..) => Closed,
+        (Kind::Shutdown, Original, Established) => ShutdownSent,
+        (Kind::Shutdown, Reply, Established) => ShutdownReceived,
+        (Kind::ShutdownAck, _, ShutdownSent | ShutdownReceived) => ShutdownAckSent,
+        (Kind::ShutdownComplete, _, ShutdownAckSent) => Closed,
+        (Kind::Error, Reply, CookieEchoed) => Closed,
+        (Kind::CookieEcho, Original, CookieWait) => CookieEchoed,
+        (Kind::CookieAck, Reply, CookieEchoed) => Established,
+        _ => state,
+    })
+}
+
+/// The judgement about a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    Accepted { state: SctpState, is_assured: bool },
+    Ignored,
+    Invalid,
+}
+
+/// What the tag of a heartbeat says.
+enum Heartbeat {
+    Fits,
+    /// Another tag may be right.
+    Announces,
+    Strange,
+}
+
+/// The SCTP part of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sctp {
+    state: Option<SctpState>,
+    /// The verification tag that packets of each direction have.
+    tags: [Option<u32>; 2],
+    /// The direction of a heartbeat with another tag.
+    announced_by: Option<Direction>,
+    /// The directions in which an INIT was seen.
+    has_initiated: [bool; 2],
+}
+
+impl Sctp {
+    /// The association that a packet begins, which [`Sctp::judge`] then judges. `None` if it cannot begin one.
+    pub fn begin(packet: &Chunks<'_>) -> Option<Sctp> {
+        if !packet.is_well_formed() || packet.has(&[Kind::Abort, Kind::ShutdownComplete, Kind::CookieAck]) {
+            return None;
+        }
+        let mut tags = [None; 2];
+        for chunk in packet.iter() {
+            next(None, Direction::Original, chunk.kind)?;
+            match chunk.kind {
+                Kind::Init if packet.tag != 0 => return None, // RFC 9260 §8.5.1 (A)
+                Kind::Init => tags[1] = Some(chunk.initiate_tag?),
+                Kind::Heartbeat | Kind::HeartbeatAck => tags[0] = Some(packet.tag),
+                _ => tags[1] = Some(packet.tag),
+            }
+        }
+        Some(Sctp { state: None, tags, announced_by: None, has_initiated: [false; 2] })
+    }
+
+    /// RFC 9260 §8.5: whether the verification tag fits a chunk.
+    fn tag_fits(&self, packet: &Chunks<'_>, chunk: &Chunk, direction: Direction) -> bool {
+        let own = self.tags[direction as usize] == Some(packet.tag);
+        let other = self.tags[direction.other() as usize] == Some(packet.tag);
+        match chunk.kind {
+            Kind::Init => packet.tag == 0,
+            Kind::Abort | Kind::ShutdownComplete => {
+                if chunk.reflects_tag {
+                    other
+                } else {
+                    own
+                }
+            }
+            Kind::CookieEcho => own,
+            _ => true,
+        }
+    }
+
+    /// The tag of a heartbeat. An end that began again without this forwarder has another tag: a heartbeat announces it,
+    /// and the answer confirms it.
+    fn heartbeat(
+        &mut self,
+        packet: &Chunks<'_>,
+        kind: Kind,
+        direction: Direction,
+        is_ignored: bool,
+    ) -> Heartbeat {
+        let (own, other) = (direction as usize, direction.other() as usize);
+        if *self.tags[own].get_or_insert(packet.tag) == packet.tag {
+            self.announced_by = None;
+            return Heartbeat::Fits;
+        }
+        if packet.has(&[Kind::Data]) || is_ignored {
+            return Heartbeat::Strange;
+        }
+        if kind == Kind::Heartbeat {
+            self.announced_by = Some(direction);
+            return Heartbeat::Announces;
+        }
+        if self.announced_by != Some(direction.other()) {
+            return Heartbeat::Strange;
+        }
+        self.announced_by = None;
+        (self.tags[own], self.tags[other]) = (Some(packet.tag), None);
+        Heartbeat::Fits
+    }
+
+    /// Follows the tag of an INIT or of its answer. Returns false for an answer that nobody has asked for, or that is
+    /// late: after both ends have sent an INIT (RFC 9260 §5.2.1), the tags stay.
+    fn initiate(&mut self, kind: Kind, direction: Direction, tag: u32) -> bool {
+        let (own, other) = (direction as usize, direction.other() as usize);
+        if kind == Kind::Init {
+            self.has_initiated[other] &= !self.has_initiated[own];
+            self.has_initiated[own] = true;
+        } else if self.tags[other].is_some_and(|known| known != tag)
+            && (!self.has_initiated[other] || self.has_initiated[own])
+        {
+            return false;
+        }
+        self.tags[other] = Some(tag);
+        true
+    }
+
+    /// Judges a packet, and follows it.
+    pub fn judge(&mut self, packet: &Chunks<'_>, direction: Direction) -> Judgement {
+        const OWN_RULE: [Kind; 7] = [
+            Kind::Init,
+            Kind::ShutdownComplete,
+            Kind::CookieEcho,
+            Kind::Abort,
+            Kind::ShutdownAck,
+            Kind::Heartbeat,
+            Kind::HeartbeatAck,
+        ];
+        let expected = self.tags[direction as usize].unwrap_or(0);
+        if !packet.is_well_formed() || !packet.has(&OWN_RULE) && packet.tag != expected {
+            return Judgement::Invalid;
+        }
+        let (mut is_assured, mut is_ignored) = (false, false);
+        for chunk in packet.iter() {
+            if matches!(chunk.kind, Kind::Heartbeat | Kind::HeartbeatAck) {
+                match self.heartbeat(packet, chunk.kind, direction, is_ignored) {
+                    Heartbeat::Fits => {}
+                    Heartbeat::Strange => return Judgement::Invalid,
+                    Heartbeat::Announces => {
+                        is_ignored = true;
+                        continue;
+                    }
+                }
+            }
+            if !self.tag_fits(packet, &chunk, direction) {
+                return Judgement::Invalid;
+            }
+            let Some(new) = next(self.state, direction, chunk.kind) else { return Judgement::Invalid };
+            match chunk.kind {
+                Kind::Init | Kind::InitAck => {
+                    let Some(tag) = chunk.initiate_tag else { return Judgement::Invalid };
+                    if !self.initiate(chunk.kind, direction, tag) {
+                        return Judgement::Invalid;
+                    }
+                }
+                _ => {}
+            }
+            let old = self.state.replace(new);
+            let opens = matches!(old, Some(SctpState::CookieEchoed | SctpState::HeartbeatSent));
+            is_assured |= opens && direction == Direction::Reply && new == SctpState::Established;
+        }
+        match self.state {
+            Some(state) if !is_ignored => Judgement::Accepted { state, is_assured },
+            _ => Judgement::Ignored,
+        }
+    }
+}

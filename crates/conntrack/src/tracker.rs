@@ -1,0 +1,433 @@
+//! The table of connections, and what it says about a frame.
+use std::time::Duration;
+
+use crate::connection::{Connection, Judgement, Protocol, Rules};
+use crate::index::{Index, Reference};
+use crate::limits::Pools;
+use crate::links::{Links, List};
+use crate::nat::{self, Sides};
+use crate::packet::{Packet, Payload};
+use crate::tcp::Known;
+use crate::wheel::Wheel;
+use crate::{
+    Counters, Direction, Limits, Mark, Refusal, Request, Settings, Shard, State, Translate, Translation,
+    Tuple, Verdict,
+};
+
+/// Connections that are ended at most before a connection is kept, because their time is over.
+const EXPIRED_AT_ONCE: usize = 8;
+
+/// What a port holds.
+#[derive(Clone, Debug, Default)]
+struct Port {
+    held: u32,
+    /// Its connections that may be replaced, the oldest first.
+    weak: List,
+}
+
+/// A table of connections. The time is an argument: it counts from any fixed beginning and never decreases.
+#[derive(Debug)]
+pub struct Tracker {
+    settings: Settings,
+    rules: Rules,
+    index: Index,
+    places: Vec<Option<Connection>>,
+    free: Vec<u32>,
+    wheel: Wheel,
+    weak: Links,
+    ports: Vec<Port>,
+    zones: Vec<u32>,
+    pools: Pools,
+    counters: Counters,
+}
+
+/// Where a connection was found.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    place: u32,
+    direction: Direction,
+}
+
+impl Tracker {
+    /// An empty table.
+    pub fn new(settings: Settings, now: Duration) -> Self {
+        let Limits { ports, connections, .. } = settings.limits;
+        // A reference to a direction takes 32 bits, zero not used.
+        let places = connections.min(u32::MAX / 4) as usize;
+        Self {
+            settings,
+            rules: Rules { tcp: settings.tcp, timeouts: settings.timeouts },
+            index: Index::new(2 * places),
+            places: Vec::with_capacity(places),
+            free: Vec::with_capacity(places),
+            wheel: Wheel::new(places, now.as_millis() as u64),
+            weak: Links::new(places),
+            ports: vec![Port::default(); ports.into()],
+            zones: vec![0; usize::from(u16::MAX) + 1],
+            pools: Pools::new(places),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Numbers of connections.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The number of connections that frames of a port have begun and that are kept.
+    pub fn held_by(&self, port: u16) -> u32 {
+        self.ports.get(usize::from(port)).map_or(0, |port| port.held)
+    }
+
+    /// The number of connections in a zone.
+    pub fn held_in(&self, zone: u16) -> u32 {
+        self.zones[usize::from(zone)]
+    }
+
+    /// Ends at most `budget` connections whose time is over. Returns how many have ended. Connections whose time is over
+    /// are not found, whether or not this function was called.
+    pub fn expire(&mut self, now: Duration, budget: usize) -> usize {
+        self.expire_at(now.as_millis() as u64, budget)
+    }
+
+    fn expire_at(&mut self, now: u64, budget: usize) -> usize {
+        let mut ended = 0;
+        for _ in 0..budget {
+            let Some(place) = self.wheel.ripe(now) else { break };
+            let Some(connection) = &mut self.places[place as usize] else { break };
+            if connection.deadline > now {
+                self.wheel.remove(place, connection.due);
+                connection.due = self.wheel.due(connection.deadline);
+                self.wheel.insert(place, connection.due);
+                continue;
+            }
+            self.remove(place);
+            self.counters.expired += 1;
+            ended += 1;
+        }
+        ended
+    }
+
+    /// Ends all connections of a zone, or all.
+    pub fn flush(&mut self, zone: Option<u16>) {
+        for place in 0..self.places.len() as u32 {
+            let connection = self.places[place as usize].as_ref();
+            if connection.is_some_and(|connection| zone.is_none_or(|zone| connection.zone == zone)) {
+                self.remove(place);
+            }
+        }
+    }
+
+    /// What is known about a frame.
+    pub fn track(&mut self, packet: &Packet<'_>, request: &Request<'_>, now: Duration) -> Verdict {
+        let now = now.as_millis() as u64;
+        if let Payload::Error(quote) = &packet.payload {
+            return self.related(packet, &quote.tuple, request, now);
+        }
+        let mut found = self.find_of(request, &packet.tuple, now);
+        if let Some(Found { place, direction: Direction::Reply }) = found
+            && request.force
+            && request.commit.is_some()
+        {
+            self.remove(place);
+            found = None;
+        }
+        let Some(found) = found else { return self.begin(packet, request, now) };
+        self.known(found, packet, request, now)
+    }
+
+    /// The connection of a frame. A frame that was tracked before may be translated already.
+    fn find_of(&mut self, request: &Request<'_>, tuple: &Tuple, now: u64) -> Option<Found> {
+        let found = self.find(request.zone, tuple, now);
+        if found.is_some() || !request.is_seen {
+            return found;
+        }
+        let Found { place, direction } = self.find(request.zone, &tuple.reversed()?, now)?;
+        Some(Found { place, direction: direction.other() })
+    }
+
+    fn find(&mut self, zone: u16, tuple: &Tuple, now: u64) -> Option<Found> {
+        let hash = self.settings.seed.hash(zone, tuple);
+        let found = self.index.find(hash, |reference| {
+            self.places[reference.place() as usize].as_ref().is_some_and(|connection| {
+                connection.zone == zone && connection.tuples[reference.direction() as usize] == *tuple
+            })
+        })?;
+        if self.at(found.place()).is_some_and(|connection| connection.deadline <= now) {
+            self.remove(found.place());
+            self.counters.expired += 1;
+            return None;
+        }
+        Some(Found { place: found.place(), direction: found.direction() })
+    }
+
+    fn at(&mut self, place: u32) -> Option<&mut Connection> {
+        self.places[place as usize].as_mut()
+    }
+
+    /// A frame of a connection that is kept.
+    fn known(&mut self, found: Found, packet: &Packet<'_>, request: &Request<'_>, now: u64) -> Verdict {
+        let Found { place, direction } = found;
+        let rules = self.rules;
+        let Some(connection) = self.at(place) else { return Verdict::invalid(None) };
+        let known = connection.known();
+        let judgement = match request.is_seen {
+            true => Judgement::Accepted { timeout: None, is_assured: false },
+            false => connection.protocol.judge(packet, direction, known, &rules),
+        };
+        if judgement == Judgement::Invalid {
+            return Verdict::invalid(None);
+        }
+        if judgement == Judgement::Reopened {
+            self.remove(place);
+            return self.begin(packet, request, now);
+        }
+        connection.is_answered |= direction == Direction::Reply && !request.is_seen;
+        let state = match (direction, connection.is_answered) {
+            (Direction::Reply, _) => State::ESTABLISHED | State::REPLY,
+            (Direction::Original, true) => State::ESTABLISHED,
+            (Direction::Original, false) => State::NEW,
+        };
+        let verdict = verdict(connection, direction, state, request);
+        match judgement {
+            Judgement::Accepted { timeout, is_assured } => {
+                if is_assured {
+                    self.assure(place);
+                }
+                if let Some(timeout) = timeout {
+                    self.prolong(place, now + timeout);
+                }
+            }
+            _ => self.remove(place),
+        }
+        verdict
+    }
+
+    /// An ICMP error about a connection (RFC 5508 §4).
+    fn related(&mut self, packet: &Packet<'_>, quoted: &Tuple, request: &Request<'_>, now: u64) -> Verdict {
+        let answered = quoted.reversed();
+        let found = answered.and_then(|tuple| self.find_of(request, &tuple, now));
+        let Some(Found { place, direction }) = found else { return Verdict::invalid(None) };
+        let Some(connection) = self.at(place) else { return Verdict::invalid(None) };
+        // An error goes to the sender of what it quotes.
+        if !request.is_seen
+            && connection.tuples[direction as usize].destination.address != packet.tuple.destination.address
+        {
+            return Verdict::invalid(None);
+        }
+        let reply = if direction == Direction::Reply { State::REPLY } else { State::NONE };
+        verdict(connection, direction, State::RELATED | reply, request)
+    }
+
+    /// A frame that belongs to no connection.
+    fn begin(&mut self, packet: &Packet<'_>, request: &Request<'_>, now: u64) -> Verdict {
+        let invalid = Verdict::invalid(None);
+        let Some(mut protocol) = Protocol::begin(packet, &self.rules) else { return invalid };
+        let known = Known { is_answered: false, is_assured: false };
+        let judged = protocol.judge(packet, Direction::Original, known, &self.rules);
+        let Judgement::Accepted { timeout, .. } = judged else { return invalid };
+        let state = State::TRACKED | State::NEW;
+        let Some(written) = request.commit else {
+            return Verdict { state, original: Some(packet.tuple), ..Verdict::default() };
+        };
+        let timeout = timeout.unwrap_or(0);
+        let connection = match self.prepare(packet, request, now) {
+            Ok((chosen, reply)) => Connection {
+                tuples: [packet.tuple, reply],
+                zone: request.zone,
+                port: request.port,
+                protocol,
+                is_answered: false,
+                is_assured: false,
+                sides: chosen.sides,
+                pool: chosen.ports.map(|_| self.pool(request.zone, &chosen.translated)),
+                mark: written.over(Mark::default()),
+                deadline: now + timeout,
+                due: self.wheel.due(now + timeout),
+            },
+            Err(refusal) => {
+                self.counters.refused += 1;
+                return Verdict::invalid(Some(refusal));
+            }
+        };
+        let request = Request { commit: None, ..*request };
+        let verdict = verdict_of(&connection, Direction::Original, State::NEW, &request);
+        self.insert(connection);
+        verdict
+    }
+
+    /// Makes room for a connection and chooses its translation.
+    fn prepare(
+        &mut self,
+        packet: &Packet<'_>,
+        request: &Request<'_>,
+        now: u64,
+    ) -> Result<(nat::Chosen, Tuple), Refusal> {
+        self.make_room(request, now)?;
+        let plain = nat::Chosen { translated: packet.tuple, sides: Sides::default(), ports: None };
+        let is_free = |tuple: &Tuple| self.is_free(request.zone, tuple);
+        let salt = self.counters.begun;
+        let chosen = match request.translate {
+            Translate::No if is_free(&packet.tuple) => plain,
+            Translate::No => return Err(Refusal::Taken),
+            Translate::Existing => nat::choose(&packet.tuple, None, &self.settings.seed, salt, is_free)
+                .ok_or(Refusal::Translation)?,
+            Translate::New(mapping) => {
+                nat::choose(&packet.tuple, Some(mapping), &self.settings.seed, salt, is_free)
+                    .ok_or(Refusal::Translation)?
+            }
+        };
+        if let Some(ports) = chosen.ports {
+            let pool = self.pool(request.zone, &chosen.translated);
+            if !self.pools.allows(pool, request.port, ports) {
+                return Err(Refusal::Translation);
+            }
+        }
+        let reply = chosen.translated.reversed().ok_or(Refusal::Translation)?;
+        Ok((chosen, reply))
+    }
+
+    /// The key of the pool of source ports that a translated tuple is from.
+    fn pool(&self, zone: u16, translated: &Tuple) -> u64 {
+        let mut tuple = *translated;
+        tuple.source.port = 0;
+        self.settings.seed.hash(zone, &tuple)
+    }
+
+    /// Whether the answers to a tuple belong to no connection, and come to this table.
+    fn is_free(&self, zone: u16, tuple: &Tuple) -> bool {
+        let Some(reply) = tuple.reversed() else { return false };
+        let Shard { table, tables } = self.settings.shard;
+        let seed = &self.settings.seed;
+        let is_taken = self.index.find(seed.hash(zone, &reply), |reference| {
+            self.places[reference.place() as usize].as_ref().is_some_and(|connection| {
+                connection.zone == zone && connection.tuples[reference.direction() as usize] == reply
+            })
+        });
+        is_taken.is_none() && (tables <= 1 || Shard::of(seed, zone, &reply, tables) == table)
+    }
+
+    /// Makes room for another connection of a port: a connection of the same port that had no answer gives its place.
+    fn make_room(&mut self, request: &Request<'_>, now: u64) -> Result<(), Refusal> {
+        let Limits { per_port, per_zone, connections, .. } = self.settings.limits;
+        self.expire_at(now, EXPIRED_AT_ONCE);
+        let full_zone = self.held_in(request.zone) >= per_zone;
+        let port = self.ports.get(usize::from(request.port)).ok_or(Refusal::Port)?;
+        let free = connections.saturating_sub(self.counters.kept as u32); // at most `connections` are kept
+        if !full_zone && port.held < per_port.min(free) {
+            return Ok(());
+        }
+        let refusal = if full_zone { Refusal::Zone } else { Refusal::Port };
+        let place = port.weak.first().ok_or(refusal)?;
+        let Some(connection) = self.at(place) else { return Err(refusal) };
+        if full_zone && connection.zone != request.zone {
+            return Err(refusal);
+        }
+        let is_over = connection.deadline <= now;
+        self.remove(place);
+        match is_over {
+            true => self.counters.expired += 1,
+            false => self.counters.evicted += 1,
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, connection: Connection) {
+        let hashes = connection.tuples.map(|tuple| self.settings.seed.hash(connection.zone, &tuple));
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.wheel.grow();
+            self.weak.grow();
+            self.places.len() as u32 - 1
+        });
+        for (hash, direction) in hashes.into_iter().zip([Direction::Original, Direction::Reply]) {
+            self.index.insert(hash, Reference::new(place, direction));
+        }
+        self.wheel.insert(place, connection.due);
+        let port = &mut self.ports[usize::from(connection.port)];
+        port.held += 1;
+        self.weak.push(&mut port.weak, place);
+        self.zones[usize::from(connection.zone)] += 1;
+        if let Some(pool) = connection.pool {
+            self.pools.add(pool, connection.port);
+        }
+        self.places[place as usize] = Some(connection);
+        self.counters.begun += 1;
+        self.counters.kept += 1;
+    }
+
+    fn remove(&mut self, place: u32) {
+        let Some(connection) = self.places[place as usize].take() else { return };
+        for (tuple, direction) in connection.tuples.iter().zip([Direction::Original, Direction::Reply]) {
+            let hash = self.settings.seed.hash(connection.zone, tuple);
+            self.index.remove(hash, Reference::new(place, direction));
+        }
+        self.wheel.remove(place, connection.due);
+        let port = &mut self.ports[usize::from(connection.port)];
+        port.held -= 1;
+        if !connection.is_assured {
+            self.weak.remove(&mut port.weak, place);
+        }
+        self.zones[usize::from(connection.zone)] -= 1;
+        if let Some(pool) = connection.pool {
+            self.pools.remove(pool, connection.port);
+        }
+        self.free.push(place);
+        self.counters.kept -= 1;
+    }
+
+    /// The connection is not replaced by newer ones any more.
+    fn assure(&mut self, place: u32) {
+        let Some(connection) = &mut self.places[place as usize] else { return };
+        if !connection.is_assured {
+            connection.is_assured = true;
+            self.weak.remove(&mut self.ports[usize::from(connection.port)].weak, place);
+        }
+    }
+
+    fn prolong(&mut self, place: u32, deadline: u64) {
+        let Some(connection) = &mut self.places[place as usize] else { return };
+        connection.deadline = deadline;
+        // A later deadline is found when the wheel comes to the connection.
+        let due = self.wheel.due(deadline);
+        if due < connection.due {
+            self.wheel.remove(place, connection.due);
+            self.wheel.insert(place, due);
+            connection.due = due;
+        }
+    }
+}
+
+/// Writes mark and label, if asked, and describes the connection.
+fn verdict(
+    connection: &mut Connection,
+    direction: Direction,
+    state: State,
+    request: &Request<'_>,
+) -> Verdict {
+    if let Some(written) = request.commit {
+        connection.mark = written.over(connection.mark);
+    }
+    verdict_of(connection, direction, state, request)
+}
+
+fn verdict_of(connection: &Connection, direction: Direction, state: State, request: &Request<'_>) -> Verdict {
+    let mut state = state | State::TRACKED;
+    let Sides { source, destination } = connection.sides;
+    let is_translated = request.translate != Translate::No && (source || destination);
+    if is_translated {
+        let (source, destination) = match direction {
+            Direction::Original => (source, destination),
+            Direction::Reply => (destination, source),
+        };
+        let bit = |is_set, bit| if is_set { bit } else { State::NONE };
+        state =
+            state | bit(source, State::SOURCE_TRANSLATED) | bit(destination, State::DESTINATION_TRANSLATED);
+    }
+    let translation = is_translated.then(|| Translation {
+        from: connection.tuples[direction as usize],
+        to: connection.leaving(direction),
+    });
+    let original = Some(connection.tuples[0]);
+    Verdict { state, mark: connection.mark, original, translation, refusal: None }
+}

@@ -1,0 +1,145 @@
+//! This crate in the place of Linux: the same rules, and the bytes that leave.
+use std::time::Duration;
+
+use conntrack::{
+    Choice, Limits, Mapping, Packet, Request, Seed, Settings, Shard, State, TcpRules, Timeouts, Tracker,
+    Translate, Translation, Written, translate_icmp,
+};
+use flow::Field;
+use flow_tables::HeaderWindow;
+
+use super::common::sum;
+use super::router::Side;
+
+pub struct Ours {
+    tracker: Tracker,
+}
+
+/// A datagram that has left.
+pub struct Left {
+    pub state: &'static str,
+    pub datagram: Vec<u8>,
+}
+
+pub fn sum_header(datagram: &mut [u8]) {
+    datagram[10..12].fill(0);
+    let header = usize::from(datagram[0] & 0xf) * 4;
+    let sum = sum(&datagram[..header]);
+    datagram[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+fn mapping(side: conntrack::Side, address: &str) -> Mapping {
+    let address = address.parse().unwrap();
+    Mapping {
+        side,
+        addresses: Some((address, address)),
+        ports: None,
+        choice: Choice::Keep,
+        persistent: false,
+    }
+}
+
+/// The rules of `router.rs`.
+fn rule(side: Side, packet: &Packet<'_>) -> Option<Mapping> {
+    let (from, to) = (packet.tuple.source.address.to_string(), packet.tuple.destination.address.to_string());
+    match (to.as_str(), from.as_str()) {
+        ("10.2.0.200", _) => Some(mapping(conntrack::Side::Destination, "10.2.0.1")),
+        ("fd02::200", _) => Some(mapping(conntrack::Side::Destination, "fd02::1")),
+        (_, "10.1.0.2") if side == Side::Left => Some(mapping(conntrack::Side::Source, "10.2.0.100")),
+        (_, "fd01::2") if side == Side::Left => Some(mapping(conntrack::Side::Source, "fd02::100")),
+        _ => None,
+    }
+}
+
+fn name(state: State) -> &'static str {
+    let reply = state.has(State::REPLY);
+    match () {
+        () if state.has(State::INVALID) => "invalid",
+        () if state.has(State::NEW) => "new",
+        () if state.has(State::ESTABLISHED) => {
+            if reply {
+                "established reply"
+            } else {
+                "established"
+            }
+        }
+        () if reply => "related reply",
+        () => "related",
+    }
+}
+
+/// Writes a translation into a datagram.
+fn write(datagram: &[u8], translation: &Translation) -> Vec<u8> {
+    let mut frame = vec![0; 12];
+    frame.extend(if datagram[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] });
+    frame.extend(datagram);
+    let mut window = HeaderWindow::new(&frame, frame.len(), 0);
+    translate_icmp(&mut window.bytes_mut()[14..], translation);
+    window.extract();
+    let Translation { from, to } = translation;
+    let mut key = *window.held();
+    let number = |address| match address {
+        std::net::IpAddr::V4(address) => u128::from(address.to_bits()),
+        std::net::IpAddr::V6(address) => address.to_bits(),
+    };
+    let fields = match to.source.address.is_ipv4() {
+        true => (Field::IpSrc, Field::IpDst),
+        false => (Field::Ipv6Src, Field::Ipv6Dst),
+    };
+    if from.source.address != to.source.address {
+        key.set(fields.0, number(to.source.address));
+    }
+    if from.destination.address != to.destination.address {
+        key.set(fields.1, number(to.destination.address));
+    }
+    let is_message = matches!(key.get(Field::NwProto), 1 | 58);
+    if !is_message && key.get(Field::TcpSrc) != 0 {
+        key.set(Field::TcpSrc, to.source.port.into());
+        key.set(Field::TcpDst, to.destination.port.into());
+    }
+    window.write(&key);
+    let mut left = window.bytes()[14..].to_vec();
+    left.extend(&frame[window.bytes().len()..]);
+    left
+}
+
+impl Ours {
+    pub fn new(loose: bool) -> Ours {
+        let tcp = TcpRules { loose, liberal: false };
+        let limits = Limits { connections: 10_000, ports: 2, per_port: 10_000, per_zone: u32::MAX };
+        let (timeouts, shard, seed) = (Timeouts::default(), Shard::ALL, Seed([5, 6]));
+        let settings = Settings { limits, tcp, timeouts, shard, seed };
+        Ours { tracker: Tracker::new(settings, Duration::ZERO) }
+    }
+
+    /// Whether a datagram belongs to a connection.
+    pub fn knows(&mut self, datagram: &[u8]) -> bool {
+        let request = Request { is_seen: true, ..Request::default() };
+        Packet::read(datagram).is_ok_and(|packet| {
+            let state = self.tracker.track(&packet, &request, Duration::ZERO).state;
+            state.has(State::ESTABLISHED)
+        })
+    }
+
+    pub fn pass(&mut self, side: Side, datagram: &[u8]) -> Left {
+        let unchanged = |state| Left { state, datagram: datagram.to_vec() };
+        let packet = match Packet::read(datagram) {
+            Ok(packet) => packet,
+            Err(_) => return unchanged("invalid"),
+        };
+        let mapping = rule(side, &packet);
+        let request = Request {
+            port: side as u16,
+            commit: Some(Written::default()),
+            translate: mapping.as_ref().map_or(Translate::Existing, Translate::New),
+            ..Request::default()
+        };
+        // All of it happens at once: no connection ends by time.
+        let verdict = self.tracker.track(&packet, &request, Duration::ZERO);
+        let mut left = unchanged(name(verdict.state));
+        if let Some(translation) = verdict.translation {
+            left.datagram = write(datagram, &translation);
+        }
+        left
+    }
+}
