@@ -153,7 +153,7 @@ impl FlowProgram {
         if outcome.overrun.is_some() {
             return Err(DropReason::FlowLimit);
         }
-        let mut sending = Sending { index, is_extended, edited: None, copies: 0, outcome, output };
+        let mut sending = Sending::new(index, is_extended, outcome, output);
         let mut result = Err(DropReason::ByFlow);
         for delivery in &outcome.deliveries {
             result = Err(DropReason::NotConnected);
@@ -204,20 +204,25 @@ impl FlowProgram {
 }
 
 /// One frame on its way to ports.
-struct Sending<'a> {
+pub(crate) struct Sending<'a> {
     index: u16,
     /// Whether more of the frame than its snapshot was read.
     is_extended: bool,
     /// The header of the last edit.
     edited: Option<&'a HeaderRange>,
-    copies: u64,
-    outcome: &'a Outcome,
+    pub copies: u64,
+    pub outcome: &'a Outcome,
     output: &'a mut dyn Output,
 }
 
 impl<'a> Sending<'a> {
+    /// A frame of a burst. `is_extended` says whether more of the frame than its snapshot was read.
+    pub fn new(index: u16, is_extended: bool, outcome: &'a Outcome, output: &'a mut dyn Output) -> Self {
+        Sending { index, is_extended, edited: None, copies: 0, outcome, output }
+    }
+
     /// Gives the frame to a port, with this header.
-    fn send(&mut self, header: &'a HeaderRange, to: PortId) {
+    pub fn send(&mut self, header: &'a HeaderRange, to: PortId) {
         let frames = self.index..self.index + 1;
         let sent = if !header.is_changed && !self.is_extended {
             self.output.send(to, frames)

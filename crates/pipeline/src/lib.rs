@@ -25,6 +25,7 @@
 mod admission;
 pub mod flow;
 mod flows;
+mod injected;
 mod key;
 mod learning;
 mod policing;
@@ -39,6 +40,7 @@ mod worker_flows;
 
 pub use admission::Admission;
 pub use flows::FlowProgram;
+pub use injected::{ControllersFrame, Injected};
 pub use key::Key;
 pub use learning::table::{MOVE_WINDOW_SECONDS, MacTable, Refused, TableCounts, TableOptions};
 pub use learning::{Learning, Station};

@@ -45,7 +45,7 @@ pub(crate) struct Attachments {
     pub poller: Poller,
     /// The observers of ports.
     pub observers: Vec<Observer>,
-    plan: QueuePlan,
+    pub plan: QueuePlan,
     /// The attached queues, in the view of their ports. A worker may already have reported that a queue has stopped.
     attached: BTreeMap<(QueueId, Side), Generation>,
     sinks: BTreeMap<QueueId, AssignedSink>,

@@ -2,10 +2,12 @@
 use std::sync::Arc;
 
 use flow_tables::Tables;
+use pipeline::{ControllersFrame, Injected, PortNumbers};
 
 use crate::View;
 use crate::control::Control;
 use crate::error::ChangeError;
+use crate::port_entry::PortEntry;
 
 /// A port that forwards by flow tables or by addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +49,12 @@ impl View<'_> {
         self.control.attachments.pool.count_flows();
     }
 
+    /// Executes the actions of a controller's frame, in a network or in that of its input port. Without flow tables of the
+    /// network the frame is dropped.
+    pub fn inject(&mut self, network: Option<&str>, frame: ControllersFrame) {
+        self.control.inject(network, frame);
+    }
+
     /// The ports that are no end of a wire and no mirror.
     pub fn numbered_ports(&self) -> Vec<NumberedPort> {
         let ports = self.control.present().filter(|(_, entry)| entry.forwarding.wire.is_none());
@@ -62,13 +70,39 @@ impl View<'_> {
 }
 
 impl Control {
+    fn inject(&mut self, network: Option<&str>, frame: ControllersFrame) {
+        let of_network = |entry: &PortEntry| {
+            entry.forwarding.wire.is_none()
+                && network.is_none_or(|network| network == entry.forwarding.options.network)
+        };
+        let own = || self.present().filter(|(_, entry)| of_network(entry));
+        let from = own().find(|(_, entry)| entry.forwarding.number == frame.input).or_else(|| own().next());
+        let Some((port, entry)) = from else { return };
+        let network = entry.forwarding.options.network.clone();
+        let Some(tables) = self.attachments.common.flows().id(&network) else { return };
+        let members = self.present().filter(|(_, entry)| {
+            entry.forwarding.wire.is_none() && entry.forwarding.options.network == network
+        });
+        let (numbers, members): (Vec<_>, Vec<_>) =
+            members.map(|(id, entry)| ((entry.forwarding.number, id), id)).unzip();
+        let program = Injected {
+            tables,
+            numbers: Arc::new(PortNumbers::new(numbers)),
+            members: members.into(),
+            addresses: self.attachments.common.tables.of(&network),
+            frame,
+        };
+        let worker = self.attachments.plan.source(port, 0);
+        self.attachments.pool.inject(worker, Arc::new(program));
+    }
+
     fn set_flows(&mut self, network: Option<&str>, tables: Option<Arc<Tables>>) -> Result<(), ChangeError> {
         let mut sets = self.attachments.common.flows();
         let Some((id, was_there)) = sets.set(network, tables.clone()) else {
             // There is a place for each network, so nothing was to be removed.
             return Ok(());
         };
-        let beside_vlans = |(_, entry): &(_, &crate::port_entry::PortEntry)| {
+        let beside_vlans = |(_, entry): &(_, &PortEntry)| {
             let options = &entry.forwarding.options;
             !options.vlans.is_default()
                 && entry.forwarding.wire.is_none()

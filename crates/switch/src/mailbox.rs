@@ -8,7 +8,7 @@ use std::{io, mem};
 
 use flow_tables::Tables;
 use frame::{FrameBatch, QueueError, Side, Sink, Source};
-use pipeline::{TablesId, WorkerFlows};
+use pipeline::{Injected, TablesId, WorkerFlows};
 
 use crate::poller::Waker;
 use crate::programs::Programs;
@@ -48,6 +48,12 @@ pub(crate) enum Message {
     Flood {
         from: PortId,
         frame: Box<FrameBatch>,
+    },
+    /// A controller's frame, and the program that executes its actions. Answered when it was executed.
+    Inject {
+        program: Arc<Injected>,
+        frame: Box<FrameBatch>,
+        reply: mpsc::Sender<()>,
     },
     /// The programs that decide from now on, by port. Answered when the worker no longer uses the former programs.
     SetPrograms {

@@ -316,6 +316,10 @@ impl RunningWorker {
                     let _ = reply.send(());
                 }
                 Message::Flood { from, frame } => self.flood(from, &frame),
+                Message::Inject { program, frame, reply } => {
+                    self.run_own(&*program, &frame);
+                    let _ = reply.send(());
+                }
                 Message::SetPrograms { programs, reply } => {
                     self.set_programs(programs);
                     let _ = reply.send(());
@@ -400,14 +404,15 @@ impl RunningWorker {
     }
 
     fn flood(&mut self, from: PortId, frame: &FrameBatch) {
-        let Some(program) = self.programs.get(usize::from(from.0)) else { return };
-        let outcome = Forwarder {
-            key: &self.common.key,
-            program: &**program,
-            tx_queues: &mut self.tx_queues,
-            counters: &self.own,
-        }
-        .forward(frame);
+        let Some(program) = self.programs.get(usize::from(from.0)).cloned() else { return };
+        self.run_own(&*program, frame);
+    }
+
+    /// Runs a program on a frame that came from no port.
+    fn run_own(&mut self, program: &dyn Program, frame: &FrameBatch) {
+        let outcome =
+            Forwarder { key: &self.common.key, program, tx_queues: &mut self.tx_queues, counters: &self.own }
+                .forward(frame);
         self.counters.burst(frame.len() as u64, &outcome);
         self.report_stopped_sinks();
     }

@@ -1,5 +1,6 @@
 //! All workers, as the control thread knows them. It sends them messages, waits for answers, detects stuck
 //! workers, and gives their queues to others.
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use flow_tables::Tables;
-use frame::{Sink, Source};
-use pipeline::TablesId;
+use frame::{FrameBatch, Sink, Source};
+use pipeline::{Injected, TablesId};
 
 use crate::heartbeat::WorkerPosition;
 use crate::mailbox::{Generation, Incarnation, Mailbox, Message, Report, Reports, SharedSink};
@@ -340,6 +341,18 @@ impl WorkerPool {
 
     pub fn flood(&self, worker: usize, from: crate::PortId, frame: frame::FrameBatch) {
         self.tell(worker, Message::Flood { from, frame: Box::new(frame) });
+    }
+
+    /// Lets a worker execute a controller's frame. A worker itself has no right to make the memory of a frame.
+    pub fn inject(&mut self, worker: usize, program: Arc<Injected>) {
+        // A frame for which there is no memory is lost.
+        let Ok(frame) = FrameBatch::of_frame(&program.frame.bytes) else { return };
+        let frame = RefCell::new(Some(Box::new(frame)));
+        self.ask(worker, |reply| match frame.take() {
+            Some(frame) => Message::Inject { program: Arc::clone(&program), frame, reply },
+            // The worker was replaced, and has the frame or has lost it.
+            None => Message::Begun { reply },
+        });
     }
 
     /// Moves sinks between workers. Returns once each worker has its new sinks and no longer uses the ones that it

@@ -7,9 +7,9 @@ use std::time::Duration;
 use bridge::Bridge;
 use controllers::{Change, News, Rejected, Switch};
 use flow::{Action, Flow, Match, Timeouts, port};
-use flow_tables::{Limits, Tables};
+use flow_tables::{Continuation, Limits, Tables};
 use openflow::{Failure, FlowCommand, FlowMod, Version};
-use switch::View;
+use switch::{ControllersFrame, View};
 
 use super::identity::identity;
 use super::ports::Ports;
@@ -148,6 +148,26 @@ impl FlowBridge {
         switch.set_flows(self.ports.network(), tables).map_err(|error| error.to_string())?;
         self.published = wanted;
         Ok(())
+    }
+
+    /// Sends the frames of controllers. Tracked connections that they end do not exist yet.
+    pub(super) fn send(&mut self, switch: &mut View<'_>) {
+        drop(self.bridge.take_flushed());
+        let frames = self.bridge.take_sent();
+        if frames.is_empty() {
+            return;
+        }
+        // Actions of a frame are executed by tables: from now on the ports of the bridge do not learn in place of them.
+        self.may_learn = false;
+        if self.publish(switch).is_err() {
+            return;
+        }
+        for frame in frames {
+            let (input, metadata) = (frame.input(), *frame.metadata.value());
+            let rest = Continuation { rest: vec![(0, frame.actions)], ..Continuation::default() };
+            let frame = ControllersFrame { bytes: frame.data.into(), input, metadata, rest };
+            switch.inject(self.ports.network(), frame);
+        }
     }
 
     /// Takes note of ports that came, went or changed.

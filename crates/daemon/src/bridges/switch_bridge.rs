@@ -98,8 +98,7 @@ impl SwitchBridge {
     ) -> Result<(), SessionError> {
         let received = self.controllers.receive(id, bytes, &mut Served::new(&mut self.flows, switch), now);
         let _ = self.flows.publish(switch);
-        // Neither is carried out yet.
-        drop((self.flows.bridge.take_sent(), self.flows.bridge.take_flushed()));
+        self.flows.send(switch);
         received
     }
 }

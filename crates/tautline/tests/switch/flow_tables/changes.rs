@@ -195,6 +195,32 @@ fn ovs_ofctl_drives_a_running_switch() {
     running.scene.switch.end();
 }
 
+/// A frame of a controller is edited and sent as its actions say, on a switch that learned until then too.
+#[test]
+fn frames_of_controllers_are_sent() {
+    let mut running = Running::start("0,1");
+    let hex: String = datagram(2).iter().map(|byte| format!("{byte:02x}")).collect();
+    let edit = "set_field:02:00:00:00:00:63->eth_dst";
+    running.ofctl(
+        "packet-out",
+        &[&format!("in_port=1,packet={hex},actions={edit},output:2,output:1,resubmit(,5)")],
+    );
+    let mut edited = datagram(2);
+    edited[5] = 0x63;
+    running.ofctl("add-flow", &[MARK]);
+    let sent = running.scene.send(3, &[]);
+    assert_eq!(sent, [vec![], vec![edited], vec![]], "a frame does not leave by its input port");
+    running.ofctl("add-flow", &["table=5,udp,actions=output:3"]);
+    for input in ["controller", "2"] {
+        running.ofctl("packet-out", &[&format!("in_port={input},packet={hex},actions=resubmit(,5)")]);
+        assert_eq!(running.scene.send(1, &[]), [vec![], vec![], vec![datagram(2)]], "{input}");
+    }
+    running.ofctl("packet-out", &[&format!("in_port=controller,packet={hex},actions=normal")]);
+    assert_eq!(running.scene.send(1, &[]), [vec![datagram(2)], vec![datagram(2)], vec![datagram(2)]]);
+    assert!(running.ofctl("dump-flows", &["table=5"]).contains("n_packets=2,"));
+    running.scene.switch.end();
+}
+
 /// Splits a line of the page into words; single quotes hold a word together.
 fn words(line: &str) -> Vec<String> {
     let parts = line.split('\'').enumerate();

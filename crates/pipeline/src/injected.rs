@@ -1,0 +1,148 @@
+//! A frame that a controller sends (OpenFlow 1.5 §7.3.6): its actions are executed in the place of a port's program.
+use std::sync::Arc;
+
+use ::flow::{Controller, Key, Learn};
+use flow_tables::{Connection, Continuation, Effect, HeaderRange, HeaderWindow, Surroundings, Track};
+use frame::{DropReason, FrameBatch, WINDOW_BYTES};
+use virtio::net::MacAddress;
+
+use crate::flows::Sending;
+use crate::worker_flows::flow_ms;
+use crate::{Announced, Flooded, MacTable, Now, Output, PortId, PortNumbers, Program, Reach, TablesId};
+
+/// A frame of a controller.
+#[derive(Clone, Debug)]
+pub struct ControllersFrame {
+    /// Its bytes.
+    pub bytes: Arc<[u8]>,
+    /// The number of its input port, which may be a reserved one.
+    pub input: u16,
+    /// Its input port and registers.
+    pub metadata: Key,
+    /// The actions.
+    pub rest: Continuation,
+}
+
+/// The execution of one frame of a controller.
+#[derive(Clone, Debug)]
+pub struct Injected {
+    /// The tables that its actions may visit.
+    pub tables: TablesId,
+    /// The OpenFlow numbers of the network's ports.
+    pub numbers: Arc<PortNumbers>,
+    /// The ports of the network.
+    pub members: Arc<[PortId]>,
+    /// The addresses that the network has learned.
+    pub addresses: Arc<MacTable>,
+    /// The frame.
+    pub frame: ControllersFrame,
+}
+
+/// What actions ask of a switch about a controller's frame.
+struct Around<'a> {
+    numbers: &'a PortNumbers,
+    now_ms: u64,
+    is_tracked: bool,
+}
+
+impl Surroundings for Around<'_> {
+    fn now_ms(&mut self) -> u64 {
+        self.now_ms
+    }
+
+    fn ports(&self) -> &[u16] {
+        self.numbers.numbers()
+    }
+
+    fn is_live(&self, port: u16) -> bool {
+        self.numbers.port(port).is_some()
+    }
+
+    fn track(&mut self, _: &Track<'_>, _: &mut HeaderWindow, _: &Key) -> Connection {
+        self.is_tracked = true;
+        Connection::default()
+    }
+
+    fn learn(&mut self, _: &Arc<Learn>, _: &Key) -> bool {
+        false
+    }
+
+    fn has_room_for_packet_in(&mut self, _: &Controller) -> bool {
+        false
+    }
+}
+
+impl Program for Injected {
+    fn run(&self, batch: &FrameBatch, now: Now<'_>, output: &mut dyn Output) -> Flooded {
+        let copies = self.execute(batch, flow_ms(now()), output);
+        match copies {
+            Ok(1) => Flooded::default(),
+            Ok(copies) => Flooded { frames: 1, copies },
+            Err(reason) => {
+                output.drop(reason, 1);
+                Flooded::default()
+            }
+        }
+    }
+
+    fn reach(&self) -> Reach<'_> {
+        Reach::All(&self.members)
+    }
+
+    fn announce(&self, _: MacAddress) -> Announced {
+        Announced::NotAllowed
+    }
+}
+
+impl Injected {
+    /// How many copies of the frame leave; at least one.
+    fn execute(&self, batch: &FrameBatch, now_ms: u64, output: &mut dyn Output) -> Result<u64, DropReason> {
+        let mut flows = output.flows(self.tables).take().ok_or(DropReason::ByFlow)?;
+        let frame_bytes = batch.frame(0).len_bytes();
+        let window = output.window(0, WINDOW_BYTES).to_vec();
+        let mut around = Around { numbers: &self.numbers, now_ms, is_tracked: false };
+        let (metadata, rest) = (&self.frame.metadata, self.frame.rest.clone());
+        flows.tables.resume(&window, frame_bytes, metadata, rest, &mut around, &mut flows.outcome);
+        let outcome = &flows.outcome;
+        outcome.hits.iter().for_each(|entry| entry.count(frame_bytes, now_ms));
+        let mut sending = Sending::new(0, true, outcome, output);
+        let mut result = Err(DropReason::ByFlow);
+        if outcome.overrun.is_some() {
+            result = Err(DropReason::FlowLimit);
+        } else if !around.is_tracked {
+            for delivery in &outcome.deliveries {
+                result = Err(DropReason::NotConnected);
+                if let Some(port) = self.numbers.port(delivery.port) {
+                    sending.send(&delivery.header, port);
+                }
+            }
+            for effect in &outcome.effects {
+                if let Effect::Normal(header) = effect {
+                    result = self.normal(header, &mut sending);
+                }
+            }
+        }
+        let copies = sending.copies;
+        *output.flows(self.tables) = Some(flows);
+        if copies > 0 { Ok(copies) } else { Err(result.err().unwrap_or(DropReason::NotConnected)) }
+    }
+
+    /// Forwards by address; nothing is learned from a controller's frame.
+    fn normal<'a>(&self, header: &'a HeaderRange, sending: &mut Sending<'a>) -> Result<(), DropReason> {
+        let from = self.numbers.port(self.frame.input);
+        let Some(destination) = sending.outcome.header(header).first_chunk() else {
+            return Err(DropReason::NowhereToGo);
+        };
+        let destination = MacAddress(*destination);
+        let known = if destination.is_group() { None } else { self.addresses.lookup(destination) };
+        match known {
+            Some(port) if Some(port) == from => return Err(DropReason::NowhereToGo),
+            Some(port) => sending.send(header, port),
+            None => {
+                let others = self.members.iter().filter(|port| Some(**port) != from);
+                others.for_each(|port| sending.send(header, *port));
+            }
+        }
+        Ok(())
+    }
+}
