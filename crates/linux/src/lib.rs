@@ -6,6 +6,7 @@ pub mod cpu_list;
 pub mod cpu_time;
 pub mod cpus;
 pub mod duration;
+pub mod generic_netlink;
 pub mod idle_states;
 pub mod interface;
 pub mod interrupt;
@@ -19,6 +20,8 @@ pub mod progress;
 pub mod save;
 pub mod scheduler;
 pub mod usage;
+pub mod vdpa;
+pub mod vduse;
 pub mod version;
 pub mod xdp;
 
