@@ -162,6 +162,12 @@ impl Mapping {
         if peer.backing() == Backing::Ram && !extent.file_system.is_memory() {
             return Err(MapError::Backing { file_system: extent.file_system });
         }
+        Self::guarded(peer, fd, &extent)
+    }
+
+    /// Maps a part of a file, counted for the peer and guarded against truncation.
+    fn guarded(peer: &Arc<PeerMemory>, fd: impl AsFd, extent: &Extent) -> Result<Self, MapError> {
+        let Extent { offset, len, .. } = *extent;
         peer.unmapper().start().map_err(|error| MapError::System {
             call: "clone",
             offset,
@@ -240,6 +246,19 @@ impl PeerMemory {
     pub fn map(self: &Arc<Self>, fd: impl AsFd, offset: u64, len: u64) -> Result<Mapping, MapError> {
         Mapping::of_peer(self, fd, offset, len)
     }
+
+    /// Maps `len` bytes that a driver of this kernel offers at `offset` of a file that is no regular one, such as the
+    /// bounce area of VDUSE. The mapping is counted for the peer. A page that the driver does not have is handled like
+    /// one behind the end of a truncated file.
+    ///
+    /// # Errors
+    /// The range is empty or overflows, or `fstatfs` or `mmap` is refused. The peer's limit of mapped bytes or a limit
+    /// of mappings is reached, or the unmapping thread cannot be started.
+    pub fn map_device(self: &Arc<Self>, fd: impl AsFd, offset: u64, len: u64) -> Result<Mapping, MapError> {
+        let end = Extent::end(offset, len)?;
+        let extent = Extent::pages(&fd, SealFlags::empty(), offset, end)?;
+        Mapping::guarded(self, fd, &extent)
+    }
 }
 
 impl Drop for Mapping {
@@ -267,6 +286,10 @@ pub fn sealed_memfd(name: &CStr, bytes: u64) -> std::io::Result<File> {
     Ok(file)
 }
 
+fn refused(call: &'static str, offset: u64, size: u64, errno: Errno) -> MapError {
+    MapError::System { call, offset, size, errno, hint: "send an open, mappable file" }
+}
+
 /// What is to be mapped, checked.
 struct Extent {
     file_system: FileSystem,
@@ -281,18 +304,17 @@ struct Extent {
 }
 
 impl Extent {
-    fn of(fd: impl AsFd, offset: u64, len: u64) -> Result<Self, MapError> {
-        let system = |call, errno| {
-            let hint = "send an open, mappable file";
-            MapError::System { call, offset, size: len, errno, hint }
-        };
+    fn end(offset: u64, len: u64) -> Result<u64, MapError> {
         if len == 0 {
             return Err(MapError::Empty { offset });
         }
-        let end = offset
-            .checked_add(len)
-            .filter(|&end| end <= i64::MAX as u64)
-            .ok_or(MapError::Overflow { offset, size: len })?;
+        let end = offset.checked_add(len).filter(|&end| end <= i64::MAX as u64);
+        end.ok_or(MapError::Overflow { offset, size: len })
+    }
+
+    fn of(fd: impl AsFd, offset: u64, len: u64) -> Result<Self, MapError> {
+        let system = |call, errno| refused(call, offset, len, errno);
+        let end = Self::end(offset, len)?;
         let status = fstat(&fd).map_err(|e| system("fstat", e))?;
         if !FileType::from_raw_mode(status.st_mode).is_file() {
             return Err(MapError::NotAFile);
@@ -310,7 +332,13 @@ impl Extent {
         if seals.intersects(SealFlags::WRITE | SealFlags::FUTURE_WRITE) {
             return Err(MapError::ReadOnly { why: "is sealed against writing" });
         }
-        let (file_system, page) = FileSystem::of(&fd).map_err(|e| system("fstatfs", e))?;
+        Self::pages(fd, seals, offset, end)
+    }
+
+    /// The whole pages around `offset .. end`.
+    fn pages(fd: impl AsFd, seals: SealFlags, offset: u64, end: u64) -> Result<Self, MapError> {
+        let len = end - offset;
+        let (file_system, page) = FileSystem::of(&fd).map_err(|e| refused("fstatfs", offset, len, e))?;
         let start = offset & !(page - 1);
         let mapped = (end - start)
             .checked_next_multiple_of(page)

@@ -98,6 +98,17 @@ impl Region {
         Ok(Region { guest_base, user_base, mapping })
     }
 
+    /// Maps a range that a driver of this kernel offers.
+    ///
+    /// # Errors
+    /// The range passes the end of the address space, or it cannot be mapped ([`PeerMemory::map_device`]).
+    pub fn of_device(peer: &Arc<PeerMemory>, fd: impl AsFd, range: RegionRange) -> Result<Self, RegionError> {
+        let RegionRange { offset, size, guest_base, user_base } = range;
+        check_wraps(size, guest_base, user_base)?;
+        let mapping = Arc::new(peer.map_device(fd, offset, size)?);
+        Ok(Region { guest_base, user_base, mapping })
+    }
+
     /// First guest-physical address.
     pub fn guest_base(&self) -> u64 {
         self.guest_base
