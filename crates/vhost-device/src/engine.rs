@@ -30,8 +30,10 @@ const NEEDS_RESET: u8 = 0x40;
 pub(crate) struct StartedRing {
     pub index: usize,
     pub config: VringConfig,
-    pub kick: Kick,
-    pub call: Option<SharedFd>,
+    /// The driver's kick; `None` if the device polls.
+    pub kick: Option<EventFd>,
+    /// The driver's call; `None` if the driver polls.
+    pub call: Option<EventFd>,
     pub err: Option<SharedFd>,
     pub enabled: bool,
 }
@@ -157,7 +159,6 @@ impl<D: Device> Engine<D> {
         let kind = self.device.kind(index);
         let said = ring::position(config.base);
         let mut queue = self.activate((index, kind), &config, said, &self.memory.space)?;
-        let (kick, call) = (kick_of(kick)?, call_of(call)?);
         if self.memory.in_flight.is_none()
             && let Position::Packed { next_used, .. } = queue.position()
             && queue.position() != said
@@ -182,6 +183,33 @@ impl<D: Device> Engine<D> {
         self.rings.start(index, ring, running, &self.device, context);
         self.device.started(kind, &mut self.rings, context);
         kick.map_or(Ok(()), |kick| watch_kick(index, &kick, context))
+    }
+
+    /// Whether the driver has made chains of a ring available that does not run. If not, asks the driver for a kick.
+    pub(crate) fn is_filled(&self, index: usize, config: &VringConfig) -> Result<bool, Refusal> {
+        let (kind, base) = (self.device.kind(index), ring::position(config.base));
+        let mut queue = self.activate((index, kind), config, base, &self.memory.space)?;
+        Ok(queue.enable_kicks())
+    }
+
+    /// The position of a ring, which goes on.
+    pub(crate) fn position(&mut self, index: usize, context: &mut D::Context<'_>) -> Option<VringBase> {
+        let mut taken = self.rings.take_all(&[index], context);
+        let running =
+            taken.iter_mut().map(|(_, running)| ring::base(running.ring_queue().queue().position()));
+        let stopped = || {
+            let ring = self.rings.get(index)?;
+            Some(ring.stopped_at.get().map_or(ring.config.base, ring::base))
+        };
+        let position = running.last().or_else(stopped);
+        self.rings.put_all(taken, &self.device, context);
+        position
+    }
+
+    /// Stops all rings, and changes to other memory.
+    pub(crate) fn clear(&mut self, space: AddressSpace, context: &mut D::Context<'_>) {
+        self.rings.clear(context);
+        self.memory.space = Arc::new(space);
     }
 
     fn activate(
@@ -393,11 +421,11 @@ fn layout_of(features: Features) -> RingLayout {
     if features.contains(Features::RING_PACKED) { RingLayout::Packed } else { RingLayout::Split }
 }
 
-fn call_of(call: Option<SharedFd>) -> Result<Option<EventFd>, Refusal> {
+pub(crate) fn call_of(call: Option<SharedFd>) -> Result<Option<EventFd>, Refusal> {
     call.map(EventFd::adopt).transpose().map_err(|error| Refusal::new(format!("call: {error}")))
 }
 
-fn kick_of(kick: Kick) -> Result<Option<EventFd>, Refusal> {
+pub(crate) fn kick_of(kick: Kick) -> Result<Option<EventFd>, Refusal> {
     match kick {
         Kick::Event(fd) => {
             EventFd::adopt(fd).map(Some).map_err(|error| Refusal::new(format!("kick: {error}")))

@@ -11,7 +11,7 @@ use virtio::Features;
 use virtio::net::MacAddress;
 
 use crate::device::{Device, DeviceMessage, not_offered};
-use crate::engine::{Engine, StartedRing};
+use crate::engine::{Engine, StartedRing, call_of, kick_of};
 
 /// The result of an event.
 pub(crate) struct Acted {
@@ -53,8 +53,11 @@ impl<D: Device> Engine<D> {
             // A front-end that waits for it polls the log as well: nothing says that a back-end signals it.
             Event::LogNotifierSet { done, .. } => session.answer(done, Ok(())),
             Event::VringStarted { index, config, kick, call, err, enabled, done } => {
-                let started = StartedRing { index: index.as_usize(), config, kick, call, err, enabled };
-                session.answer(done, self.start(started, context))
+                let started = kick_of(kick).and_then(|kick| {
+                    let (index, call) = (index.as_usize(), call_of(call)?);
+                    self.start(StartedRing { index, config, kick, call, err, enabled }, context)
+                });
+                session.answer(done, started)
             }
             Event::VringStopped { index, answer } => {
                 session.answer(answer, self.stop(index.as_usize(), context))

@@ -1,4 +1,4 @@
-//! Devices behind vhost-user sockets: this crate implements everything that does not depend on the kind of device.
+//! Devices behind vhost-user sockets and behind VDUSE: this crate implements everything that does not depend on the kind of device.
 //!
 //! A *device* ([`Device`]) states its features and the purpose of its rings, and makes and serves a ring's queue. A
 //! [`Backend`] puts the device behind a socket. It listens or connects repeatedly, and handles the protocol. It maps
@@ -58,6 +58,7 @@
 //!   log, rate      what a front-end may have logged
 //!   event_fd       kicks and calls, which never wait for their other holders
 //!   descriptors    which descriptors of a peer are taken (kind.rs), and where they are closed
+//!   vduse          the same devices for the kernel of this machine
 //!   turn           how long a device may keep the control thread
 //! ```
 #![deny(unsafe_code)]
@@ -88,6 +89,7 @@ pub mod testing;
 mod tokens;
 mod turn;
 pub mod unix_socket;
+pub mod vduse;
 mod watches;
 
 pub use ::vhost_user::SharedFd;

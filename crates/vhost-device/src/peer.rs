@@ -264,8 +264,13 @@ impl<D: Device> Peer<D> {
 
     /// The state of the connection, in one line of text.
     pub fn describe(&self) -> String {
-        Standing(&self.engine).to_string()
+        describe(&self.engine)
     }
+}
+
+/// The state of a device with a driver, in one line of text.
+pub(crate) fn describe<D: Device>(engine: &Engine<D>) -> String {
+    Standing(engine).to_string()
 }
 
 /// A connected device in words.

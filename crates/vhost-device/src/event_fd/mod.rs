@@ -2,10 +2,13 @@
 //!
 //! A peer shares the *open file* of each eventfd and can change `O_NONBLOCK` and the counter at any time, so a plain
 //! `write` could be made to wait forever. See `docs/decisions/notifications-that-never-wait.md`.
+//!
+//! A driver that has no eventfd is called by a function instead ([`EventFd::calling`]).
 mod aio;
 mod signal;
 mod timed;
 
+use std::fmt;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -32,12 +35,22 @@ pub enum NotAnEventFd {
 #[derive(Clone, Debug)]
 pub struct EventFd(Arc<Shared>);
 
-#[derive(Debug)]
 struct Shared {
     fd: SharedFd,
-    /// Whether the peer has filled the counter and made the eventfd blocking, so that a write would wait. The eventfd
-    /// is then not notified any more.
-    hostile: AtomicBool,
+    /// Whether nothing is written to the eventfd: the peer has filled the counter and made the eventfd blocking, so
+    /// that a write would wait, or the driver is called by a function.
+    unwritten: AtomicBool,
+    /// The function that calls the driver in place of the eventfd.
+    call: Option<CallFn>,
+}
+
+/// Calls a driver. Must not wait.
+type CallFn = Box<dyn Fn() + Send + Sync>;
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.fd)
+    }
 }
 
 impl EventFd {
@@ -53,7 +66,12 @@ impl EventFd {
     fn of(fd: SharedFd) -> Self {
         // Opened now, not when a worker first notifies. Without it there is another way.
         let _ = aio::file();
-        EventFd(Arc::new(Shared { fd, hostile: AtomicBool::new(false) }))
+        EventFd(Arc::new(Shared { fd, unwritten: AtomicBool::new(false), call: None }))
+    }
+
+    /// Notifies by a function that must not wait. `fd` is the file that the function uses.
+    pub fn calling(fd: SharedFd, call: impl Fn() + Send + Sync + 'static) -> Self {
+        EventFd(Arc::new(Shared { fd, unwritten: AtomicBool::new(true), call: Some(Box::new(call)) }))
     }
 
     /// A duplicate of the descriptor, for the peer.
@@ -86,8 +104,17 @@ impl EventFd {
     /// Notifies without waiting, whatever the peer has done to the eventfd. A full counter counts as notified.
     #[inline]
     pub fn notify(&self) {
-        if !self.0.hostile.load(Ordering::Relaxed) && !signal::signal(self.as_fd()) {
-            self.0.hostile.store(true, Ordering::Relaxed);
+        if self.0.unwritten.load(Ordering::Relaxed) {
+            self.call();
+        } else if !signal::signal(self.as_fd()) {
+            self.0.unwritten.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[cold]
+    fn call(&self) {
+        if let Some(call) = &self.0.call {
+            call();
         }
     }
 
