@@ -8,7 +8,10 @@ use std::io;
 
 use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetStatus};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    apply_filter,
+};
 
 /// What some kind of port may need: interfaces, packet sockets, XDP programs, sockets in other users' folders, huge
 /// pages, and the limit of open files.
@@ -208,8 +211,12 @@ fn few_calls() -> Result<(), String> {
 }
 
 fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
-    let rules: BTreeMap<i64, Vec<_>> =
+    let mut rules: BTreeMap<i64, Vec<_>> =
         WORKER_CALLS.iter().chain(OLDER_CALLS).map(|(_, number)| (*number, Vec::new())).collect();
+    // A worker interrupts the driver of a VDUSE device by one ioctl; all others are refused.
+    let inject = u64::from(linux::vduse::INJECT);
+    let is_inject = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, inject)?;
+    rules.insert(libc::SYS_ioctl, vec![SeccompRule::new(vec![is_inject])?]);
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     SeccompFilter::new(rules, refused, SeccompAction::Allow, std::env::consts::ARCH.try_into()?)?.try_into()
 }

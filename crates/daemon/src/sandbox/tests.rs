@@ -102,6 +102,20 @@ fn a_confined_thread_makes_no_other_call() {
     assert!(passed.is_empty(), "not refused by the filter: {passed:?}");
 }
 
+/// Standard input is no VDUSE device, so the kernel's own answer is another error.
+#[test]
+fn a_confined_thread_may_interrupt_the_driver_of_a_vduse_device() {
+    let tried = std::thread::spawn(|| {
+        few_calls().unwrap();
+        let device = rustix::stdio::stdin().try_clone_to_owned().err().map(|error| error.kind());
+        let inject = linux::vduse::Device::inject_into(rustix::stdio::stdin(), 0);
+        (device, inject.unwrap_err().kind())
+    });
+    let (duplicated, injected) = tried.join().unwrap();
+    assert_eq!(duplicated, Some(io::ErrorKind::PermissionDenied), "the filter is in force");
+    assert_ne!(injected, io::ErrorKind::PermissionDenied);
+}
+
 #[test]
 fn a_confined_thread_opens_nothing_and_others_go_on() {
     let file = tempfile::NamedTempFile::new().unwrap();
