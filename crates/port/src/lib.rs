@@ -9,6 +9,7 @@
 //! |---|---|---|---|
 //! | [`vhost_user`] | a driver: a VM's, DPDK's | device half of its transmitq | device half of its receiveq |
 //! | [`virtio_user`] | a device: OVS's, another switch's | driver half of its receiveq | driver half of its transmitq |
+//! | [`vduse`] | the kernel's driver: a network interface without a TAP | device half of its transmitq | device half of its receiveq |
 //! | [`tap`] | the kernel's network stack | `read` | `writev` from the sender's memory |
 //! | [`af_xdp`] | a network card, or a veth | frames in memory that the kernel filled | a copy into memory that the kernel sends from |
 //! | [`pcap`] | a capture | replays one | records one |
@@ -29,7 +30,7 @@
 //! # Where to change what
 //!
 //! - To serve another device over vhost-user: a `Device` of the crate `vhost-device`; nothing in this crate changes.
-//! - To change the features that vhost-user front-ends are offered: `vhost_user/net/offer.rs`, which gives a reason
+//! - To change the features that vhost-user front-ends are offered: `net/offer.rs`, which gives a reason
 //!   for each feature.
 //! - To add a kind of port here: a module with a `Port`, its sources and sinks; an arm in `spec/kinds.rs`;
 //!   `--help` in `crates/tautline/src/cli.rs`; the tables of `docs/plug-in-a-guest.md`. To add a kind of port in
@@ -41,12 +42,14 @@
 
 pub mod af_xdp;
 pub mod in_memory;
+mod net;
 pub mod pcap;
 mod port;
 pub mod spec;
 pub mod tap;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod vduse;
 pub mod vhost_user;
 pub mod virtio_user;
 

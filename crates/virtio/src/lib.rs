@@ -4,7 +4,7 @@
 //! # Where to change what
 //!
 //! - To add an offload: `net/` (its meaning, which peers accept it, how a frame is completed without it), then
-//!   `GsoOutput` in `crates/net-queues/src/deliver/`. It is offered by `vhost_user/net/offer.rs`, requested by
+//!   `GsoOutput` in `crates/net-queues/src/deliver/`. It is offered by `net/offer.rs` of `port`, requested by
 //!   `virtio_user/options.rs`, and set by `tap/offloads.rs`.
 //! - To add a code or a field of the crypto device: `crypto/`.
 #![deny(unsafe_code)]

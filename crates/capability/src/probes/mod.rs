@@ -15,12 +15,13 @@ mod steal_time;
 pub mod tracefs;
 mod tracing;
 mod tun;
+mod vduse;
 mod vhost_net;
 
 use super::finding::Probe;
 
 /// All probes in the order they run: time, memory, network, isolation, observation, virtualization.
-pub const ALL: [Probe; 15] = [
+pub const ALL: [Probe; 16] = [
     Probe {
         id: "real-time-scheduling",
         title: "Real-time scheduling",
@@ -68,6 +69,12 @@ pub const ALL: [Probe; 15] = [
         title: "vhost-net",
         enables: "the kernel's own back-end for virtio-net, the usual one to compare with",
         run: vhost_net::run,
+    },
+    Probe {
+        id: "vduse",
+        title: "VDUSE",
+        enables: "the vduse port: network interfaces of this kernel on the switch, without a TAP",
+        run: vduse::run,
     },
     Probe {
         id: "af-xdp",

@@ -7,6 +7,7 @@ use super::{Spec, SpecError};
 use crate::af_xdp::{AfXdp, AfXdpOptions};
 use crate::pcap::{Pcap, PcapOptions};
 use crate::tap::{Tap, TapOptions};
+use crate::vduse::{VduseOptions, VdusePort};
 use crate::vhost_user::{VhostUser, VhostUserOptions};
 use crate::virtio_user::{VirtioUser, VirtioUserOptions};
 use crate::{CachePolicy, Port, PortError};
@@ -18,6 +19,8 @@ pub enum PortSpec {
     VhostUser(VhostUserOptions),
     /// `virtio-user:PATH`: the driver for a device of another program.
     VirtioUser(VirtioUserOptions),
+    /// `vduse:NAME`: a device for the kernel's own driver.
+    Vduse(VduseOptions),
     /// `tap:NAME`: the kernel's network stack.
     Tap(TapOptions),
     /// `af-xdp:IFACE`: a network card, without the kernel's network stack.
@@ -28,7 +31,7 @@ pub enum PortSpec {
     Other(Described),
 }
 
-const KINDS: &str = "vhost-user:PATH, virtio-user:PATH, tap:NAME, af-xdp:IFACE, pcap:FILE";
+const KINDS: &str = "vhost-user:PATH, virtio-user:PATH, vduse:NAME, tap:NAME, af-xdp:IFACE, pcap:FILE";
 
 /// A kind of port that another crate implements.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +92,7 @@ impl PortSpec {
         Ok(match spec.kind.as_str() {
             "vhost-user" => PortSpec::VhostUser(spec.try_into()?),
             "virtio-user" => PortSpec::VirtioUser(spec.try_into()?),
+            "vduse" => PortSpec::Vduse(spec.try_into()?),
             "tap" => PortSpec::Tap(spec.try_into()?),
             "af-xdp" => PortSpec::AfXdp(spec.try_into()?),
             "pcap" => PortSpec::Pcap(spec.try_into()?),
@@ -105,20 +109,23 @@ impl PortSpec {
 
     /// Fixes the cache policy of the port's device queues. Kinds of port without such queues ignore it.
     pub fn set_cache_policy(&mut self, policy: CachePolicy) {
-        if let PortSpec::VhostUser(options) = self {
-            options.cache_policy = policy;
+        match self {
+            PortSpec::VhostUser(options) => options.cache_policy = policy,
+            PortSpec::Vduse(options) => options.cache_policy = policy,
+            _ => {}
         }
     }
 
     /// Makes the port. It opens nothing before it is started.
     ///
     /// # Errors
-    /// An option of a vhost-user or virtio-user port is outside its range ([`VhostUser::new`],
-    /// [`VirtioUser::new`]), or the kind is another crate's and refuses the port. The other kinds never fail here.
+    /// An option of a vhost-user, virtio-user or vduse port is outside its range ([`VhostUser::new`],
+    /// [`VirtioUser::new`], [`VdusePort::new`]), or the kind is another crate's and refuses the port. The other kinds never fail here.
     pub fn build(self) -> Result<Box<dyn Port>, PortError> {
         Ok(match self {
             PortSpec::VhostUser(options) => Box::new(VhostUser::new(options)?),
             PortSpec::VirtioUser(options) => Box::new(VirtioUser::new(options)?),
+            PortSpec::Vduse(options) => Box::new(VdusePort::new(options)?),
             PortSpec::Tap(options) => Box::new(Tap::new(options)),
             PortSpec::AfXdp(options) => Box::new(AfXdp::new(options)),
             PortSpec::Pcap(options) => Box::new(Pcap::new(options)),
@@ -137,6 +144,7 @@ mod tests {
             "vhost-user:/tmp/a,server=off,queue-pairs=2,mtu=9000,mac=52:54:00:00:00:01,packed=off,in-order=off",
             "vhost-user:/tmp/a,mergeable=off,event-idx=off,indirect=off,offloads=off",
             "virtio-user:/tmp/a,server=on,queue-size=512,buffers=100,pages=2M,buffer-bytes=4096",
+            "vduse:net0,packed=on,driver=none",
             "tap:tap0,queue-pairs=2",
             "af-xdp:eth0,queue-pairs=2,xdp-mode=native",
         ] {

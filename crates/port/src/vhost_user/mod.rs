@@ -1,9 +1,7 @@
 //! `vhost-user:` — the back-end: the network device of a guest, whose rings and memory come over a socket.
 //!
-//! The crate `vhost-device` handles the socket, the memory and the rings. This module has the network device (`net/`:
-//! queues, offer, control queue) and the file in which its deliveries are noted.
-mod deliveries;
-mod net;
+//! The crate `vhost-device` handles the socket, the memory and the rings. The network device is in `net/`: queues,
+//! offer, control queue, and the file in which its deliveries are noted.
 mod options;
 mod spec;
 
@@ -17,11 +15,11 @@ use frame::{QueueCounters, QueueError, Side};
 use vhost_device::{Backend, Log};
 use virtio::Features;
 
+use crate::net::NetDevice;
+use crate::net::deliveries::{DELIVERIES, Deliveries};
+use crate::net::port::NetShared;
+use crate::net::queue::Kind;
 use crate::{Port, PortContext, PortError, PortState, Token};
-use deliveries::{DELIVERIES, Deliveries};
-use net::NetDevice;
-use net::port::NetShared;
-use net::queue::Kind;
 
 /// A back-end port.
 pub struct VhostUser {
@@ -55,7 +53,7 @@ impl VhostUser {
         }
         let log = Arc::new(Log::new(name));
         let of_backend = options.backend();
-        let net = Arc::new(NetShared::new(options));
+        let net = Arc::new(NetShared::new(options.net()));
         let device = NetDevice::new(Arc::clone(&log), Arc::clone(&net));
         let backend = Backend::new(device, Arc::clone(&log), of_backend)?;
         Ok(VhostUser { backend, log, net, deliveries: Deliveries::default() })
@@ -91,7 +89,7 @@ impl Port for VhostUser {
     fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
         self.backend.start(context)?;
         // No queue starts before the first message of a front-end, which comes with a later call.
-        let file = DeliveryFile::open(&self.net.options.path, self.net.options.queue_pairs);
+        let file = DeliveryFile::open(&self.backend.options().path, self.net.options.queue_pairs);
         self.set_deliveries(Deliveries::of(file, &self.log, context));
         Ok(())
     }
@@ -125,14 +123,14 @@ impl Port for VhostUser {
     }
 
     fn take_over(&mut self, state: PortState, context: &mut dyn PortContext) -> Result<(), PortError> {
-        let VhostUserOptions { path, queue_pairs, .. } = &self.net.options;
+        let (path, queue_pairs) = (&self.backend.options().path, self.net.options.queue_pairs);
         let came_along = Deliveries::come_along(&state);
         let is_shared = came_along.is_some();
         let file = match came_along {
             Some(file) => {
-                file.and_then(|file| DeliveryFile::take_over(Arc::new(file), *queue_pairs).map(Some))
+                file.and_then(|file| DeliveryFile::take_over(Arc::new(file), queue_pairs).map(Some))
             }
-            None => DeliveryFile::open(path, *queue_pairs),
+            None => DeliveryFile::open(path, queue_pairs),
         };
         // Before the queues, which note in it.
         self.set_deliveries(Deliveries::of(file, &self.log, context));

@@ -5,6 +5,7 @@ use memory::Backing;
 use vhost_device::{BackendOptions, DEFAULT_LIMIT_BYTES, Role};
 use virtio::net::MacAddress;
 
+use crate::net::options::{FrontEnd, NetOptions};
 use net_queues::cache_policy::CachePolicy;
 
 /// The most queue pairs: the protocol has 256 queues, and one is for control.
@@ -48,6 +49,24 @@ pub struct VhostUserOptions {
 }
 
 impl VhostUserOptions {
+    /// The options of the network device.
+    pub(super) fn net(&self) -> NetOptions {
+        NetOptions {
+            front_end: FrontEnd::VhostUser,
+            queue_pairs: self.queue_pairs,
+            mtu: self.mtu,
+            mac: self.mac,
+            packed: self.packed,
+            in_order: self.in_order,
+            mergeable: self.mergeable,
+            event_idx: self.event_idx,
+            indirect: self.indirect,
+            offloads: self.offloads,
+            control_queue: self.control_queue,
+            cache_policy: self.cache_policy,
+        }
+    }
+
     /// The options for the socket and the memory.
     pub(super) fn backend(&self) -> BackendOptions {
         BackendOptions {

@@ -1,9 +1,12 @@
-//! The network device of a connection: MTU, announcements, filters, offloads, pairs.
+//! The network device of one driver, for the kinds of port whose peer is a driver: MTU, announcements, filters,
+//! offloads, pairs, and the file in which deliveries are noted.
 mod commands;
-pub(super) mod control;
-pub(super) mod offer;
-pub(super) mod port;
-pub(super) mod queue;
+pub(crate) mod control;
+pub(crate) mod deliveries;
+pub(crate) mod offer;
+pub(crate) mod options;
+pub(crate) mod port;
+pub(crate) mod queue;
 
 use std::sync::Arc;
 
@@ -26,7 +29,7 @@ use queue::{Kind, NetQueue, as_sink, direction, own_sink};
 const BEYOND_MTU_BYTES: u32 = 14 + 4;
 
 #[derive(Clone)]
-pub(super) struct NetDevice {
+pub(crate) struct NetDevice {
     log: Arc<Log>,
     port: Arc<NetShared>,
     features: Features,

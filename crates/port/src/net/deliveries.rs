@@ -9,14 +9,14 @@ use vhost_user::SharedFd;
 use crate::{PortContext, PortState, Token};
 
 /// The token for a truncation of the file.
-pub(super) const DELIVERIES: Token = Token(FREE_TOKENS.start);
+pub(crate) const DELIVERIES: Token = Token(FREE_TOKENS.start);
 
 /// The place of the file in [`PortState::files`], as a field of [`PortState::words`].
 const FIELD: &str = "deliveries";
 
 /// The file, or nothing if it cannot be made. Without it, frames may be delivered twice after a crash.
 #[derive(Default)]
-pub(super) struct Deliveries(Option<DeliveryFile>);
+pub(crate) struct Deliveries(Option<DeliveryFile>);
 
 impl Deliveries {
     /// Takes the result of opening the file.

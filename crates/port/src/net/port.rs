@@ -6,7 +6,7 @@ use deliveries::Area;
 use frame::{PairCounters, QueueCounters, Side};
 use vhost_device::rate::TokenBucket;
 
-use crate::vhost_user::options::VhostUserOptions;
+use super::options::NetOptions;
 
 /// Announcements (SEND_RARP) that a front-end may make at once, and from one to the next after that. Each is
 /// a frame to every port; QEMU makes five for each card when a guest has moved.
@@ -16,7 +16,7 @@ const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_millis(500);
 /// State of the port that is kept between connections.
 #[derive(Debug)]
 pub(crate) struct NetShared {
-    pub options: VhostUserOptions,
+    pub options: NetOptions,
     /// The counters from the guest and to the guest, by pair.
     counters: Vec<PairCounters>,
     announcements: Mutex<TokenBucket>,
@@ -25,7 +25,7 @@ pub(crate) struct NetShared {
 }
 
 impl NetShared {
-    pub fn new(options: VhostUserOptions) -> Self {
+    pub fn new(options: NetOptions) -> Self {
         let counters = (0..options.queue_pairs).map(|_| Default::default()).collect();
         let announcements = Mutex::new(TokenBucket::new(ANNOUNCEMENTS, ANNOUNCEMENT_INTERVAL));
         NetShared { options, counters, announcements, deliveries: OnceLock::new() }

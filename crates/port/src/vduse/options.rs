@@ -1,0 +1,175 @@
+//! The options of a VDUSE port, and their syntax.
+use net_queues::cache_policy::CachePolicy;
+use vhost_device::DEFAULT_LIMIT_BYTES;
+use vhost_device::vduse::{self, Driver, Name};
+use virtio::net::MacAddress;
+
+use crate::net::options::{FrontEnd, NetOptions};
+use crate::spec::{Spec, SpecError};
+
+/// A network device (VIRTIO 1.3 §5.1).
+const NETWORK: u32 = 1;
+
+/// The options of a `vduse:` port. [`VduseOptions::new`] has the defaults.
+#[derive(Clone, Debug)]
+pub struct VduseOptions {
+    /// The device's name in the kernel.
+    pub name: Name,
+    /// The driver that the device is given to; `None` if the operator adds the device to the bus.
+    pub driver: Option<Driver>,
+    /// The most descriptors of a queue.
+    pub queue_size: u16,
+    /// The largest packet without Ethernet header, 68 to 65535 bytes; `None` for no limit.
+    pub mtu: Option<u16>,
+    /// The address of the driver's interface; `None` lets the driver choose.
+    pub mac: Option<MacAddress>,
+    /// Offers packed rings. A packed ring shows less of where a killed process stood, so they are off by default.
+    pub packed: bool,
+    /// Offers buffers used in order.
+    pub in_order: bool,
+    /// Offers frames spread over several receive buffers.
+    pub mergeable: bool,
+    /// Offers notifications suppressed by position.
+    pub event_idx: bool,
+    /// Offers tables of descriptors.
+    pub indirect: bool,
+    /// Offers checksum and segmentation offloads, both directions.
+    pub offloads: bool,
+    /// Bytes of memory that a driver may share.
+    pub memory_bytes: u64,
+    /// The cache policy of the queues.
+    pub cache_policy: CachePolicy,
+}
+
+impl VduseOptions {
+    /// A network interface of this kernel, with everything offered but packed rings.
+    pub fn new(name: Name) -> Self {
+        VduseOptions {
+            name,
+            driver: Some(Driver::Kernel),
+            queue_size: 256,
+            mtu: None,
+            mac: None,
+            packed: false,
+            in_order: true,
+            mergeable: true,
+            event_idx: true,
+            indirect: true,
+            offloads: true,
+            memory_bytes: DEFAULT_LIMIT_BYTES,
+            cache_policy: CachePolicy::Auto,
+        }
+    }
+
+    /// The options of the network device. Kernels refuse a control queue, without which there is one queue pair.
+    pub(super) fn net(&self) -> NetOptions {
+        NetOptions {
+            front_end: FrontEnd::Kernel,
+            queue_pairs: 1,
+            mtu: self.mtu,
+            mac: self.mac,
+            packed: self.packed,
+            in_order: self.in_order,
+            mergeable: self.mergeable,
+            event_idx: self.event_idx,
+            indirect: self.indirect,
+            offloads: self.offloads,
+            control_queue: false,
+            cache_policy: self.cache_policy,
+        }
+    }
+
+    /// The options of the kernel's device.
+    pub(super) fn device(&self) -> vduse::VduseOptions {
+        vduse::VduseOptions {
+            name: self.name.clone(),
+            device_id: NETWORK,
+            queue_size: self.queue_size,
+            driver: self.driver,
+            memory_bytes: self.memory_bytes,
+        }
+    }
+}
+
+impl TryFrom<Spec> for VduseOptions {
+    type Error = SpecError;
+
+    fn try_from(spec: Spec) -> Result<Self, SpecError> {
+        let mut options = spec.options;
+        let name = Name::new(&spec.target).ok_or_else(|| SpecError::Value {
+            key: "vduse",
+            value: spec.target.clone(),
+            expected: "write a name of 1 to 64 letters, digits and -_. for the kernel's device".into(),
+        })?;
+        let defaults = VduseOptions::new(name);
+        let read = VduseOptions {
+            driver: match options.text("driver").as_deref() {
+                None | Some("virtio_vdpa") => Some(Driver::Kernel),
+                Some("vhost_vdpa") => Some(Driver::Vhost),
+                Some("none") => None,
+                Some(value) => {
+                    let expected = "write virtio_vdpa, vhost_vdpa or none".into();
+                    return Err(SpecError::Value { key: "driver", value: value.into(), expected });
+                }
+            },
+            queue_size: queue_size(options.number("queue-size", 2..=32768u16)?, defaults.queue_size)?,
+            mtu: options.number("mtu", 68..=65535u16)?,
+            mac: options.value("mac")?,
+            packed: options.switch("packed", defaults.packed)?,
+            in_order: options.switch("in-order", defaults.in_order)?,
+            mergeable: options.switch("mergeable", defaults.mergeable)?,
+            event_idx: options.switch("event-idx", defaults.event_idx)?,
+            indirect: options.switch("indirect", defaults.indirect)?,
+            offloads: options.switch("offloads", defaults.offloads)?,
+            memory_bytes: options.size("memory", 1 << 27..=1 << 46)?.unwrap_or(defaults.memory_bytes),
+            ..defaults
+        };
+        options.finish("vduse")?;
+        Ok(read)
+    }
+}
+
+fn queue_size(written: Option<u16>, default: u16) -> Result<u16, SpecError> {
+    match written {
+        Some(size) if !size.is_power_of_two() => Err(SpecError::Value {
+            key: "queue-size",
+            value: size.to_string(),
+            expected: "write a power of two".into(),
+        }),
+        written => Ok(written.unwrap_or(default)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<VduseOptions, SpecError> {
+        text.parse::<Spec>().and_then(VduseOptions::try_from)
+    }
+
+    #[test]
+    fn options_are_read() {
+        let all =
+            read("vduse:net0,driver=vhost_vdpa,queue-size=1024,mtu=9000,packed=on,offloads=off").unwrap();
+        assert_eq!((all.name.as_str(), all.driver, all.queue_size), ("net0", Some(Driver::Vhost), 1024));
+        assert_eq!((all.mtu, all.packed, all.offloads), (Some(9000), true, false));
+        assert_eq!(read("vduse:a,driver=none").unwrap().driver, None);
+        assert_eq!(read("vduse:a").unwrap().driver, Some(Driver::Kernel));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_what_can() {
+        for (text, said) in [
+            ("vduse:a/b", "letters"),
+            ("vduse:control", "letters"),
+            ("vduse:a,driver=vfio", "virtio_vdpa, vhost_vdpa or none"),
+            ("vduse:a,queue-size=100", "power of two"),
+            ("vduse:a,mtu=67", "68 to 65535"),
+            ("vduse:a,queue-pairs=2", "no option 'queue-pairs'"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}
