@@ -12,6 +12,7 @@ oldest_rust=91 # 1.91, as rust-version in Cargo.toml
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel
 cards_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel-cards
 realtime_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/realtime
+vduse_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel-vduse
 nested_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/nested/kernel
 ovs_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch
 mlrsearch=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/mlrsearch
@@ -32,6 +33,7 @@ case $machine in
 x86_64)
     qemu=qemu-system-x86_64 qemu_package=qemu-system-x86 kernel_packages='linux-image-cloud-amd64 linux-image-virtual'
     generic_packages='linux-image-amd64 linux-image-generic' realtime_packages='linux-image-rt-amd64 linux-image-realtime'
+    vduse_packages='linux-image-6.12-cloud-amd64 linux-image-generic-hwe-24.04 linux-image-cloud-amd64'
     foreign=aarch64 foreign_debian=arm64
     ;;
 aarch64)
@@ -249,7 +251,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
     fi
     rust=
     [ "$purpose" = run ] || rust_is_recent || rust=missing
-    kernel= cards= generic= realtime=
+    kernel= cards= generic= realtime= vduse=
     case $purpose in
     compare | run)
         has_kernel "$cache" || kernel=missing
@@ -264,12 +266,13 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         if [ "$machine" = x86_64 ]; then
             has_kernel "$nested_cache" drivers/crypto/virtio || generic=missing
             has_kernel "$realtime_cache" drivers/net || realtime=missing
+            has_kernel "$vduse_cache" virt/lib && has_driver "$vduse_cache" vduse || vduse=missing
         fi
         ;;
     esac
 }
 nothing_is_missing() {
-    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$root_tar$qemu_10${dpdk:-}${ovs:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
+    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$root_tar$qemu_10${dpdk:-}${ovs:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
 }
 look
 ! nothing_is_missing || exit 0
@@ -281,7 +284,9 @@ depends() { # depends PACKAGE PATTERN: those of its dependencies
 # Ubuntu has the modules, and Debian from 7.x on modules and image, in packages of their own.
 kernel_parts() { # kernel_parts METAPACKAGE: the packages of the kernel that it stands for
     kernel_image=$(depends "$1" 'linux-image-[^ ]*' | head -n 1)
-    [ -z "$kernel_image" ] || echo "$kernel_image" $(depends "$kernel_image" 'linux-modules-[^ ]*') $(depends "$kernel_image" 'linux-binary-[^ ]*')
+    # Ubuntu's rarer modules, vduse among them.
+    case $1 in *-hwe-*) more=linux-modules-extra-${kernel_image#linux-image-} ;; *) more= ;; esac
+    [ -z "$kernel_image" ] || echo "$kernel_image" $(depends "$kernel_image" 'linux-modules-[^ ]*') $(depends "$kernel_image" 'linux-binary-[^ ]*') $more
 }
 # Sums a column of bytes; prints ", N MB to fetch", or nothing where apt knows no size.
 to_fetch() {
@@ -316,6 +321,7 @@ plan() { # what is missing
     [ -z "$kernel" ] || say "  a stock kernel for the guest, never booted by this machine: a vmlinuz-* in $cache/$(size_of_kernel "$kernel_packages")"
     [ -z "$cards" ] || say "  a generic kernel with a driver for emulated cards, for guests, never booted by this machine: a vmlinuz-* in $cards_cache/$(size_of_kernel "$generic_packages")"
     [ -z "$realtime" ] || say "  a real-time kernel for a guest, never booted by this machine: a vmlinuz-* in $realtime_cache/$(size_of_kernel "$realtime_packages")"
+    [ -z "$vduse" ] || say "  a kernel with VDUSE for a guest (Linux 6.9 or later), never booted by this machine: a vmlinuz-* in $vduse_cache/$(size_of_kernel "$vduse_packages")"
     [ -z "$generic" ] || say "  a generic kernel with KVM for the nested machine, never booted by this one: a vmlinuz-* in $nested_cache/, its modules in $nested_cache/modules/VERSION$(size_of_kernel "$generic_packages")"
 }
 if ! has apt-get; then
@@ -577,6 +583,12 @@ if [ -n "$realtime" ]; then
     refresh
     fetch_kernel "$realtime_cache" "$realtime_packages" 'drivers/char drivers/net drivers/virtio net/802 net/8021q
         net/core net/llc net/packet' || missing=yes
+fi
+# Debian 12 has a newer kernel beside its own, Ubuntu 24.04 has one for newer hardware; Debian 13's own has it.
+if [ -n "$vduse" ]; then
+    refresh
+    fetch_kernel "$vduse_cache" "$vduse_packages" 'drivers/char drivers/net drivers/vdpa drivers/vhost drivers/virtio net/802
+        net/8021q net/core net/llc net/packet virt/lib' || missing=yes
 fi
 if [ -n "$generic" ]; then
     refresh

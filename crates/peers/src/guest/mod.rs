@@ -5,12 +5,12 @@
 //! a path if the second is moved to a network namespace of the guest.
 
 pub(crate) mod archive;
+mod cached;
 pub(crate) mod control;
 mod elsewhere;
 pub(crate) mod migration;
 pub(crate) mod modules;
 mod port;
-mod realtime;
 pub(crate) mod userland;
 
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -29,6 +29,7 @@ use crate::requirements::Requirements;
 use crate::socket::wait_for_listener;
 use crate::{Error, Output, chosen, standstill};
 use archive::Archive;
+use cached::CachedKernel;
 use control::{Control, Silence};
 use userland::Userland;
 use vm::QemuVersion;
@@ -60,12 +61,15 @@ enum Kernel {
     /// The kernel of [`chosen::kernel`], which usually is a cloud kernel.
     #[default]
     Chosen,
-    Realtime,
+    Cached(CachedKernel),
     Generic,
 }
 
 /// Modules of a guest with a crypto device: the driver, and ciphers for programs (AF_ALG).
 const CRYPTO_MODULES: &[&str] = &["virtio_crypto", "algif_skcipher"];
+
+/// Modules of a guest whose kernel takes devices from its processes.
+const VDUSE_MODULES: &[&str] = &["vduse", "virtio_vdpa", "vhost_vdpa"];
 
 /// QEMU's arguments for a crypto device whose back-end listens at this socket.
 pub fn crypto_arguments(socket: &Path) -> [String; 6] {
@@ -115,7 +119,14 @@ impl Settings {
 
     /// Boots the distribution's real-time kernel.
     pub fn realtime(mut self) -> Self {
-        self.kernel = Kernel::Realtime;
+        self.kernel = Kernel::Cached(cached::REALTIME);
+        self
+    }
+
+    /// Boots a kernel of the distribution that has VDUSE, and loads its modules, with both drivers of the vDPA bus.
+    pub fn vduse(mut self) -> Self {
+        self.kernel = Kernel::Cached(cached::VDUSE);
+        self.modules = VDUSE_MODULES;
         self
     }
 
@@ -171,7 +182,7 @@ impl Plan {
         };
         let kernel = match settings.kernel {
             Kernel::Chosen => chosen::kernel(&mut needs),
-            Kernel::Realtime => realtime::find(&mut needs),
+            Kernel::Cached(kernel) => kernel.find(&mut needs),
             Kernel::Generic => generic::find(&mut needs),
         };
         let userland = Userland::find(&kernel, settings.modules, &mut needs);

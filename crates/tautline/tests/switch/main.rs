@@ -17,3 +17,4 @@ mod recovery_drivers;
 #[path = "../switch_process/mod.rs"]
 mod switch_process;
 mod upgrade;
+mod vduse;
