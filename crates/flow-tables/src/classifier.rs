@@ -96,14 +96,19 @@ struct Tuple {
     /// The chunks, indexed by the highest bits of the hash; their number is a power of two.
     chunks: Vec<Arc<Vec<Arc<Slot>>>>,
     flows: usize,
-    /// The best rank of a flow in the tuple.
+    /// The best rank of a flow in the tuple, or a better one while `stale` is set.
     best: Rank,
+    /// Set when the best flow was removed and `best` was not determined again: the number of flows at that time.
+    stale: Option<usize>,
 }
+
+/// Tuples with fewer flows than this always know their best rank.
+const EXACT: usize = 64;
 
 impl Tuple {
     fn new(mask: Key) -> Self {
         let chunks = vec![Arc::default()];
-        Self { mask, hashed: Words::of(&mask), chunks, flows: 0, best: (Reverse(0), u64::MAX) }
+        Self { mask, hashed: Words::of(&mask), chunks, flows: 0, best: (Reverse(0), u64::MAX), stale: None }
     }
 
     fn chunk_of(&self, hash: u64) -> usize {
@@ -135,14 +140,29 @@ impl Tuple {
         chunk.insert(place, Arc::new(slot));
     }
 
+    /// The flows with this hash and priority. Chunks are in the order of ranks.
+    fn with_priority(&self, hash: u64, priority: u16) -> impl Iterator<Item = &Arc<Slot>> {
+        let chunk = &self.chunks[self.chunk_of(hash)];
+        let from = chunk.partition_point(|slot| slot.rank.0 < Reverse(priority));
+        let same = chunk[from..].iter().take_while(move |slot| slot.priority() == priority);
+        same.filter(move |slot| slot.hash == hash)
+    }
+
+    /// Removes a flow. The best rank is searched among all flows at most once while an eighth of them is removed, so
+    /// that the removal of many flows takes a time that is proportional to their number.
     fn remove(&mut self, hash: u64, rank: Rank) {
         let at = self.chunk_of(hash);
         let chunk = Arc::make_mut(&mut self.chunks[at]);
-        let before = chunk.len();
-        chunk.retain(|slot| (slot.hash, slot.rank) != (hash, rank));
-        self.flows -= before - chunk.len();
+        let Ok(place) = chunk.binary_search_by_key(&rank, |slot| slot.rank) else { return };
+        chunk.remove(place);
+        self.flows -= 1;
         if self.best == rank {
-            self.best = self.slots().map(|slot| slot.rank).min().unwrap_or((Reverse(0), u64::MAX));
+            self.stale.get_or_insert(self.flows);
+        }
+        if self.stale.is_some_and(|flows| self.flows < EXACT || self.flows < flows - flows / 8) {
+            let firsts = self.chunks.iter().filter_map(|chunk| chunk.first());
+            self.best = firsts.map(|slot| slot.rank).min().unwrap_or((Reverse(0), u64::MAX));
+            self.stale = None;
         }
     }
 }
@@ -198,10 +218,8 @@ impl Classifier {
         let tuples = self.tuples.iter().enumerate();
         tuples.filter(|(_, tuple)| is_within(&tuple.mask, wanted.mask())).find_map(|(at, tuple)| {
             let hash = tuple.hashed.hash(self.seed, wanted.value());
-            let mut slots = tuple.with_hash(hash);
-            let same =
-                |slot: &&Arc<Slot>| slot.entry.flow.priority == priority && slot.entry.flow.wanted == *wanted;
-            slots.find(same).map(|slot| (at, Arc::clone(slot)))
+            let mut slots = tuple.with_priority(hash, priority);
+            slots.find(|slot| slot.entry.flow.wanted == *wanted).map(|slot| (at, Arc::clone(slot)))
         })
     }
 

@@ -1,6 +1,8 @@
 //! What a controller, a group or a peer can make tables hold is limited, and what is freed can be used again.
 mod ports;
 
+use std::sync::Arc;
+
 use flow::{Action, Bucket, Flow, Group, Key};
 use flow_tables::{
     Cache, Change, HeaderWindow, Limits, MAX_DELIVERIES, MAX_STEPS, Outcome, Overrun, Refused, Tables,
@@ -123,4 +125,21 @@ fn copies_of_a_frame_are_limited_and_the_frame_is_dropped_whole() {
         assert_eq!(execute(&tables, &mut cache).deliveries.len(), MAX_STEPS);
         assert_eq!(cache.counts().hits, hits);
     }
+}
+
+/// Flows that differ in their priority alone, and flows that are removed best first: each change finds its flow without
+/// a look at the others. With such a look the test does not end within its time limit.
+#[test]
+fn the_time_of_a_change_does_not_grow_with_the_flows() {
+    let mut tables = Tables::new(0, 7, Limits::default());
+    for priority in 0..=u16::MAX {
+        add(&mut tables, &format!("priority={priority},udp actions=drop")).unwrap();
+        add(&mut tables, &format!("priority={priority},tcp,tp_dst={priority} actions=drop")).unwrap();
+    }
+    assert_eq!(tables.flows(), 2 * 65_536);
+    let flows: Vec<_> = tables.entries(0).into_iter().map(Arc::clone).collect();
+    for entry in flows {
+        tables.remove(&entry);
+    }
+    assert_eq!(tables.flows(), 0);
 }
