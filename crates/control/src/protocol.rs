@@ -47,6 +47,27 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         network: Option<String>,
     },
+    /// Holds a station behind a port until the port is removed: it does not age, and frames from other ports that have
+    /// its address as their source are dropped.
+    HoldStation {
+        /// The port's name.
+        port: String,
+        /// The VLAN of the station; 0 for frames without a tag.
+        #[serde(default)]
+        vlan: u16,
+        /// The address.
+        address: String,
+    },
+    /// Ends that a station is held, and forgets it: it is learned again from its next frame.
+    ReleaseStation {
+        /// The network of the station.
+        network: String,
+        /// The VLAN of the station; 0 for frames without a tag.
+        #[serde(default)]
+        vlan: u16,
+        /// The address.
+        address: String,
+    },
     /// Adds a port.
     Add(Add),
     /// Ends and removes a port.

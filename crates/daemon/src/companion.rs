@@ -10,10 +10,13 @@ use crate::sandbox;
 /// What a companion does: it is given what logs a line, and what says whether it is to go on.
 type Work = Box<dyn FnOnce(&dyn Fn(&str), &dyn Fn() -> bool) + Send>;
 
-/// A thread to run beside the switch. It cannot open files and has no capability but to reach sockets.
+/// A thread to run beside the switch. It cannot open files, connects to sockets of the file system and to one TCP port
+/// at most, and has no capability but to reach sockets of other users.
 pub struct Companion {
     /// The name of the thread, of at most 15 bytes.
     pub name: String,
+    /// The TCP port to which the thread may connect.
+    pub tcp_port: Option<u16>,
     /// The work of the thread.
     pub work: Work,
 }
@@ -24,12 +27,12 @@ impl Companion {
     /// # Errors
     /// The kernel refuses a thread.
     pub(crate) fn start(self, log: impl Fn(&str) + Send + 'static) -> io::Result<Ending> {
-        let Companion { name, work } = self;
+        let Companion { name, tcp_port, work } = self;
         let ends = Arc::new(AtomicBool::new(false));
         let ending = Ending(Arc::clone(&ends));
         let what = name.clone();
         thread::Builder::new().name(name).spawn(move || {
-            sandbox::confine_companion();
+            sandbox::confine_companion(tcp_port);
             let goes_on = || !ends.load(Ordering::Relaxed);
             if catch_unwind(AssertUnwindSafe(|| work(&log, &goes_on))).is_err() {
                 log(&format!(

@@ -14,6 +14,7 @@
 //!   `crates/control/src/port_description.rs`.
 #![forbid(unsafe_code)]
 
+mod bonds;
 mod bridges;
 mod companion;
 mod configuration_file;

@@ -6,6 +6,7 @@ use port::spec::{Kind, Options, PortSpec, Spec};
 use switch::PortOptions;
 use virtio::net::MacAddress;
 
+use crate::bonds;
 use crate::error::Invalid;
 use crate::policing;
 use crate::settings::Settings;
@@ -64,7 +65,7 @@ fn is_name(name: &str) -> bool {
 /// # Errors
 /// The name is empty or has a ':' or '=', the target is empty, the kind or an option is unknown, an option's value is
 /// wrong, an address is no MAC address, a rate is wrong ([`policing::read`]), the name of the
-/// network is too long, the OpenFlow number is none, or VLANs are wrong ([`vlans::take`]).
+/// network is too long, the OpenFlow number is none, or VLANs or a bond are wrong ([`vlans::take`], [`bonds::take`]).
 pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) -> Result<NamedSpec, Invalid> {
     if !is_name(name) {
         return Err(Invalid("a name is not empty and has neither ':' nor '='".to_owned()));
@@ -77,6 +78,7 @@ pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) ->
     }
     let mut options = options.clone();
     let vlans = vlans::take(&mut options)?;
+    let bond = bonds::take(&mut options)?;
     let network = options.remove(NETWORK_OPTION).map(|name| name.to_string()).unwrap_or_default();
     let number = options.remove(NUMBER_OPTION).map(|number| number.to_string());
     let number = number.map(|text| read_number(&text)).transpose()?;
@@ -99,6 +101,7 @@ pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) ->
         network,
         number,
         vlans,
+        bond,
     };
     Ok(NamedSpec { name: name.to_owned(), description, spec, options })
 }

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetStatus};
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, NetPort, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
+};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -142,11 +144,11 @@ pub fn confine_writer() {
     let _ = confine();
 }
 
-/// Confines a thread that only connects to sockets of the file system, also to those of other users.
-pub fn confine_companion() {
-    let walls: [Wall; 2] =
-        [("capabilities", || keep(CapabilitySet::DAC_OVERRIDE)), ("the file system (Landlock)", no_files)];
-    let _ = put_up(&walls);
+/// Confines a thread that only connects to sockets of the file system, also to those of other users, and to this TCP port
+/// of any machine. [`prepare`] has reported at the start what the kernel does not support.
+pub fn confine_companion(tcp_port: Option<u16>) {
+    let _ = keep(CapabilitySet::DAC_OVERRIDE);
+    let _ = no_files_but(tcp_port);
 }
 
 /// The name of a restriction, and the function that applies it to the calling thread.
@@ -191,11 +193,20 @@ fn keep(kept: CapabilitySet) -> Result<(), String> {
 
 /// Forbids to open, make or connect to anything by name (Landlock). Open descriptors stay usable.
 fn no_files() -> Result<(), String> {
+    no_files_but(None)
+}
+
+/// As [`no_files`], but a connection to this TCP port may be made.
+fn no_files_but(tcp_port: Option<u16>) -> Result<(), String> {
     let restrict = || {
         Ruleset::default()
             .handle_access(AccessFs::from_all(LANDLOCK))?
             .handle_access(AccessNet::from_all(LANDLOCK))?
             .create()?
+            .add_rules(
+                tcp_port
+                    .map(|port| Ok::<_, landlock::RulesetError>(NetPort::new(port, AccessNet::ConnectTcp))),
+            )?
             .restrict_self()
     };
     let status = restrict().map_err(|error: landlock::RulesetError| error.to_string())?;

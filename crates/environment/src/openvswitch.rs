@@ -134,6 +134,13 @@ impl Instance {
             "--no-chdir".into(),
             "-vsyslog:off".into(),
         ]);
+        // As Open vSwitch's own start script: what `ovs-vsctl set-manager` and `set-ssl` say.
+        command.arg("--remote=db:Open_vSwitch,Open_vSwitch,manager_options");
+        for (option, column) in
+            [("private-key", "private_key"), ("certificate", "certificate"), ("ca-cert", "ca_cert")]
+        {
+            command.arg(format!("--{option}=db:Open_vSwitch,SSL,{column}"));
+        }
         command
     }
 

@@ -95,6 +95,15 @@ impl Interface {
         Ok(self.flags()? & libc::IFF_UP as libc::c_short != 0)
     }
 
+    /// Whether the interface is up and has a carrier.
+    ///
+    /// # Errors
+    /// The namespace has no interface of this name (`ENODEV`).
+    pub fn is_running(&self) -> io::Result<bool> {
+        const BOTH: libc::c_short = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+        Ok(self.flags()? & BOTH == BOTH)
+    }
+
     fn flags(&self) -> io::Result<libc::c_short> {
         let mut request = self.request();
         // SAFETY: SIOCGIFFLAGS fills in one `ifreq`.
@@ -348,7 +357,7 @@ mod tests {
                     || UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.connect("127.0.0.1:9"));
                 assert!(reaches().is_err() && !lo.is_up()?, "not up yet");
                 lo.set_up()?;
-                assert!(lo.is_up()? && lo.mac()? == [0; 6]);
+                assert!(lo.is_up()? && lo.is_running()? && lo.mac()? == [0; 6]);
                 lo.set_up()?;
                 reaches()?;
                 lo.set_mtu(1400)?;

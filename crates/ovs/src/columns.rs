@@ -14,7 +14,7 @@ const LOCAL: i64 = 65534;
 /// The number of an interface that cannot be.
 const REFUSED: i64 = -1;
 /// The types of interface that Open_vSwitch.iface_types names.
-const TYPES: [&str; 5] = ["afxdp", "dpdkvhostuser", "dpdkvhostuserclient", "internal", "tap"];
+const TYPES: [&str; 6] = ["afxdp", "dpdkvhostuser", "dpdkvhostuserclient", "internal", "patch", "tap"];
 
 /// One transaction with the columns that differ from the database; empty if none does. `failed` has the ports that
 /// the switch does not have, each with the reason. `observed` has the ports that it has. A column that the server's
@@ -31,17 +31,16 @@ pub fn report(
     for interface in &wanted.interfaces {
         let error = match &interface.place {
             Place::Refused(why) => Some(why),
-            Place::Port => failed.get(&interface.name),
-            Place::Local => None,
+            Place::Port | Place::Local => failed.get(&interface.name),
         };
         let number = match (&interface.place, error) {
+            // OpenFlow has this number for each bridge, whether the host has its interface or not.
+            (Place::Local, _) => Some(LOCAL),
             (_, Some(_)) => Some(REFUSED),
-            (Place::Local, None) => Some(LOCAL),
             (_, None) => Some(numbers.of(&interface.name).map_or(REFUSED, i64::from)),
         };
         let description = wanted.ports.get(&interface.name);
-        let port =
-            observed.get(&interface.name).filter(|_| interface.place == Place::Port && error.is_none());
+        let port = observed.get(&interface.name).filter(|_| error.is_none());
         let port = port.zip(description);
         let of = |column: fn(&Observed, &PortDescription) -> Datum| {
             port.map_or(Datum::empty(), |(observed, port)| column(observed, port))
@@ -66,6 +65,11 @@ pub fn report(
     for (name, row) in &wanted.bridge_rows {
         let identity = wanted.described.get(name).map_or(Datum::empty(), bridges::identity);
         changes.push(("Bridge", *row, vec![("datapath_id", identity)]));
+    }
+    for (bond, row) in &wanted.bonds {
+        let active = observed.values().find(|port| port.active_of.as_ref() == Some(bond));
+        let mac = active.map_or(Datum::empty(), Observed::mac);
+        changes.push(("Port", *row, vec![("bond_active_slave", mac)]));
     }
     for row in &wanted.mirrors.rows {
         changes.push(("Mirror", *row, vec![("statistics", copied(*row, wanted, observed))]));

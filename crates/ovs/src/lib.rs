@@ -14,25 +14,30 @@
 //! - To take another column of a mirror: `mirrors.rs`.
 //! - To write another column back: `columns.rs`; to change what is read of a port: `observed.rs`.
 //! - To answer another command of `ovs-appctl`: `appctl/commands.rs`.
-//! - To change how the database and the switch are connected: `runner.rs`.
+//! - To follow another column: `follow.rs`.
+//! - To change how the database and the switch are connected: `runner.rs`; how a server is reached: `server.rs`,
+//!   `keys.rs`.
 #![forbid(unsafe_code)]
 
 pub mod appctl;
 mod bridges;
 mod columns;
+mod follow;
+mod keys;
 mod mirrors;
 mod numbers;
 mod observed;
 mod rows;
 mod runner;
+mod server;
 mod wanted;
 
 pub use columns::report;
+pub use follow::{LOCK, follow};
+pub use keys::KeyFiles;
 pub use mirrors::{Mirror, Mirrors};
 pub use numbers::Numbers;
 pub use observed::Observed;
-pub use runner::{RunError, Settings, follow, run};
+pub use runner::{RunError, Settings, run};
+pub use server::Server;
 pub use wanted::{Interface, Place, Wanted, wanted};
-
-/// The lock that ovs-vswitchd takes, so that only one such program is active.
-pub const LOCK: &str = "ovs_vswitchd";

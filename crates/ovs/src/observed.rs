@@ -17,6 +17,8 @@ pub struct Observed {
     pub link_changes: i64,
     /// The features agreed with the port's peer, as a number.
     pub features: Option<String>,
+    /// The bond whose active port it is.
+    pub active_of: Option<String>,
     /// The host's interface, if the port is one.
     pub interface: Option<HostInterface>,
     /// The port's counters since it was added, by the names of ovs-vswitchd.conf.db(5).
@@ -57,6 +59,9 @@ impl Observed {
             is_up: port["link"]["is_up"] == true,
             link_changes: port["link"]["changes"].as_i64().unwrap_or(0),
             features: port["feature_bits"].as_str().map(str::to_owned),
+            active_of: Some(&port["bond"])
+                .filter(|bond| bond["is_active"] == true)
+                .and_then(|bond| bond["name"].as_str().map(str::to_owned)),
             interface: HostInterface::of(&port["interface"]),
             ..Observed::default()
         };

@@ -2,22 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use control::{BridgeDescription, Client, ClientError, PortDescription, Request};
-use ovsdb::{Cache, Event, Follow, Limits, Session, SessionError, TransactionId};
+use ovsdb::{Cache, Event, Limits, Session, SessionError, TransactionId};
 
 use crate::appctl::{Served, ServedPort, SharedBridges};
+use crate::follow::{PROBE, follow};
 use crate::mirrors::mirror_of;
-use crate::{Interface, LOCK, Mirror, Mirrors, Numbers, Observed, Wanted, report, wanted};
+use crate::server::{Server, Stream};
+use crate::{Interface, Mirror, Mirrors, Numbers, Observed, Wanted, report, wanted};
 
 /// Whose ports they are, for the switch.
 const OWNER: &str = "the database of Open vSwitch";
-/// After so much silence the database server is asked whether it is there.
-const PROBE: Duration = Duration::from_secs(5);
 /// Between two looks whether to go on.
 const TICK: Duration = Duration::from_millis(100);
 /// Between two looks at the ports' counters (ovs-vswitchd's `stats-update-interval`).
@@ -39,8 +38,8 @@ const LIMITS: Limits = Limits {
 /// The database and switch to connect.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The socket of the database server.
-    pub database: PathBuf,
+    /// The database server.
+    pub database: Server,
     /// The control socket of the switch.
     pub control: PathBuf,
     /// The folder in which sockets are made.
@@ -53,12 +52,12 @@ pub struct Settings {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The connection to the database server failed.
-    #[error("{action} the database at {path}: {source}")]
+    #[error("{action} the database at {server}: {source}")]
     Socket {
         /// What was tried.
         action: &'static str,
-        /// The socket.
-        path: PathBuf,
+        /// The server, as the user names it.
+        server: String,
         /// What the system answered.
         source: io::Error,
     },
@@ -73,66 +72,6 @@ pub enum RunError {
     /// The switch did not answer a request.
     #[error(transparent)]
     Switch(#[from] ClientError),
-}
-
-/// The columns that are monitored.
-pub fn follow() -> Follow {
-    let columns: [(&str, &[&str]); 5] = [
-        ("Open_vSwitch", &["bridges", "next_cfg", "cur_cfg", "iface_types", "datapath_types"]),
-        (
-            "Bridge",
-            &["name", "ports", "datapath_type", "datapath_id", "fail_mode", "mirrors", "other_config"],
-        ),
-        (
-            "Mirror",
-            &[
-                "name",
-                "select_all",
-                "select_src_port",
-                "select_dst_port",
-                "select_vlan",
-                "output_port",
-                "output_vlan",
-                "snaplen",
-                "filter",
-                "statistics",
-            ],
-        ),
-        ("Port", &["name", "interfaces", "tag", "trunks", "vlan_mode", "cvlans", "other_config", "qos"]),
-        (
-            "Interface",
-            &[
-                "name",
-                "type",
-                "options",
-                "mtu_request",
-                "ingress_policing_rate",
-                "ingress_policing_burst",
-                "ingress_policing_kpkts_rate",
-                "ingress_policing_kpkts_burst",
-                "ofport_request",
-                "ofport",
-                "error",
-                "admin_state",
-                "link_state",
-                "link_resets",
-                "mtu",
-                "mac",
-                "ifindex",
-                "mac_in_use",
-                "status",
-                "statistics",
-            ],
-        ),
-    ];
-    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    Follow {
-        database: "Open_vSwitch".to_owned(),
-        tables: columns.into_iter().map(|(table, all)| (table.to_owned(), names(all))).collect(),
-        lock: Some(LOCK.to_owned()),
-        steals: false,
-        probe_interval: PROBE,
-    }
 }
 
 /// Connects database and switch as long as `goes_on` returns true. A database that is unreachable changes nothing in
@@ -169,8 +108,8 @@ pub fn run(settings: &Settings, log: impl Fn(&str), goes_on: impl Fn() -> bool) 
     }
 }
 
-fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> RunError {
-    move |source| RunError::Socket { action, path: path.to_owned(), source }
+fn failed(server: &str, action: &'static str) -> impl FnOnce(io::Error) -> RunError {
+    move |source| RunError::Socket { action, server: server.to_owned(), source }
 }
 
 /// What outlives a connection.
@@ -194,7 +133,7 @@ struct State<'a> {
 
 /// What one connection knows.
 struct Connection {
-    socket: UnixStream,
+    socket: Stream,
     session: Session,
     is_owner: bool,
     /// A transaction that was sent and is not answered yet.
@@ -204,10 +143,8 @@ struct Connection {
 impl State<'_> {
     /// One connection to the database, until it ends.
     fn connection(&mut self, goes_on: &impl Fn() -> bool) -> Result<(), RunError> {
-        let path = &self.settings.database;
-        let socket = UnixStream::connect(path).map_err(failed(path, "connecting to"))?;
-        socket.set_read_timeout(Some(TICK)).map_err(failed(path, "waiting for"))?;
-        socket.set_write_timeout(Some(PROBE)).map_err(failed(path, "waiting for"))?;
+        let server = &self.settings.database;
+        let socket = server.connect(TICK, PROBE).map_err(failed(&server.words(), "connecting to"))?;
         let began = Instant::now();
         let session = Session::new(follow(), LIMITS, std::mem::take(&mut self.cache), began.elapsed());
         let mut connection = Connection { socket, session, is_owner: false, sent: None };
@@ -222,7 +159,7 @@ impl State<'_> {
         began: Instant,
         goes_on: &impl Fn() -> bool,
     ) -> Result<(), RunError> {
-        let path = self.settings.database.clone();
+        let server = self.settings.database.words();
         let mut bytes = [0; 64 << 10];
         let (mut is_followed, mut is_due) = (false, false);
         while goes_on() {
@@ -245,12 +182,13 @@ impl State<'_> {
                 is_due = false;
             }
             let out = std::mem::take(connection.session.to_send());
-            connection.socket.write_all(&out).map_err(failed(&path, "writing to"))?;
+            let written = connection.socket.write_all(&out).and_then(|()| connection.socket.flush());
+            written.map_err(failed(&server, "writing to"))?;
             let count = match connection.socket.read(&mut bytes) {
-                Ok(0) => return Err(failed(&path, "reading from")(ErrorKind::UnexpectedEof.into())),
+                Ok(0) => return Err(failed(&server, "reading from")(ErrorKind::UnexpectedEof.into())),
                 Ok(count) => count,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
-                Err(error) => return Err(failed(&path, "reading from")(error)),
+                Err(error) => return Err(failed(&server, "reading from")(error)),
             };
             connection.session.receive(&bytes[..count], began.elapsed())?;
             connection.session.tick(began.elapsed())?;
@@ -291,7 +229,8 @@ impl State<'_> {
             };
             let mut ports: Vec<ServedPort> = own.filter_map(port).collect();
             ports.sort_unstable_by_key(|port| port.number);
-            Served { name: name.clone(), ports }
+            let has_local = self.applied.contains_key(name);
+            Served { name: name.clone(), has_local, ports }
         };
         wanted.bridges.iter().map(served).collect()
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use control::{BridgeDescription, NETWORK_OPTION, OptionValue, PortDescription};
+use control::{BOND_OPTIONS, BridgeDescription, NETWORK_OPTION, OptionValue, PortDescription};
 use ovsdb::{Cache, Datum, Row, Uuid};
 
 use crate::bridges;
@@ -26,6 +26,8 @@ pub struct Wanted {
     pub ports: BTreeMap<String, PortDescription>,
     /// All interfaces of bridges.
     pub interfaces: Vec<Interface>,
+    /// The rows of ports with several interfaces, by name.
+    pub bonds: BTreeMap<String, Uuid>,
     /// The mirrors between these ports.
     pub mirrors: Mirrors,
 }
@@ -52,7 +54,7 @@ pub struct Interface {
 pub enum Place {
     /// The interface is the switch's port of the same name.
     Port,
-    /// The interface is the bridge's local interface, which is no port.
+    /// The interface is the bridge's own, the switch's port of the same name.
     Local,
     /// The switch cannot use the interface, for this reason.
     Refused(String),
@@ -62,6 +64,8 @@ pub enum Place {
 pub(crate) const HEADER_BYTES: i64 = 18;
 /// The kind of a port whose peer is a front-end.
 pub(crate) const VHOST_USER: &str = "vhost-user";
+/// The kind of a port to another bridge.
+const PATCH: &str = "patch";
 /// The kind of a port that is an interface of the host.
 pub(crate) const TAP: &str = "tap";
 /// The MTU that an interface may have (VIRTIO 1.3, section 5.1.4.1).
@@ -70,6 +74,8 @@ const MTU: RangeInclusive<i64> = 68..=65535;
 const VLANS: RangeInclusive<i64> = 0..=4095;
 /// The ways in which a port may take part in VLANs (`vlan_mode`).
 const VLAN_MODES: [&str; 5] = ["access", "trunk", "native-tagged", "native-untagged", "dot1q-tunnel"];
+/// The ways in which the interfaces of a bond may share frames (`bond_mode`), the default first.
+const BOND_MODES: [&str; 2] = ["active-backup", "balance-slb"];
 /// Bytes of the longest path of a socket (unix(7)).
 const PATH_BYTES: usize = 107;
 /// Most bridges: each has a table of addresses.
@@ -93,15 +99,21 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
             wanted.bridge_rows.insert(name.to_owned(), id);
         }
         let refused = refused_bridge(bridge, is_served);
-        for (_, port) in rows(cache, bridge, "ports", "Port") {
-            let vlans = match refused.clone().or_else(|| refused_port(port)) {
+        for (port_row, port) in rows(cache, bridge, "ports", "Port") {
+            if is_bond(port) {
+                wanted.bonds.insert(text(port, "name").to_owned(), port_row);
+            }
+            let options = match refused.clone().or_else(|| refused_port(port)) {
                 Some(why) => Err(why),
-                None => vlans(port).map(|options| in_network(options, name)),
+                None => vlans(port).and_then(|options| bond(port, in_network(options, name))),
             };
             for (row, interface) in rows(cache, port, "interfaces", "Interface") {
-                let place = match &vlans {
+                let place = match &options {
                     Err(why) => Place::Refused(why.clone()),
-                    Ok(vlans) => place(interface, vlans, name, folder, &mut wanted.ports),
+                    Ok(options) => {
+                        let seat = Seat { bridge, options, folder };
+                        seat.place(interface, &mut wanted.ports).unwrap_or_else(Place::Refused)
+                    }
                 };
                 // A switch that was started again gives the number that the one before it gave.
                 let asked = integer(interface, "ofport_request").or_else(|| integer(interface, "ofport"));
@@ -147,13 +159,41 @@ fn in_network(mut options: BTreeMap<String, OptionValue>, bridge: &str) -> BTree
 /// Why none of a port's interfaces can be.
 fn refused_port(port: &Row) -> Option<String> {
     let name = text(port, "name");
-    if port.get("interfaces").is_some_and(|interfaces| interfaces.uuids().count() > 1) {
-        return Some(format!("port {name} is a bond: give it one interface"));
-    }
     let asks = !is_empty(port, "qos");
     asks.then(|| {
         format!("port {name} asks for qos, which the switch does not have: ovs-vsctl clear port {name} qos")
     })
+}
+
+fn is_bond(port: &Row) -> bool {
+    port.get("interfaces").is_some_and(|interfaces| interfaces.uuids().count() > 1)
+}
+
+/// With the options of a bond, if the port has several interfaces.
+fn bond(
+    port: &Row,
+    mut options: BTreeMap<String, OptionValue>,
+) -> Result<BTreeMap<String, OptionValue>, String> {
+    if !is_bond(port) {
+        return Ok(options);
+    }
+    let (name, lacp) = (text(port, "name"), text(port, "lacp"));
+    if !matches!(lacp, "" | "off") {
+        return Err(format!(
+            "bond {name} asks for LACP, which the switch does not have: ovs-vsctl set port {name} lacp=off"
+        ));
+    }
+    let mode = match text(port, "bond_mode") {
+        "" => BOND_MODES[0],
+        mode if BOND_MODES.contains(&mode) => mode,
+        _ => {
+            let modes = BOND_MODES.join(" or ");
+            return Err(format!("bond_mode of {name} needs LACP or is unknown: write {modes}"));
+        }
+    };
+    let values = [name, mode].map(|value| OptionValue::Text(value.to_owned()));
+    options.extend(BOND_OPTIONS.map(str::to_owned).into_iter().zip(values));
+    Ok(options)
 }
 
 /// What a port's columns say of VLANs, as options of a port of the switch: it ignores what has no meaning for the mode, as
@@ -189,77 +229,104 @@ fn vlans(port: &Row) -> Result<BTreeMap<String, OptionValue>, String> {
     Ok(options)
 }
 
-/// What becomes of an interface; a port is put among the others.
-fn place(
-    interface: &Row,
-    vlans: &BTreeMap<String, OptionValue>,
-    bridge: &str,
-    folder: &Path,
-    ports: &mut BTreeMap<String, PortDescription>,
-) -> Place {
-    let name = text(interface, "name");
-    if name.contains(char::is_control) {
-        return Place::Refused("its name has control characters: give it one without".to_owned());
-    }
-    if name.len() > NAME_BYTES {
-        return Place::Refused(format!(
-            "its name has {} bytes: give it one of at most {NAME_BYTES}",
-            name.len()
-        ));
-    }
-    let socket = |path: &str, listens: bool| {
-        if path.len() > PATH_BYTES {
-            let (bytes, most) = (path.len(), PATH_BYTES);
-            return Err(format!("the path of its socket has {bytes} bytes: give it one of at most {most}"));
-        }
-        let mut port = described(VHOST_USER, path);
-        port.options.insert("server".to_owned(), OptionValue::Switch(listens));
-        Ok(port)
-    };
-    let made = match text(interface, "type") {
-        "internal" if name == bridge => return Place::Local,
-        "dpdkvhostuser" if name.contains('/') || matches!(name, "." | "..") => {
-            Err("its name is that of a socket too: give it one without '/', other than '.' and '..'"
-                .to_owned())
-        }
-        "dpdkvhostuser" => socket(&folder.join(name).display().to_string(), true),
-        "dpdkvhostuserclient" => match option(interface, "vhost-server-path") {
-            Some(path) => socket(path, false),
-            None => Err(format!(
-                "give the path of QEMU's socket: ovs-vsctl set interface {name} \
-                                 options:vhost-server-path=PATH"
-            )),
-        },
-        "tap" => Ok(described(TAP, name)),
-        "internal" => Ok(internal(interface, name)),
-        "afxdp" | "afxdp-nonpmd" => Ok(described("af-xdp", name)),
-        "" | "system" => Err(format!(
-            "the kernel keeps the frames of {name}: ovs-vsctl set interface {name} type=afxdp gives them to the \
-             switch; type=tap is for a TAP"
-        )),
-        other => Err(format!(
-            "the switch has no interfaces of type {other}; it has dpdkvhostuser, dpdkvhostuserclient, internal, tap \
-             and afxdp"
-        )),
-    };
-    let mut port = match made.and_then(|port| limited(interface, port)) {
-        Ok(port) => port,
-        Err(why) => return Place::Refused(why),
-    };
-    if ports.contains_key(name) {
-        return Place::Refused(format!("another interface has the name {name}"));
-    }
-    port.options.extend(vlans.clone());
-    ports.insert(name.to_owned(), port);
-    Place::Port
+/// Where an interface is.
+struct Seat<'a> {
+    bridge: &'a Row,
+    /// The options of the port that has the interface.
+    options: &'a BTreeMap<String, OptionValue>,
+    folder: &'a Path,
 }
 
-/// A TAP that the switch makes, with the address that the row asks for. The host's administrator sets it up.
-fn internal(interface: &Row, name: &str) -> PortDescription {
-    let mut port = described(TAP, name);
-    let mac = interface.get("mac").and_then(Datum::text);
-    port.options.extend(mac.map(|mac| ("mac".to_owned(), OptionValue::Text(mac.to_owned()))));
-    port
+impl Seat<'_> {
+    /// What becomes of an interface, or why it cannot be. A port is put among the others.
+    fn place(&self, interface: &Row, ports: &mut BTreeMap<String, PortDescription>) -> Result<Place, String> {
+        let name = text(interface, "name");
+        if name.contains(char::is_control) {
+            return Err("its name has control characters: give it one without".to_owned());
+        }
+        if name.len() > NAME_BYTES {
+            return Err(format!("its name has {} bytes: give it one of at most {NAME_BYTES}", name.len()));
+        }
+        let mut port = limited(interface, self.described(interface)?)?;
+        if ports.contains_key(name) {
+            return Err(format!("another interface has the name {name}"));
+        }
+        port.options.extend(self.options.clone());
+        ports.insert(name.to_owned(), port);
+        Ok(if self.is_local(interface) { Place::Local } else { Place::Port })
+    }
+
+    /// Whether an interface is the bridge's own.
+    fn is_local(&self, interface: &Row) -> bool {
+        text(interface, "type") == "internal" && text(interface, "name") == text(self.bridge, "name")
+    }
+
+    /// The port of an interface, without what all types have.
+    fn described(&self, interface: &Row) -> Result<PortDescription, String> {
+        let name = text(interface, "name");
+        match text(interface, "type") {
+            "dpdkvhostuser" if name.contains('/') || matches!(name, "." | "..") => {
+                Err("its name is that of a socket too: give it one without '/', other than '.' and '..'"
+                    .to_owned())
+            }
+            "dpdkvhostuser" => socket(&self.folder.join(name).display().to_string(), true),
+            "dpdkvhostuserclient" => match option(interface, "vhost-server-path") {
+                Some(path) => socket(path, false),
+                None => Err(format!(
+                    "give the path of QEMU's socket: ovs-vsctl set interface {name} \
+                     options:vhost-server-path=PATH"
+                )),
+            },
+            "tap" => Ok(described(TAP, name)),
+            "internal" => Ok(self.internal(interface, name)),
+            "afxdp" | "afxdp-nonpmd" => Ok(described("af-xdp", name)),
+            PATCH => match option(interface, "peer") {
+                Some(peer) if peer != name => Ok(described(PATCH, &cable(name, peer))),
+                _ => Err(format!(
+                    "give the name of the patch port at the other end: ovs-vsctl set interface {name} \
+                     options:peer=NAME"
+                )),
+            },
+            "" | "system" => Err(format!(
+                "the kernel keeps the frames of {name}: ovs-vsctl set interface {name} type=afxdp gives them to the \
+                 switch; type=tap is for a TAP"
+            )),
+            other => Err(format!(
+                "the switch has no interfaces of type {other}; it has dpdkvhostuser, dpdkvhostuserclient, internal, tap, \
+                 patch and afxdp"
+            )),
+        }
+    }
+
+    /// A TAP that the switch makes, with the address that the row asks for, or the bridge for its own interface. The
+    /// host's administrator sets it up.
+    fn internal(&self, interface: &Row, name: &str) -> PortDescription {
+        let mut port = described(TAP, name);
+        let of_bridge = || {
+            let config = self.bridge.get("other_config").filter(|_| self.is_local(interface));
+            config.and_then(|config| config.get("hwaddr"))
+        };
+        let mac = interface.get("mac").and_then(Datum::text).or_else(of_bridge);
+        port.options.extend(mac.map(|mac| ("mac".to_owned(), OptionValue::Text(mac.to_owned()))));
+        port
+    }
+}
+
+/// A port at this socket.
+fn socket(path: &str, listens: bool) -> Result<PortDescription, String> {
+    if path.len() > PATH_BYTES {
+        let (bytes, most) = (path.len(), PATH_BYTES);
+        return Err(format!("the path of its socket has {bytes} bytes: give it one of at most {most}"));
+    }
+    let mut port = described(VHOST_USER, path);
+    port.options.insert("server".to_owned(), OptionValue::Switch(listens));
+    Ok(port)
+}
+
+/// The name of the cable between two patch ports, the same for both.
+fn cable(name: &str, peer: &str) -> String {
+    let (one, other) = if name < peer { (name, peer) } else { (peer, name) };
+    format!("{one}={other}")
 }
 
 /// The limits that an interface's columns say.

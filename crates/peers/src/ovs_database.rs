@@ -1,14 +1,16 @@
 //! Runs the database of Open vSwitch without its switch, so that another program can take the switch's place.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use environment::openvswitch::Instance;
+use environment::openvswitch::{Instance, started_by};
 
 use crate::Error;
+use crate::netns::Netns;
 use crate::ovs::{LIMIT, find, run, succeed};
 use crate::process::{self, Process};
 use crate::requirements::Requirements;
-use crate::socket::wait_for_listener;
+use crate::socket::wait_for_listener_beside;
 
 /// A running `ovsdb-server` with an empty database. The server is killed when this value is dropped.
 pub struct OvsDatabase {
@@ -31,6 +33,19 @@ impl OvsDatabase {
     /// # Errors
     /// The causes of [`OvsDatabase::new`].
     pub fn new_in(parent: &Path) -> Result<Self, Error> {
+        Self::make(parent, None)
+    }
+
+    /// Works like [`OvsDatabase::new`]; the server listens to what `ovs-vsctl set-manager` says in this network
+    /// namespace.
+    ///
+    /// # Errors
+    /// The causes of [`OvsDatabase::new`].
+    pub fn in_network(network: &Netns) -> Result<Self, Error> {
+        Self::make(&std::env::temp_dir(), Some(network))
+    }
+
+    fn make(parent: &Path, network: Option<&Netns>) -> Result<Self, Error> {
         let mut needs = Requirements::new();
         let programs = find(None, &mut needs);
         needs.met()?;
@@ -38,7 +53,14 @@ impl OvsDatabase {
         let instance = programs.instance(folder.path());
         succeed(process::run(&mut instance.create(), LIMIT)?, "making Open vSwitch's database")?;
         let mut database = Self { server: None, instance, folder };
-        database.start()?;
+        match network {
+            None => database.start()?,
+            Some(network) => {
+                let serve = database.instance.serve_database();
+                let command = started_by(network.tied(Path::new(serve.get_program())), &serve);
+                database.serve(command)?;
+            }
+        }
         database.vsctl(&["--no-wait", "init"])?;
         Ok(database)
     }
@@ -57,8 +79,14 @@ impl OvsDatabase {
     /// # Errors
     /// The server does not listen within 60 s.
     pub fn start(&mut self) -> Result<(), Error> {
-        self.server = Some(Process::start("Open vSwitch's database", &mut self.instance.serve_database())?);
-        wait_for_listener(&self.socket(), LIMIT)
+        self.serve(self.instance.serve_database())
+    }
+
+    fn serve(&mut self, mut command: Command) -> Result<(), Error> {
+        let server = Process::start("Open vSwitch's database", &mut command)?;
+        let process = server.id().to_string();
+        self.server = Some(server);
+        wait_for_listener_beside(&process, &self.socket(), LIMIT)
     }
 
     /// Kills the server. The database stays.

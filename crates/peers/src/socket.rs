@@ -13,8 +13,13 @@ use crate::process::PAUSE;
 /// # Errors
 /// No process listens on the path after the limit.
 pub fn wait_for_listener(path: &Path, limit: Duration) -> Result<(), Error> {
+    wait_for_listener_beside("self", path, limit)
+}
+
+/// Works like [`wait_for_listener`], in the network namespace of a process: its number, or `self`.
+pub(crate) fn wait_for_listener_beside(process: &str, path: &Path, limit: Duration) -> Result<(), Error> {
     let deadline = Instant::now() + limit;
-    while !listens(path) {
+    while !listens(process, path) {
         if Instant::now() > deadline {
             let doing = format!("waiting for a listener on {}", path.display());
             return Err(Error::TimedOut { doing, limit, said: String::new() });
@@ -24,11 +29,16 @@ pub fn wait_for_listener(path: &Path, limit: Duration) -> Result<(), Error> {
     Ok(())
 }
 
-/// As `/proc/net/unix` tells: the path, and the flag of an accepting socket (`__SO_ACCEPTCON`, unix(7),
+/// Whether a process listens on this path in the network namespace of `process`.
+pub fn listens_beside(process: u32, path: &Path) -> bool {
+    listens(&process.to_string(), path)
+}
+
+/// As `/proc/PROCESS/net/unix` tells: the path, and the flag of an accepting socket (`__SO_ACCEPTCON`, unix(7),
 /// proc_net_unix(5)).
-fn listens(path: &Path) -> bool {
+fn listens(process: &str, path: &Path) -> bool {
     const ACCEPTS: u64 = 1 << 16;
-    let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let table = std::fs::read_to_string(format!("/proc/{process}/net/unix")).unwrap_or_default();
     table.lines().skip(1).any(|line| {
         let mut words = line.split_whitespace();
         let flags = words.nth(3).and_then(|flags| u64::from_str_radix(flags, 16).ok()).unwrap_or(0);
@@ -44,10 +54,10 @@ mod tests {
     fn a_socket_listens_from_bind_to_drop() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
-        assert!(!listens(&path));
+        assert!(!listens("self", &path));
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        assert!(listens(&path));
+        assert!(listens("self", &path));
         drop(listener);
-        assert!(!listens(&path));
+        assert!(!listens("self", &path));
     }
 }

@@ -5,14 +5,35 @@ use std::ops::Range;
 use frame::{DropReason, Frame, FrameBatch};
 use virtio::net::MacAddress;
 
-use crate::{Now, Output, Policer};
+use crate::{BondGuard, Now, Output, Policer};
 
 /// Which frames may come from a port. The default admits every frame whose source is no group address.
 #[derive(Debug, Default)]
 pub struct Admission {
     addresses: Option<Vec<MacAddress>>,
-    max_frame_bytes: Option<u32>,
+    limits: Option<Limits>,
     policer: Option<Policer>,
+}
+
+/// Limits that are rare, behind one check.
+#[derive(Debug)]
+struct Limits {
+    max_frame_bytes: Option<u32>,
+    guard: Option<BondGuard>,
+}
+
+impl Limits {
+    #[inline]
+    fn admit(&self, frame: &Frame<'_>) -> Result<(), DropReason> {
+        match self.max_frame_bytes {
+            Some(max) if wire_bytes(frame) > max as usize => return Err(DropReason::TooLong),
+            _ => {}
+        }
+        match &self.guard {
+            Some(guard) if !guard.admits(frame) => Err(DropReason::NowhereToGo),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Admission {
@@ -27,13 +48,21 @@ impl Admission {
             addresses.sort_unstable();
             addresses
         };
-        Admission { addresses: addresses.map(sorted), max_frame_bytes, policer }
+        let limits = max_frame_bytes.map(|max| Limits { max_frame_bytes: Some(max), guard: None });
+        Admission { addresses: addresses.map(sorted), limits, policer }
+    }
+
+    /// Admits only what the guard of a bond admits besides.
+    #[must_use]
+    pub fn guarded(self, guard: BondGuard) -> Self {
+        let max_frame_bytes = self.limits.as_ref().and_then(|limits| limits.max_frame_bytes);
+        Admission { limits: Some(Limits { max_frame_bytes, guard: Some(guard) }), ..self }
     }
 
     /// Whether only the kind of the source address is checked.
     #[inline]
     pub fn is_open(&self) -> bool {
-        self.addresses.is_none() && self.max_frame_bytes.is_none() && self.policer.is_none()
+        self.addresses.is_none() && self.limits.is_none() && self.policer.is_none()
     }
 
     /// Whether this address may be behind the port.
@@ -48,17 +77,15 @@ impl Admission {
     /// Checks that a frame may come from the port. Rates are checked by [`Admission::police`].
     ///
     /// # Errors
-    /// The source address is a group address or not one of the port's ([`DropReason::Spoofed`]), or the frame, or a
-    /// segment of it, is longer than the port's limit ([`DropReason::TooLong`]).
+    /// The source address is a group address or not one of the port's ([`DropReason::Spoofed`]); the frame, or a
+    /// segment of it, is longer than the port's limit ([`DropReason::TooLong`]); or the guard of a bond refuses it
+    /// ([`DropReason::NowhereToGo`]).
     #[inline(always)]
     pub fn admit(&self, frame: &Frame<'_>) -> Result<(), DropReason> {
         if !self.allows(frame.source()) {
             return Err(DropReason::Spoofed);
         }
-        match self.max_frame_bytes {
-            Some(max) if wire_bytes(frame) > max as usize => Err(DropReason::TooLong),
-            _ => Ok(()),
-        }
+        self.limits.as_ref().map_or(Ok(()), |limits| limits.admit(frame))
     }
 
     /// Returns how many frames of the burst the rate admits. The others, which are the last of the burst, are
@@ -81,7 +108,7 @@ impl Admission {
                 return None;
             }
             // What differs from frame to frame of such a run is their length.
-            let run = if self.max_frame_bytes.is_some() { 1 } else { batch.same_address_run(at) };
+            let run = if self.limits.is_some() { 1 } else { batch.same_address_run(at) };
             let run = run.min(frames - at);
             at += run;
             Some((at - run) as u16..at as u16)

@@ -6,6 +6,7 @@
 //! | [`VlanLearning`] | the same within VLANs, with tags pushed and popped |
 //! | [`Wire`] | all to one port |
 //! | [`FlowProgram`] | as flow tables say |
+//! | [`Bonded`] | as another program says, and for a bond to one of its ports |
 //! | [`Nowhere`] | nowhere |
 //!
 //! A program opens nothing and reads no clock (time is an argument). A port is only a number for it.
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod bond;
 pub mod flow;
 mod flows;
 mod injected;
@@ -39,6 +41,7 @@ mod wire;
 mod worker_flows;
 
 pub use admission::Admission;
+pub use bond::{BondExits, BondGuard, BondMode, Bonded};
 pub use flows::FlowProgram;
 pub use injected::{ControllersFrame, Injected};
 pub use key::Key;

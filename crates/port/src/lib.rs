@@ -14,6 +14,7 @@
 //! | [`af_xdp`] | a network card, or a veth | frames in memory that the kernel filled | a copy into memory that the kernel sends from |
 //! | [`pcap`] | a capture | replays one | records one |
 //! | [`in_memory`] | another port of this process | | |
+//! | [`patch`] | another port of the same switch | the queue from it | the queue to it |
 //!
 //! [`spec::PortSpec`] makes a port of any kind from a text such as `vhost-user:/tmp/guest.sock,queue-pairs=2`.
 //!
@@ -43,6 +44,7 @@
 pub mod af_xdp;
 pub mod in_memory;
 mod net;
+pub mod patch;
 pub mod pcap;
 mod port;
 pub mod spec;

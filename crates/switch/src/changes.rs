@@ -3,9 +3,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use frame::Side;
+use frame::{FrameBatch, Side};
+use linux::interface::Interface;
+use pipeline::Station;
 use port::Port;
+use virtio::net::MacAddress;
 
+use crate::bonds::Bonds;
 use crate::control::Control;
 use crate::copies::{Copied, CopiesId, Scope};
 use crate::error::ChangeError;
@@ -16,11 +20,14 @@ use crate::port_number;
 use crate::programs::{networks, own_addresses, programs};
 use crate::queue_plan::QueuePlan;
 use crate::setup::{Forwarding, NamedPort};
-use crate::{MAX_NETWORKS, MAX_PORTS, PortId, PortOptions};
+use crate::snapshot::Link;
+use crate::{MAX_NETWORKS, MAX_PORTS, PortId, PortOptions, announce};
 
 /// Most rings of copies that replace former ones and that the observer has not taken up yet. Further queues are not
 /// copied.
 const REPLACED: usize = 8;
+/// Most stations that are announced when another port of a bond becomes active, for each bond.
+const MOST_ANNOUNCED: usize = 256;
 
 impl Control {
     /// The place of a port that is there.
@@ -159,10 +166,33 @@ impl Control {
         }
         let before = std::mem::replace(&mut self.entries[at].forwarding.options, options);
         self.update_programs();
-        if before.network != self.entries[at].forwarding.options.network {
+        let now = &self.entries[at].forwarding.options;
+        if before.network != now.network || before.bond != now.bond {
             self.attachments.common.tables.flush(PortId(at as u16));
+            self.attachments.common.tables.release(PortId(at as u16));
         }
         Ok(())
+    }
+
+    /// Holds a station of a VLAN behind a port until the port goes.
+    pub(crate) fn hold_station(&mut self, port: &str, station: (u16, MacAddress)) -> Result<(), ChangeError> {
+        let at = self.place_of(port)?;
+        let entry = &self.entries[at];
+        let (home, network) = (self.bonds.home(PortId(at as u16)), entry.forwarding.options.network.clone());
+        if entry.forwarding.wire.is_some()
+            || !self.attachments.common.tables.hold(&network, station, Some(home))
+        {
+            return Err(ChangeError::NotHeld(port.to_owned()));
+        }
+        self.update_programs();
+        self.attachments.common.tables.renew();
+        Ok(())
+    }
+
+    /// Ends that a station is held, and forgets it.
+    pub(crate) fn release_station(&mut self, network: &str, station: (u16, MacAddress)) {
+        self.attachments.common.tables.hold(network, station, None);
+        self.update_programs();
     }
 
     /// Connects two ports by a wire.
@@ -204,18 +234,74 @@ impl Control {
         let ports: Vec<Option<Forwarding>> = self.entries.iter().enumerate().map(forwarding).collect();
         let ports: Vec<Option<&Forwarding>> = ports.iter().map(Option::as_ref).collect();
         let common = Arc::clone(&self.attachments.common);
-        let programs = programs(&ports, &common.tables, self.link_local, &common.flows());
+        let entry = |port: PortId| &self.entries[usize::from(port.0)];
+        let up = |port: PortId| entry(port).link.is_up && entry(port).has_carrier;
+        let before = std::mem::take(&mut self.bonds);
+        self.bonds = Bonds::new(&ports, up, &before);
+        let programs = programs(&ports, &common.tables, self.link_local, &common.flows(), &self.bonds);
         let pairs = self.entries.iter().map(|entry| entry.port.as_ref().map_or(0, |port| port.queue_pairs()));
         let plan = QueuePlan::new(self.workers, &programs, &pairs.collect::<Vec<_>>());
-        common.tables.set_own(own_addresses(&ports));
+        common.tables.set_own(own_addresses(&ports, &self.bonds));
         self.attachments.set_programs(programs, plan);
         // Only now: by the programs before, a frame would have been learned again.
         for (id, port) in (0..).map(PortId).zip(&ports) {
             if port.is_none_or(|port| port.wire.is_some()) {
                 common.tables.flush(id);
+                common.tables.release(id);
             }
         }
         common.tables.keep(&networks(&ports));
+        self.announce_on_bonds(&before);
+    }
+
+    /// Announces the stations of the network on the port of a bond that has become active: the other switch has to
+    /// send their frames there from now on. Stations behind the bond itself, and those of a VLAN, are not announced.
+    fn announce_on_bonds(&self, before: &Bonds) {
+        for bond in self.bonds.changed(before) {
+            let is_meant = |station: &Station| {
+                station.port != bond.home()
+                    && station.vlan == 0
+                    && self.entries[usize::from(station.port.0)].forwarding.options.network == bond.network()
+            };
+            let stations = self.attachments.common.tables.stations().into_iter().filter(is_meant);
+            for station in stations.take(MOST_ANNOUNCED) {
+                // Without memory for a frame the other switch learns from the station's next frame.
+                let Ok(frame) = FrameBatch::of_frame(&announce::frame(station.address)) else { return };
+                let worker = self.attachments.plan.source(station.port, 0);
+                self.attachments.pool.flood(worker, station.port, frame);
+            }
+        }
+    }
+
+    /// Says whether the first queue of a port runs now, or none any more.
+    pub(crate) fn note_connection(&mut self, index: usize) {
+        let is_up = self.attachments.has_queues(PortId(index as u16));
+        let entry = &mut self.entries[index];
+        if entry.link.is_up == is_up {
+            return;
+        }
+        entry.link = Link { is_up, changes: entry.link.changes + 1 };
+        let event = if is_up { PortEvent::Connected } else { PortEvent::Disconnected };
+        self.events.push((entry.name.clone(), event));
+        if entry.forwarding.options.bond.is_some() {
+            self.update_programs();
+        }
+    }
+
+    /// Looks, once a second, whether the interfaces of bonds have a carrier.
+    pub(crate) fn look_at_carriers(&mut self, second: u32) {
+        if std::mem::replace(&mut self.carriers_seen, second) == second {
+            return;
+        }
+        let mut changed = false;
+        for entry in self.entries.iter_mut().filter(|entry| entry.forwarding.options.bond.is_some()) {
+            let Some(name) = entry.port.as_ref().and_then(|port| port.interface()) else { continue };
+            let has_carrier = Interface::named(name).and_then(|of| of.is_running()).unwrap_or(false);
+            changed |= std::mem::replace(&mut entry.has_carrier, has_carrier) != has_carrier;
+        }
+        if changed {
+            self.update_programs();
+        }
     }
 
     /// Copies the frames that pass a port from now on.

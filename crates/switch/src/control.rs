@@ -12,6 +12,7 @@ use port::{Interest, Port, PortContext, PortError};
 use virtio::net::MacAddress;
 
 use crate::activity::Activity;
+use crate::bonds::Bonds;
 use crate::context::{Attachments, SwitchContext};
 use crate::copies::{Copied, CopiesId};
 use crate::error::ChangeError;
@@ -30,7 +31,7 @@ use crate::worker::panic_message;
 use crate::worker_event::{Event, Replaced};
 use crate::worker_options::Common;
 use crate::worker_pool::{WorkerPool, system};
-use crate::{PortId, PortOptions, RingReport, RunError, Snapshot, Switch, incident};
+use crate::{PortId, PortOptions, PortSnapshot, RingReport, RunError, Snapshot, Switch, incident};
 
 /// The program that controls a switch, for example by signals, a control socket or a terminal.
 pub trait Operator {
@@ -190,6 +191,7 @@ pub(crate) struct Control {
     pub entries: Vec<PortEntry>,
     pub attachments: Attachments,
     pub mirrors: Vec<Mirrored>,
+    pub bonds: Bonds,
     /// The value of [`Options::forward_link_local`](crate::Options::forward_link_local), and the number of
     /// workers.
     pub link_local: bool,
@@ -204,6 +206,7 @@ pub(crate) struct Control {
     suspects: Suspects,
     started: Instant,
     swept: u32,
+    pub carriers_seen: u32,
     /// While the switch stands still: ports that another process cannot continue, and the port of each station.
     pub ended_for_now: Vec<usize>,
     pub stations: Vec<(u16, MacAddress, String)>,
@@ -230,10 +233,11 @@ impl Control {
     fn new(switch: Switch, operator: &dyn Operator) -> Result<Self, RunError> {
         let Switch { options, ports } = switch;
         let forwarding: Vec<_> = ports.iter().map(|port| Some(&port.forwarding)).collect();
-        let tables = Tables::new(options.table, own_addresses(&forwarding));
+        let bonds = Bonds::new(&forwarding, |_| false, &Bonds::default());
+        let tables = Tables::new(options.table, own_addresses(&forwarding, &bonds));
         let common = Arc::new(Common::new(tables, options.worker, options.flows));
         let link_local = options.forward_link_local;
-        let programs = programs(&forwarding, &common.tables, link_local, &common.flows());
+        let programs = programs(&forwarding, &common.tables, link_local, &common.flows(), &bonds);
         let pairs: Vec<u16> = ports.iter().map(|port| port.port.queue_pairs()).collect();
         let plan = QueuePlan::new(options.workers.len(), &programs, &pairs);
         let poller = Poller::new().map_err(system("making an epoll set"))?;
@@ -247,6 +251,7 @@ impl Control {
             entries: entries.collect(),
             attachments: Attachments::new(pool, common, programs, poller, plan),
             mirrors: Vec::new(),
+            bonds,
             link_local,
             workers: options.workers.len(),
             fatal: None,
@@ -256,6 +261,7 @@ impl Control {
             suspects: Suspects::default(),
             started: Instant::now(),
             swept: 0,
+            carriers_seen: 0,
             ended_for_now: Vec::new(),
             stations: Vec::new(),
         })
@@ -321,6 +327,7 @@ impl Control {
             tables.sweep();
         }
         self.activity.look(now, &self.entries);
+        self.look_at_carriers(seconds);
         now
     }
 
@@ -384,17 +391,6 @@ impl Control {
             self.events.push((self.entries[index].name.clone(), PortEvent::Stopped));
         }
         result
-    }
-
-    /// Says whether the first queue of a port runs now, or none any more.
-    fn note_connection(&mut self, index: usize) {
-        let is_up = self.attachments.has_queues(PortId(index as u16));
-        let entry = &mut self.entries[index];
-        if entry.link.is_up != is_up {
-            entry.link = crate::snapshot::Link { is_up, changes: entry.link.changes + 1 };
-            let event = if is_up { PortEvent::Connected } else { PortEvent::Disconnected };
-            self.events.push((entry.name.clone(), event));
-        }
     }
 
     fn ready(&mut self, port: PortId, token: port::Token) -> Result<(), RunError> {
@@ -487,7 +483,9 @@ impl Control {
         let ports = self.present().map(|(id, entry)| {
             let addresses = self.attachments.common.tables.behind(id);
             let description = descriptions[usize::from(id.0)].clone();
-            crate::snapshot::port(&entry.name, description, addresses, entry.link, entry.port.as_deref())
+            let port = entry.port.as_deref();
+            let port = crate::snapshot::port(&entry.name, description, addresses, entry.link, port);
+            PortSnapshot { bond: self.bonds.snapshot(id), ..port }
         });
         Snapshot {
             seconds: self.started.elapsed().as_secs_f64(),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use port::PortError;
 
+use crate::tables::MOST_HELD;
 use crate::{MAX_NETWORKS, MAX_PORTS};
 
 /// Where to find a panic's location.
@@ -158,6 +159,12 @@ pub enum ChangeError {
     /// The port is an end of a mirror.
     #[error("port '{0}' is one end of a mirror; remove the mirror first")]
     Mirrored(String),
+    /// No station can be held behind the port.
+    #[error(
+        "port '{0}' is the end of a wire and learns no addresses, or its network holds {MOST_HELD} stations already, \
+         the most that there can be"
+    )]
+    NotHeld(String),
     /// The port could not start, or could not hand over its state.
     #[error(transparent)]
     Start(#[from] PortError),

@@ -59,6 +59,7 @@
 //!
 //! - To change how a running switch is changed: `changes.rs`; captures and mirrors: `copies.rs`, `mirror.rs`.
 //! - To change which ports reach each other: `programs.rs`; what is kept for each network of ports: `tables.rs`.
+//! - To change which ports of a bond carry frames: `bonds.rs`.
 //! - To change when a worker polls or sleeps: `running_worker.rs`; for how long it spins `spin.rs`.
 //! - To change which worker has which queue: `queue_plan.rs`. How workers get flow tables: `flows.rs`,
 //!   `flow_sets.rs`, `worker_pool.rs`.
@@ -67,6 +68,7 @@
 
 mod activity;
 mod announce;
+mod bonds;
 mod changes;
 mod context;
 mod control;
@@ -82,6 +84,7 @@ mod incident;
 mod mailbox;
 mod mirror;
 mod panicked;
+mod places;
 mod poller;
 mod port_entry;
 mod port_event;
@@ -110,7 +113,7 @@ mod worker_options;
 mod worker_pool;
 
 pub use ::pipeline::{
-    ControllersFrame, MOVE_WINDOW_SECONDS, Policing, PortId, PriorityTags, TableCounts, TableOptions,
+    BondMode, ControllersFrame, MOVE_WINDOW_SECONDS, Policing, PortId, PriorityTags, TableCounts, TableOptions,
     VlanMode, VlanOptions, flow_ms,
 };
 pub use control::{Operator, View};
@@ -119,8 +122,10 @@ pub use error::{ChangeError, RunError, SetupError};
 pub use flows::NumberedPort;
 pub use port_event::PortEvent;
 pub use ring_report::RingReport;
-pub use setup::{Ended, Options, PortOptions, Switch};
-pub use snapshot::{InterfaceSnapshot, Link, NetworkSnapshot, PortSnapshot, QueueSnapshot, Snapshot};
+pub use setup::{BondOptions, Ended, Options, PortOptions, Switch};
+pub use snapshot::{
+    BondSnapshot, InterfaceSnapshot, Link, NetworkSnapshot, PortSnapshot, QueueSnapshot, Snapshot,
+};
 pub use stations::StationReport;
 pub use switch_state::SwitchState;
 pub use worker_counters::WorkerCounts;

@@ -18,6 +18,8 @@ pub(crate) struct PortEntry {
     pub elsewhere: bool,
     /// As it was when its control side was called last.
     pub link: Link,
+    /// Whether the system's interface has a carrier, as far as it was asked: only for ports of bonds.
+    pub has_carrier: bool,
     pub forwarding: Forwarding,
 }
 
@@ -31,6 +33,7 @@ impl From<NamedPort> for PortEntry {
             removed: false,
             elsewhere: false,
             link: Link::default(),
+            has_carrier: true,
             forwarding,
         }
     }

@@ -114,6 +114,7 @@ mod tests {
 
     use super::*;
     use crate::PortOptions;
+    use crate::bonds::Bonds;
     use crate::flow_sets::FlowSets;
     use crate::programs::programs;
     use crate::setup::Forwarding;
@@ -122,7 +123,8 @@ mod tests {
     fn plan(workers: usize, ports: u16, pairs: u16) -> QueuePlan {
         let tables = Tables::new(TableOptions::default(), OwnAddresses::new());
         let port = Forwarding { options: PortOptions::default(), number: 1, wire: None };
-        let programs = programs(&vec![Some(&port); ports.into()], &tables, false, &FlowSets::default());
+        let flows = FlowSets::default();
+        let programs = programs(&vec![Some(&port); ports.into()], &tables, false, &flows, &Bonds::default());
         QueuePlan::new(workers, &programs, &vec![pairs; ports.into()])
     }
 

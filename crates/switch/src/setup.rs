@@ -8,7 +8,8 @@ use virtio::net::MacAddress;
 
 use crate::port_number;
 use crate::{
-    MAX_PORTS, Policing, PortId, RunError, SetupError, Snapshot, TableOptions, VlanOptions, WorkerOptions,
+    BondMode, MAX_PORTS, Policing, PortId, RunError, SetupError, Snapshot, TableOptions, VlanOptions,
+    WorkerOptions,
 };
 
 /// Options of the whole switch.
@@ -48,6 +49,15 @@ impl Default for Options {
     }
 }
 
+/// A port's place in a bond.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BondOptions {
+    /// The name of the bond. All ports of one network with this name are one link.
+    pub name: String,
+    /// How its ports share frames.
+    pub mode: BondMode,
+}
+
 /// Options for the frames from one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortOptions {
@@ -69,6 +79,8 @@ pub struct PortOptions {
     pub number: Option<u16>,
     /// The VLANs of the port. In a network without a port that has a VLAN option, tags are ignored.
     pub vlans: VlanOptions,
+    /// The bond that the port is a part of.
+    pub bond: Option<BondOptions>,
 }
 
 impl Default for PortOptions {
@@ -81,6 +93,7 @@ impl Default for PortOptions {
             network: String::new(),
             number: None,
             vlans: VlanOptions::default(),
+            bond: None,
         }
     }
 }

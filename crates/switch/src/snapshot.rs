@@ -51,10 +51,26 @@ pub struct PortSnapshot {
     /// The system's interface that it is, if it is one that is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<InterfaceSnapshot>,
+    /// Its part in a bond, if it is one of a bond.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bond: Option<BondSnapshot>,
     /// The number of addresses learned behind the port.
     pub addresses: u32,
     /// Queues, by pair.
     pub queues: Vec<QueueSnapshot>,
+}
+
+/// A port's part in its bond.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BondSnapshot {
+    /// The name of the bond.
+    pub name: String,
+    /// How its ports share frames, in the words of Open vSwitch.
+    pub mode: &'static str,
+    /// Whether the port is up, so that frames can leave by it.
+    pub is_enabled: bool,
+    /// Whether it is the port on which frames for several stations are received.
+    pub is_active: bool,
 }
 
 /// Whether a port is connected.
@@ -193,6 +209,7 @@ pub(crate) fn port(
         features: agreed.map_or_else(Vec::new, names),
         feature_bits: agreed.map(|features| format!("{:#018x}", features.bits())),
         interface: port.and_then(|port| port.interface()).and_then(InterfaceSnapshot::of),
+        bond: None,
         addresses,
         queues: queues.collect(),
     }
@@ -274,6 +291,7 @@ mod tests {
             features: Vec::new(),
             feature_bits: None,
             interface: None,
+            bond: None,
             addresses: 3,
             queues,
         };

@@ -9,6 +9,9 @@ use virtio::net::MacAddress;
 use crate::snapshot::NetworkSnapshot;
 use crate::{MAX_PORTS, PortId};
 
+/// Most stations of a network that are held behind ports by request.
+pub(crate) const MOST_HELD: usize = 1024;
+
 /// Addresses that only the ports which list them may use, by network.
 pub(crate) type OwnAddresses = BTreeMap<String, Vec<(MacAddress, PortId)>>;
 
@@ -23,6 +26,8 @@ pub(crate) struct Tables {
 #[derive(Debug, Default)]
 struct State {
     by_network: BTreeMap<String, Arc<MacTable>>,
+    /// Stations that are behind a port by request, whatever frames say, by network.
+    held: BTreeMap<String, BTreeMap<(u16, MacAddress), PortId>>,
     /// The counts of the tables of removed networks.
     gone: TableCounts,
 }
@@ -69,21 +74,69 @@ impl Tables {
     /// Forgets the tables of all other networks.
     pub fn keep(&self, networks: &BTreeSet<&str>) {
         let mut state = self.state();
-        let State { by_network, gone } = &mut *state;
+        let State { by_network, held, gone } = &mut *state;
+        held.retain(|network, _| networks.contains(network.as_str()));
         for (_, table) in by_network.extract_if(.., |network, _| !networks.contains(network.as_str())) {
             *gone = sum(*gone, TableCounts { addresses: 0, ..table.counts() });
         }
     }
 
     pub fn set_own(&self, mut own: OwnAddresses) {
-        for (network, table) in &self.state().by_network {
-            table.set_own(own.remove(network).unwrap_or_default());
+        let state = self.state();
+        for (network, table) in &state.by_network {
+            let held = state.held.get(network).into_iter().flatten();
+            let held = held.map(|((_, address), port)| (*address, *port));
+            table.set_own(own.remove(network).unwrap_or_default().into_iter().chain(held));
+        }
+    }
+
+    /// Holds a station of a VLAN behind a port of a network; `None` ends that and forgets the station. [`Tables::set_own`] comes next. False if
+    /// there are [`MOST_HELD`] already.
+    pub fn hold(&self, network: &str, station: (u16, MacAddress), port: Option<PortId>) -> bool {
+        let mut state = self.state();
+        let State { by_network, held, .. } = &mut *state;
+        let held = held.entry(network.to_owned()).or_default();
+        match port {
+            None => {
+                held.remove(&station);
+                if let Some(table) = by_network.get(network) {
+                    table.forget(station.0, station.1);
+                }
+            }
+            Some(_) if held.len() >= MOST_HELD && !held.contains_key(&station) => return false,
+            Some(port) => _ = held.insert(station, port),
+        }
+        true
+    }
+
+    /// Whether a station is held.
+    pub fn is_held(&self, network: &str, station: (u16, MacAddress)) -> bool {
+        self.state().held.get(network).is_some_and(|held| held.contains_key(&station))
+    }
+
+    /// Ends that stations are held behind a port.
+    pub fn release(&self, port: PortId) {
+        self.state().held.values_mut().for_each(|held| held.retain(|_, behind| *behind != port));
+    }
+
+    /// Learns the stations that are held, so that they do not age.
+    pub fn renew(&self) {
+        let state = self.state();
+        for (network, held) in &state.held {
+            let Some(table) = state.by_network.get(network) else { continue };
+            for ((vlan, address), port) in held {
+                // A station that has moved too often lately stays where it is until the next time.
+                let _ = table.learn_in(*vlan, *address, *port);
+            }
         }
     }
 
     pub fn set_now(&self, seconds: u32) {
-        self.now.store(seconds, Ordering::Relaxed);
+        let before = self.now.swap(seconds, Ordering::Relaxed);
         self.all().iter().for_each(|table| table.set_now(seconds));
+        if before != seconds {
+            self.renew();
+        }
     }
 
     pub fn sweep(&self) {
@@ -101,6 +154,8 @@ impl Tables {
         let meant =
             state.by_network.iter().filter(|(name, _)| network.is_none_or(|network| network == *name));
         meant.for_each(|(_, table)| table.flush_all());
+        drop(state);
+        self.renew();
     }
 
     /// Addresses behind a port.

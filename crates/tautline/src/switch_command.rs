@@ -1,10 +1,11 @@
 //! `tautline switch`: turns its flags into the settings of the service.
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use control::PortDescription;
 use daemon::settings::no_such_port;
 use daemon::{Companion, CounterFile, Counters, Error, Invalid, Service, Settings};
 use ovs::appctl::{Room, SharedBridges, Socket, SocketError};
+use ovs::{KeyFiles, Server};
 
 use crate::cli;
 use crate::cpu_list;
@@ -28,11 +29,10 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
         counters: Counters { print_json: sink.is_json_printed(), file },
         kinds: &[],
     };
-    let place = arguments.ovsdb.as_deref().map(|database| Place::of(database, &service)).transpose()?;
+    let place = arguments.ovsdb.as_deref().map(|words| place(words, arguments, &service)).transpose()?;
     // Both files are removed once the switch has ended.
-    let socket =
-        place.as_ref().map(|place| Socket::open(&place.settings.folder, service.take_over.is_some()));
-    let companions = place.map_or_else(Vec::new, |place| place.companions(&service, socket.as_ref()));
+    let socket = place.as_ref().map(|place| Socket::open(&place.folder, service.take_over.is_some()));
+    let companions = place.map_or_else(Vec::new, |place| companions(place, &service, socket.as_ref()));
     match daemon::run(&service, companions) {
         Ok(()) => Ok(Done::Whole),
         Err(Error::Invalid(Invalid(why))) => Err(Usage(why).into()),
@@ -41,51 +41,45 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
     }
 }
 
-/// The place of ovs-vswitchd beside a database.
-struct Place {
-    settings: ovs::Settings,
+/// The place of ovs-vswitchd beside a database, from the value of `--ovsdb` and its keys.
+fn place(database: &str, arguments: &cli::Switch, service: &Service) -> Result<ovs::Settings, Usage> {
+    let wrong = |why: &str| Usage(format!("--ovsdb {database}: {why}"));
+    let server = Server::read(database, || {
+        KeyFiles::given([&arguments.private_key, &arguments.certificate, &arguments.ca_cert])?.read()
+    })
+    .map_err(|why| wrong(&why))?;
+    let control = [&service.control, &service.settings.control, &service.take_over];
+    let control: Option<&PathBuf> = control.into_iter().flatten().next();
+    let control = control.ok_or_else(|| wrong("give --control too: the ports are added by that socket"))?;
+    let (folder, bridges) = (server.folder(), SharedBridges::default());
+    Ok(ovs::Settings { database: server, control: control.clone(), folder, bridges })
 }
 
-impl Place {
-    /// From the value of `--ovsdb`.
-    fn of(database: &str, service: &Service) -> Result<Self, Usage> {
-        let wrong = |why: &str| Usage(format!("--ovsdb {database}: {why}"));
-        let path = database.strip_prefix("unix:").filter(|path| path.starts_with('/'));
-        let path = path.ok_or_else(|| wrong("write unix:PATH, as in unix:/var/run/openvswitch/db.sock"))?;
-        let control = [&service.control, &service.settings.control, &service.take_over];
-        let control: Option<&PathBuf> = control.into_iter().flatten().next();
-        let control =
-            control.ok_or_else(|| wrong("give --control too: the ports are added by that socket"))?;
-        let settings = ovs::Settings {
-            database: path.into(),
-            control: control.clone(),
-            folder: Path::new(path).parent().unwrap_or(Path::new("/")).to_owned(),
-            bridges: SharedBridges::default(),
-        };
-        Ok(Place { settings })
-    }
-
-    /// What follows the database, and what answers `ovs-appctl`, beside the switch.
-    fn companions(self, service: &Service, socket: Option<&Result<Socket, SocketError>>) -> Vec<Companion> {
-        let Place { settings } = self;
-        let addresses = service.settings.mac_table_size;
-        let room = Room::new(settings.control.clone(), SharedBridges::clone(&settings.bridges), addresses);
-        let listener = socket.map(|socket| match socket {
-            Ok(socket) => socket.listener().map_err(|error| format!("answering ovs-appctl: {error}")),
-            Err(error) => Err(error.to_string()),
-        });
-        let appctl = move |log: &dyn Fn(&str), goes_on: &dyn Fn() -> bool| match listener {
-            Some(Ok(listener)) => ovs::appctl::answer(&listener, room, goes_on),
-            Some(Err(why)) => log(&why),
-            None => {}
-        };
-        let follower =
-            move |log: &dyn Fn(&str), goes_on: &dyn Fn() -> bool| ovs::run(&settings, log, goes_on);
-        vec![
-            Companion { name: "ovsdb".to_owned(), work: Box::new(follower) },
-            Companion { name: "ovs-appctl".to_owned(), work: Box::new(appctl) },
-        ]
-    }
+/// What follows the database, and what answers `ovs-appctl`, beside the switch.
+fn companions(
+    settings: ovs::Settings,
+    service: &Service,
+    socket: Option<&Result<Socket, SocketError>>,
+) -> Vec<Companion> {
+    let addresses = service.settings.mac_table_size;
+    let cpus = service.settings.cpus.clone().unwrap_or_default();
+    let bridges = SharedBridges::clone(&settings.bridges);
+    let room = Room::new(settings.control.clone(), bridges, addresses, cpus);
+    let tcp_port = settings.database.tcp_port();
+    let listener = socket.map(|socket| match socket {
+        Ok(socket) => socket.listener().map_err(|error| format!("answering ovs-appctl: {error}")),
+        Err(error) => Err(error.to_string()),
+    });
+    let appctl = move |log: &dyn Fn(&str), goes_on: &dyn Fn() -> bool| match listener {
+        Some(Ok(listener)) => ovs::appctl::answer(&listener, room, goes_on),
+        Some(Err(why)) => log(&why),
+        None => {}
+    };
+    let follower = move |log: &dyn Fn(&str), goes_on: &dyn Fn() -> bool| ovs::run(&settings, log, goes_on);
+    vec![
+        Companion { name: "ovsdb".to_owned(), tcp_port, work: Box::new(follower) },
+        Companion { name: "ovs-appctl".to_owned(), tcp_port: None, work: Box::new(appctl) },
+    ]
 }
 
 /// What the flags say.

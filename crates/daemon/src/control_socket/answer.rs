@@ -4,9 +4,13 @@ use control::{Direction, PortDescription};
 use frame::Side;
 use serde_json::{Value, json};
 use switch::{Snapshot, StationReport, View};
+use virtio::net::MacAddress;
 
 use super::known_ports::KnownPorts;
 use crate::ports;
+
+/// The highest VLAN (IEEE 802.1Q §9.6).
+const MOST_VLAN: u16 = 4095;
 
 /// Most stations in an answer.
 const MOST_STATIONS: usize = 32 << 10;
@@ -23,6 +27,17 @@ pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -
             switch.forget_stations(network.as_deref());
             done(Ok(()))
         }
+        Request::HoldStation { port, vlan, address } => match station(vlan, &address) {
+            Ok(address) => done(switch.hold_station(&port, vlan, address)),
+            Err(why) => Outcome::Error(why),
+        },
+        Request::ReleaseStation { network, vlan, address } => match station(vlan, &address) {
+            Ok(address) => {
+                switch.release_station(&network, vlan, address);
+                done(Ok(()))
+            }
+            Err(why) => Outcome::Error(why),
+        },
         Request::Add(add) => match described(add).and_then(|(name, port)| ports.add(&name, port, switch)) {
             Ok(()) => done(Ok(())),
             Err(why) => Outcome::Error(why),
@@ -52,6 +67,15 @@ pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -
         | Request::FlowsTrace { .. }
         | Request::TakeOver { .. } => Outcome::Error("not here".to_owned()),
     }
+}
+
+/// The address of a station that may be in this VLAN.
+fn station(vlan: u16, address: &str) -> Result<MacAddress, String> {
+    let address: MacAddress = address.parse().map_err(|error| format!("{error}"))?;
+    if vlan > MOST_VLAN || address.is_group() || address.to_u64() == 0 {
+        return Err(format!("write a VLAN from 0 (no tag) to {MOST_VLAN}, and an address of one station"));
+    }
+    Ok(address)
 }
 
 /// The answer to a request that changes the switch and returns nothing.

@@ -164,3 +164,18 @@ fn each_wall_holds_by_itself() {
         of(|| keep(CapabilitySet::empty()), || !capabilities(None).unwrap().permitted.is_empty());
     assert_eq!((set, has_some), (Ok(()), false));
 }
+
+#[test]
+fn a_companion_connects_to_its_tcp_port_and_no_other() {
+    let listeners = [0; 2].map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let [own, other] = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+    let connects = |port| {
+        let confined = move || {
+            confine_companion(port);
+            [own, other].map(|address| std::net::TcpStream::connect(address).is_ok())
+        };
+        std::thread::spawn(confined).join().unwrap()
+    };
+    assert_eq!(connects(Some(own.port())), [true, false], "{NEEDS}, for TCP 6.7");
+    assert_eq!(connects(None), [false, false]);
+}

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 pub struct Served {
     /// The name.
     pub name: String,
-    /// The bridge's ports.
+    /// Whether the bridge's own interface is a port of the switch.
+    pub has_local: bool,
+    /// The bridge's other ports.
     pub ports: Vec<ServedPort>,
 }
 

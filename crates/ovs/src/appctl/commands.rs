@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use super::coverage::totals;
 use super::room::Room;
-use super::{datapath, fdb};
+use super::{bonds, datapath, fdb, pmd};
 
 /// What a command does with its arguments.
 type Answer = fn(&mut Room, &[&str]) -> Result<String, String>;
@@ -29,16 +29,20 @@ const fn command(
 }
 
 /// By name.
-const COMMANDS: [Command; 19] = [
-    command("bond/list", "", 0..=0, |_, _| Ok("bond\ttype\trecircID\tmembers\n".to_owned())),
-    command("bond/show", "[port]", 0..=1, bond),
+const COMMANDS: [Command; 23] = [
+    command("bond/list", "", 0..=0, bonds::list),
+    command("bond/show", "[port]", 0..=1, bonds::show),
     command("coverage/read-counter", "COUNTER", 1..=1, event),
     command("coverage/show", "", 0..=0, events),
     command("dpctl/dump-dps", "", 0..=0, |_, _| Ok(format!("{}\n", datapath::NAME))),
     command("dpctl/show", "[-s] [dp...]", 0..=8, datapath::show),
+    command("dpif-netdev/pmd-perf-show", "[-nh] [-pmd core] [dp]", 0..=8, pmd::performance),
+    command("dpif-netdev/pmd-rxq-show", "[-pmd core] [-secs secs] [dp]", 0..=8, pmd::queues_of_workers),
     command("dpif/dump-dps", "", 0..=0, |_, _| Ok(format!("{}\n", datapath::NAME))),
     command("dpif/show", "", 0..=0, datapath::bridges),
     command("exit", "[--cleanup]", 0..=1, exit),
+    command("fdb/add", "bridge port vlan mac", 4..=4, fdb::add),
+    command("fdb/del", "bridge vlan mac", 3..=3, fdb::delete),
     command("fdb/flush", "[bridge]", 0..=1, fdb::flush),
     command("fdb/show", "bridge", 1..=1, fdb::show),
     command("fdb/stats-show", "bridge", 1..=1, fdb::statistics),
@@ -83,10 +87,6 @@ fn list() -> String {
         let _ = writeln!(said, "  {name:<23} {usage}");
     }
     said
-}
-
-fn bond(_: &mut Room, arguments: &[&str]) -> Result<String, String> {
-    arguments.first().map_or(Ok(String::new()), |_| Err("no such bond\n".to_owned()))
 }
 
 /// A line for each event that has happened.

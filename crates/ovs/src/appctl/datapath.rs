@@ -41,7 +41,7 @@ pub fn show(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     let (hit, missed) = lookups(&counters);
     let mut said = format!("{NAME}:\n  lookups: hit:{hit} missed:{missed} lost:0\n  flows: 0\n");
     let observed = Observed::all(&counters);
-    for (own, Served { name, ports }) in local_numbers().zip(room.bridges()) {
+    for (own, Served { name, ports, .. }) in local_numbers().zip(room.bridges()) {
         let _ = writeln!(said, "  port {own}: {name} (internal)");
         for port in ports {
             let _ = writeln!(said, "  port {}: {} ({})", port.number, port.name, port.kind);
@@ -84,7 +84,7 @@ fn in_units(bytes: u64) -> String {
 pub fn bridges(room: &mut Room, _: &[&str]) -> Result<String, String> {
     let (hit, missed) = lookups(&room.counters()?);
     let mut said = format!("{NAME}: hit:{hit} missed:{missed}\n");
-    for (own, Served { name, ports }) in local_numbers().zip(room.bridges()) {
+    for (own, Served { name, ports, .. }) in local_numbers().zip(room.bridges()) {
         let _ = writeln!(said, "  {name}:\n    {name} {LOCAL}/{own}: (internal)");
         for port in ports {
             let _ =

@@ -1,4 +1,4 @@
-//! The table of addresses: `fdb/show`, `fdb/flush`, `fdb/stats-show`.
+//! The table of addresses: `fdb/show`, `fdb/add`, `fdb/del`, `fdb/flush`, `fdb/stats-show`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use control::Request;
 use serde_json::Value;
 
-use super::bridge::Served;
+use super::bridge::{Served, ServedPort};
 use super::room::Room;
 use crate::bridges::network;
 
 /// The bridge that a command names.
 fn named(room: &Room, arguments: &[&str]) -> Result<Served, String> {
-    let found = room.bridges().into_iter().find(|bridge| arguments == [bridge.name.as_str()]);
+    let found = room.bridges().into_iter().find(|bridge| arguments.first() == Some(&bridge.name.as_str()));
     found.ok_or_else(|| "no such bridge\n".to_owned())
 }
 
@@ -31,11 +31,44 @@ pub fn show(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     for station in stations {
         let text = |field: &str| station[field].as_str().unwrap_or_default();
         let number = |field: &str| station[field].as_u64().unwrap_or(0);
-        let port = numbers.get(text("port")).map_or_else(|| "-".to_owned(), u16::to_string);
-        let (vlan, address, age) = (number("vlan"), text("address"), number("age_seconds"));
-        let _ = writeln!(said, "{port:>5}  {vlan:>4}  {address}  {age:>3}");
+        let own = || if text("port") == bridge.name { "LOCAL" } else { "-" };
+        let port = numbers.get(text("port")).map_or_else(|| own().to_owned(), u16::to_string);
+        let (vlan, address) = (number("vlan"), text("address"));
+        let age = match station["is_static"] == true {
+            true => "static".to_owned(),
+            false => format!("{:>3}", number("age_seconds")),
+        };
+        let _ = writeln!(said, "{port:>5}  {vlan:>4}  {address}  {age}");
     }
     Ok(said)
+}
+
+/// The number of a VLAN.
+fn vlan(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| format!("{:.16}: write the VLAN as a number from 0 to 4095\n", text))
+}
+
+/// `fdb/add`: a station that stays behind a port, which is named or has this number.
+pub fn add(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
+    let bridge = named(room, arguments)?;
+    let [_, port, of_vlan, address] = arguments else {
+        return Err("write bridge port vlan mac\n".to_owned());
+    };
+    let is_meant = |own: &&ServedPort| own.name == *port || own.number.to_string() == *port;
+    let local = bridge.has_local && [bridge.name.as_str(), "LOCAL"].contains(port);
+    let found = bridge.ports.iter().find(is_meant).map(|port| port.name.clone());
+    let port = found.or_else(|| local.then_some(bridge.name)).ok_or_else(|| "no such port\n".to_owned())?;
+    room.ask(Request::HoldStation { port, vlan: vlan(of_vlan)?, address: (*address).to_owned() })?;
+    Ok(String::new())
+}
+
+/// `fdb/del`: forgets a station, one of `fdb/add` too.
+pub fn delete(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
+    let network = network(&named(room, arguments)?.name);
+    let [_, of_vlan, address] = arguments else { return Err("write bridge vlan mac\n".to_owned()) };
+    let vlan = vlan(of_vlan)?;
+    room.ask(Request::ReleaseStation { network, vlan, address: (*address).to_owned() })?;
+    Ok(String::new())
 }
 
 /// `fdb/flush`: forgets the stations of one bridge, or of all bridges.
@@ -60,10 +93,14 @@ pub fn statistics(room: &mut Room, arguments: &[&str]) -> Result<String, String>
     let found = networks.iter().find(|network| network["name"] == own.as_str());
     let table = found.map_or(&Value::Null, |network| &network["table"]);
     let of = |name: &str| table[name].as_u64().unwrap_or(0);
+    let answer = room.ask(Request::Stations)?;
+    let stations = answer["stations"].as_array().into_iter().flatten();
+    let is_held = |station: &&Value| station["network"] == own.as_str() && station["is_static"] == true;
+    let held = stations.filter(is_held).count();
     Ok(format!(
         "Statistics for bridge \"{bridge}\":\n  \
          Current/maximum MAC entries in the table: {}/{}\n  \
-         Current static MAC entries in the table : 0\n  \
+         Current static MAC entries in the table : {held}\n  \
          Total number of learned MAC entries     : {}\n  \
          Total number of expired MAC entries     : {}\n  \
          Total number of evicted MAC entries     : {}\n  \

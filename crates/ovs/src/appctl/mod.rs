@@ -4,12 +4,15 @@
 //! A client can use only a limited time and memory of the thread: a request of 64 KiB, one request a turn, a limited
 //! number of clients at once.
 
+mod bonds;
 mod bridge;
 mod clients;
 mod commands;
 mod coverage;
 mod datapath;
 mod fdb;
+mod history;
+mod pmd;
 mod room;
 mod socket;
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::bridge::{Served, SharedBridges};
 use super::coverage::{Coverage, totals};
+use super::history::History;
 
 /// The switch that is queried, and state that is kept between two commands.
 #[derive(Debug)]
@@ -17,6 +18,10 @@ pub struct Room {
     bridges: SharedBridges,
     /// The number of addresses for which the table has room.
     pub(super) addresses: usize,
+    /// The CPU of each worker; empty if workers run on any.
+    pub(super) cpus: Vec<usize>,
+    /// Times of workers in the last minute.
+    pub(super) history: History,
     /// Totals of events.
     pub(super) coverage: Coverage,
     /// Whether the process shall end.
@@ -24,9 +29,11 @@ pub struct Room {
 }
 
 impl Room {
-    /// The state for the switch with this control socket and a table of this number of addresses.
-    pub fn new(control: PathBuf, bridges: SharedBridges, addresses: usize) -> Self {
-        Room { control, bridges, addresses, coverage: Coverage::default(), ends: false }
+    /// The state for the switch with this control socket, a table of this number of addresses, and a worker on each of
+    /// these CPUs.
+    pub fn new(control: PathBuf, bridges: SharedBridges, addresses: usize, cpus: Vec<usize>) -> Self {
+        let (history, coverage) = (History::default(), Coverage::default());
+        Room { control, bridges, addresses, cpus, history, coverage, ends: false }
     }
 
     /// The present bridges.
@@ -42,6 +49,7 @@ impl Room {
         // Without an answer there is none.
         if let Ok(counters) = self.counters() {
             self.coverage.add(totals(&counters));
+            self.history.add(&counters);
         }
     }
 

@@ -18,6 +18,7 @@ type Failed = Box<dyn std::error::Error>;
 const TESTS: &[&[&str]] = &[
     &["-p", "tautline", "--test", "switch", "guests::"],
     &["-p", "tautline", "--test", "switch", "dpdk::"],
+    &["-p", "tautline", "--test", "switch", "ovsdb::"],
     &["-p", "tautline", "--test", "switch", "recovery_drivers::"],
     &["-p", "port", "--test", "virtio_user", "--test", "virtio_user_ovs"],
     &["-p", "peers", "--test", "guest", "--test", "guest_testpmd", "--test", "ovs", "--test", "testpmd"],

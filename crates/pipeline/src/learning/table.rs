@@ -460,6 +460,12 @@ impl MacTable {
         self.remove(|_, _| true);
     }
 
+    /// Forgets a station of a VLAN.
+    pub fn forget(&self, vlan: u16, station: MacAddress) {
+        let address = self.masked(vlan, station);
+        self.remove(|entry, _| address_of(entry) == address);
+    }
+
     /// All stations, whether they were seen lately or not.
     pub fn stations(&self) -> impl Iterator<Item = Station> {
         let now = self.now.load(Ordering::Relaxed);

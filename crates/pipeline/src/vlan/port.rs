@@ -149,6 +149,11 @@ impl PortVlans {
         if self.mode == VlanMode::Trunk { 0 } else { self.vlan }
     }
 
+    /// The VLAN that a frame from the port is in. `None` if the frame is not admitted.
+    pub(crate) fn vlan_of(&self, snapshot: &[u8]) -> Option<u16> {
+        self.ingress(&Tags::of(snapshot)).map(|within| within.vlan())
+    }
+
     /// The tags that a frame has inside the switch, the outermost being its VLAN's. `None` if the frame is not
     /// admitted.
     #[inline]

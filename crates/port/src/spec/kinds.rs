@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Spec, SpecError};
 use crate::af_xdp::{AfXdp, AfXdpOptions};
+use crate::patch::{Patch, PatchOptions};
 use crate::pcap::{Pcap, PcapOptions};
 use crate::tap::{Tap, TapOptions};
 use crate::vduse::{VduseOptions, VdusePort};
@@ -27,11 +28,14 @@ pub enum PortSpec {
     AfXdp(AfXdpOptions),
     /// `pcap:FILE`: frames from one file, and to another.
     Pcap(PcapOptions),
+    /// `patch:CABLE`: the other port of the switch that names this cable.
+    Patch(PatchOptions),
     /// A [`Kind`] of another crate.
     Other(Described),
 }
 
-const KINDS: &str = "vhost-user:PATH, virtio-user:PATH, vduse:NAME, tap:NAME, af-xdp:IFACE, pcap:FILE";
+const KINDS: &str =
+    "vhost-user:PATH, virtio-user:PATH, vduse:NAME, tap:NAME, af-xdp:IFACE, pcap:FILE, patch:CABLE";
 
 /// A kind of port that another crate implements.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +100,7 @@ impl PortSpec {
             "tap" => PortSpec::Tap(spec.try_into()?),
             "af-xdp" => PortSpec::AfXdp(spec.try_into()?),
             "pcap" => PortSpec::Pcap(spec.try_into()?),
+            "patch" => PortSpec::Patch(spec.try_into()?),
             name => match others.iter().find(|kind| kind.name() == name) {
                 Some(kind) => PortSpec::Other((kind.read)(spec)?),
                 None => {
@@ -129,6 +134,7 @@ impl PortSpec {
             PortSpec::Tap(options) => Box::new(Tap::new(options)),
             PortSpec::AfXdp(options) => Box::new(AfXdp::new(options)),
             PortSpec::Pcap(options) => Box::new(Pcap::new(options)),
+            PortSpec::Patch(options) => Box::new(Patch::new(options)),
             PortSpec::Other(Described(build)) => return build(),
         })
     }
@@ -147,6 +153,7 @@ mod tests {
             "vduse:net0,packed=on,driver=none",
             "tap:tap0,queue-pairs=2",
             "af-xdp:eth0,queue-pairs=2,xdp-mode=native",
+            "patch:a=b",
         ] {
             assert!(text.parse::<PortSpec>().map(|spec| spec.build().is_ok()).unwrap(), "{text}");
         }
@@ -154,6 +161,7 @@ mod tests {
             ("vhost-user:/tmp/a,queue-pairs=128", "1 to 127"),
             ("vhost-user:/tmp/a,speed=9", "no option 'speed'"),
             ("virtio-user:/tmp/a,pages=4K", "small, 2M or 1G"),
+            ("patch:a,mtu=1500", "no option 'mtu'"),
             ("virtio:/tmp/a", "virtio-user:PATH"),
         ] {
             let error = text.parse::<PortSpec>().unwrap_err().to_string();

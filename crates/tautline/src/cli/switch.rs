@@ -26,9 +26,21 @@ pub struct Switch {
     pub control: Option<PathBuf>,
 
     /// Have the ports that `ovs-vsctl` adds: follow this database of Open vSwitch in the place of ovs-vswitchd, as in
-    /// unix:/var/run/openvswitch/db.sock. It needs --control.
-    #[arg(long, value_name = "unix:SOCKET")]
+    /// unix:/var/run/openvswitch/db.sock, tcp:127.0.0.1:6640 or ssl:192.0.2.1:6640. It needs --control.
+    #[arg(long, value_name = "SERVER")]
     pub ovsdb: Option<String>,
+
+    /// The key of this end for ssl: (PEM, as of ovs-pki).
+    #[arg(long, value_name = "FILE", requires_all = ["ovsdb", "certificate", "ca_cert"])]
+    pub private_key: Option<PathBuf>,
+
+    /// The certificate of this end for ssl:.
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub certificate: Option<PathBuf>,
+
+    /// The certificate of the authority that has signed those of both ends.
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub ca_cert: Option<PathBuf>,
 
     /// Serve what is counted to Prometheus: GET /metrics at this address and port, as 127.0.0.1:9750. Whoever reaches it
     /// may read.
@@ -108,4 +120,5 @@ pub struct Switch {
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
+
 const PORTS: &str = include_str!("switch_ports.txt");

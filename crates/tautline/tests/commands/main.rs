@@ -4,6 +4,7 @@
 #[path = "../../src/cli/mod.rs"]
 mod cli;
 mod command_line;
+#[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../common/mod.rs"]
 mod common;
 mod compare;

@@ -1,5 +1,7 @@
 //! Running the binary, and looking for what it may have left.
 
+pub mod libvirt;
+
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
@@ -14,6 +16,13 @@ use rustix::process::{Pid, Signal, kill_process};
 /// The binary under test.
 pub fn tautline() -> PathBuf {
     env!("CARGO_BIN_EXE_tautline").into()
+}
+
+/// A folder that `scripts/setup.sh test` has made.
+pub fn cache(name: &str) -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache");
+    cache.unwrap_or_else(home).join("tautline").join(name)
 }
 
 /// A command being put together.

@@ -1,20 +1,27 @@
 //! `ovs-vsctl` and a real `ovsdb-server` drive the switch, in the place of ovs-vswitchd.
 mod appctl;
+mod bonds;
 mod bridges;
 mod first;
 mod hostile;
 mod interfaces;
+mod libvirt;
 mod many;
 mod mirrors;
+mod newer;
 mod openflow;
+mod openstack;
 mod page;
+mod patches;
 mod policing;
+mod remote;
 mod restarts;
 mod vlans;
 
 use std::path::{Path, PathBuf};
 
-use peers::OvsDatabase;
+use peers::requirements::is_root;
+use peers::{Netns, OvsDatabase};
 
 use crate::switch_process::wires::{Ends, Shape};
 use crate::switch_process::{Sockets, SwitchProcess, wait_for};
@@ -22,8 +29,9 @@ use crate::switch_process::{Sockets, SwitchProcess, wait_for};
 /// The bridge of most tests.
 const BRIDGE: &str = "br0";
 
-/// A database, and a switch that follows it.
+/// A database, and a switch that follows it. The switch makes interfaces in a network namespace of the test.
 struct Scene {
+    network: Netns,
     database: OvsDatabase,
     sockets: Sockets,
     switch: SwitchProcess,
@@ -36,12 +44,10 @@ impl Scene {
     }
 
     fn with(database: OvsDatabase, sockets: Sockets) -> Self {
-        let switch = start(&database, &sockets);
-        Self::with_switch(database, sockets, switch)
-    }
-
-    fn with_switch(database: OvsDatabase, sockets: Sockets, switch: SwitchProcess) -> Self {
-        let scene = Scene { database, sockets, switch };
+        let network = network();
+        let server = format!("unix:{}", database.socket().display());
+        let switch = SwitchProcess::start_in(&network, &arguments(&server, &sockets));
+        let scene = Scene { network, database, sockets, switch };
         let netdev = format!("-- set Bridge {BRIDGE} datapath_type=netdev");
         scene.vsctl(&format!("add-br {BRIDGE} {netdev}"));
         scene
@@ -51,6 +57,21 @@ impl Scene {
     fn in_memory() -> Self {
         let database = OvsDatabase::new_in(Path::new("/dev/shm")).unwrap();
         Self::with(database, Sockets::in_memory())
+    }
+
+    /// What the switch is started with.
+    fn arguments(&self, sockets: &Sockets) -> Vec<String> {
+        arguments(&format!("unix:{}", self.database.socket().display()), sockets)
+    }
+
+    /// Starts another switch at the same database.
+    fn start(&self, sockets: &Sockets) -> SwitchProcess {
+        SwitchProcess::start_in(&self.network, &self.arguments(sockets))
+    }
+
+    /// Whether the switch listens at a socket.
+    fn listens(&self, path: &Path) -> bool {
+        peers::socket::listens_beside(self.switch.id(), path)
     }
 
     /// Runs `ovs-vsctl` with these words, which waits for the switch.
@@ -104,14 +125,14 @@ impl Scene {
     }
 }
 
-fn start(database: &OvsDatabase, sockets: &Sockets) -> SwitchProcess {
-    SwitchProcess::start(&arguments(database, sockets))
+/// A network namespace in which interfaces can be made.
+fn network() -> Netns {
+    if is_root() { Netns::new() } else { Netns::unprivileged() }.unwrap()
 }
 
-fn arguments(database: &OvsDatabase, sockets: &Sockets) -> Vec<String> {
+fn arguments(server: &str, sockets: &Sockets) -> Vec<String> {
     let control = sockets.path("control").display().to_string();
-    let database = format!("unix:{}", database.socket().display());
-    ["--control".to_owned(), control, "--ovsdb".to_owned(), database].into()
+    ["--control".to_owned(), control, "--ovsdb".to_owned(), server.to_owned()].into()
 }
 
 /// Memory of a process.

@@ -102,7 +102,15 @@ impl SwitchProcess {
 
     /// Starts it, and waits for nothing.
     pub fn begin(arguments: &[String]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tautline"));
+        Self::begin_by(Command::new(env!("CARGO_BIN_EXE_tautline")), arguments)
+    }
+
+    /// Starts it in this network namespace, and waits for nothing.
+    pub fn begin_in(network: &peers::Netns, arguments: &[String]) -> Self {
+        Self::begin_by(network.command(env!("CARGO_BIN_EXE_tautline")), arguments)
+    }
+
+    fn begin_by(mut command: Command, arguments: &[String]) -> Self {
         command.args(["switch", "--format", "json"]).args(arguments).stderr(Stdio::piped());
         let mut child = Child::spawn(command.stdin(Stdio::null()).stdout(Stdio::piped())).unwrap();
         let stdout = OutputReader::start(child.take_stdout().unwrap());

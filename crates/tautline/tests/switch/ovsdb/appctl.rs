@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::vlans::{Stations, frame};
-use super::{BRIDGE, Scene, start};
+use super::{BRIDGE, Scene};
 use crate::switch_process::{Sockets, SwitchProcess, dropped, wait_for};
 
 impl Scene {
@@ -63,8 +63,14 @@ fn ovs_appctl_shows_ports_counters_and_events() {
         events.contains(&format!("  total: {received}")) && events.contains("mac_learning_learned "),
         "{events}"
     );
-    assert_eq!(scene.appctl("memory/show"), "mac-entries:2 ports:2 workers:1\n");
+    assert_eq!(scene.appctl("memory/show"), "mac-entries:2 ports:3 workers:1\n");
     assert_eq!(scene.appctl("vlog/reopen"), "");
+    let queues = scene.appctl("dpif-netdev/pmd-rxq-show");
+    assert!(queues.contains("pmd thread numa_id 0 core_id 0:\n  isolated : false\n  port: br0 "), "{queues}");
+    assert!(queues.contains("\n  port: one               queue-id:  0 (enabled)   pmd usage: "), "{queues}");
+    let work = scene.appctl("dpif-netdev/pmd-perf-show");
+    let frames = format!("  Rx packets:         {:>12}  (", ends.sent().iter().sum::<u64>() + hellos);
+    assert!(work.contains(&frames) && work.contains("  - busy iterations: "), "{frames}{work}");
     for (words, said) in [
         ("fdb/stats-show other", "no such bridge"),
         ("coverage/read-counter x", "no such counter"),
@@ -120,8 +126,35 @@ fn ovs_appctl_shows_and_flushes_addresses() {
     assert_eq!(shown(), all[..1]);
     assert_eq!(scene.appctl("fdb/flush"), "table successfully flushed\n");
     assert_eq!(shown().len(), 0);
-    for words in ["fdb/show other", "fdb/flush other"] {
+    for words in ["fdb/show other", "fdb/flush other", "fdb/add other a 10 02:00:00:00:00:77"] {
         assert!(scene.refused(words).contains("no such bridge"), "{words}");
+    }
+
+    // A station that is held is where it was put, whatever frames say, and stays after a flush.
+    let held = "02:00:00:00:00:77";
+    scene.appctl(&format!("fdb/add {BRIDGE} b 10 {held}"));
+    let row = format!("    2    10  {held}  static");
+    let has_it = || scene.appctl(&format!("fdb/show {BRIDGE}")).lines().any(|line| line == row);
+    assert!(has_it(), "{}", scene.appctl(&format!("fdb/show {BRIDGE}")));
+    scene.appctl("fdb/flush");
+    assert!(has_it());
+    assert!(
+        scene.appctl(&format!("fdb/stats-show {BRIDGE}")).contains("static MAC entries in the table : 1\n")
+    );
+    let mut to_held = to_b.clone();
+    to_held[..6].copy_from_slice(&[2, 0, 0, 0, 0, 0x77]);
+    stations.0[a].send(&to_held);
+    assert_eq!(stations.0[b].receive(), to_held);
+    let mut claim = frame(c as u8, of_vlan);
+    claim[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 0x77]);
+    stations.0[c].send(&claim);
+    stations.send(c, of_vlan, &[(a, &[]), (b, &[])]);
+    scene.appctl(&format!("fdb/del {BRIDGE} 10 {held}"));
+    assert!(!scene.appctl(&format!("fdb/show {BRIDGE}")).contains(held));
+    for (words, said) in
+        [("x 10 02:00:00:00:00:77", "no such port"), ("a 10 ff:ff:ff:ff:ff:ff", "one station")]
+    {
+        assert!(scene.refused(&format!("fdb/add {BRIDGE} {words}")).contains(said), "{words}");
     }
     scene.switch.end();
 }
@@ -192,7 +225,7 @@ fn exit_leaves_nothing_and_what_a_kill_leaves_is_replaced() {
     let names = |process: u32| [format!("ovs-vswitchd.{process}.ctl"), "ovs-vswitchd.pid".to_owned()];
     assert_eq!(own(&scene), names(scene.switch.id()));
     // A second switch leaves the first its files.
-    let second = start(&scene.database, &Sockets::new());
+    let second = scene.start(&Sockets::new());
     wait_for("what is in the way", || {
         second.logged().iter().any(|line| line.contains("is held by process")).then_some(())
     });
@@ -203,7 +236,7 @@ fn exit_leaves_nothing_and_what_a_kill_leaves_is_replaced() {
     let left = names(idle.id());
     idle.kill();
     assert_eq!(own(&scene), left);
-    scene.switch = start(&scene.database, &scene.sockets);
+    scene.switch = scene.start(&scene.sockets);
     assert_eq!(own(&scene), names(scene.switch.id()));
     assert!(scene.appctl("version").contains("Tautline"));
     assert_eq!(scene.appctl("exit --cleanup"), "");

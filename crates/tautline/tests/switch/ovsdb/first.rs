@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::{BRIDGE, Scene};
 use crate::switch_process::guest::{Guest, layouts};
-use crate::switch_process::{dropped, listens, wait_for};
+use crate::switch_process::{dropped, wait_for};
 
 #[test]
 fn ovs_vsctl_adds_ports_that_pass_frames_and_removes_them() {
@@ -45,7 +45,7 @@ fn ovs_vsctl_adds_ports_that_pass_frames_and_removes_them() {
 
     scene.vsctl("del-port one");
     let one = scene.database.socket().with_file_name("one");
-    assert!(!listens(&one) && !one.exists());
+    assert!(!scene.listens(&one) && !one.exists());
     // The other port is as it was; a port of the same name is another port.
     assert_eq!(scene.columns("two", "ofport"), "2\n");
     scene.add_server("three");
@@ -102,9 +102,9 @@ fn ports_of_others_are_left_alone() {
     let ports = "--id=@own get Port own -- --id=@one get Port one";
     let mirror = "--id=@m create Mirror name=m select_src_port=@own output_port=@one";
     scene.vsctl(&format!("{ports} -- {mirror} -- set Bridge {BRIDGE} mirrors=@m"));
-    assert_eq!(scene.switch.snapshot()["ports"].as_array().unwrap().len(), 2, "a mirror is a port too");
+    assert_eq!(scene.switch.snapshot()["ports"].as_array().unwrap().len(), 3, "a mirror is a port too");
     scene.vsctl(&format!("clear Bridge {BRIDGE} mirrors -- del-port own"));
-    assert!(listens(&own));
+    assert!(scene.listens(&own));
 
     let removed = ctl(&["remove", "one"]);
     assert!(removed.code == Some(1) && removed.stderr.contains("belongs to the database"), "{removed}");
@@ -114,6 +114,6 @@ fn ports_of_others_are_left_alone() {
     std::fs::write(&file, text).unwrap();
     let applied = ctl(&["apply", &file.display().to_string()]);
     assert_eq!(applied.code, Some(0), "{applied}");
-    assert!(listens(&kept) && !listens(&own) && listens(&one));
+    assert!(scene.listens(&kept) && !scene.listens(&own) && scene.listens(&one));
     scene.switch.end();
 }

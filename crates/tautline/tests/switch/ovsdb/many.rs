@@ -2,7 +2,7 @@
 use std::time::{Duration, Instant};
 
 use super::{BRIDGE, Scene, resident_kib};
-use crate::switch_process::{dropped, listens};
+use crate::switch_process::dropped;
 
 const PORTS: usize = 1000;
 
@@ -25,9 +25,9 @@ fn a_thousand_ports_come_and_go() {
     let before = stands();
     let added = change(&add);
     let with = stands();
-    assert_eq!(scene.switch.snapshot()["ports"].as_array().unwrap().len(), PORTS + 2);
+    assert_eq!(scene.switch.snapshot()["ports"].as_array().unwrap().len(), PORTS + 3);
     let folder = scene.database.socket();
-    assert!((0..PORTS).all(|at| listens(&folder.with_file_name(format!("p{at}")))));
+    assert!((0..PORTS).all(|at| scene.listens(&folder.with_file_name(format!("p{at}")))));
     let numbers = scene.vsctl("--no-wait --columns=ofport --format=csv --no-headings list Interface");
     let mut numbers: Vec<&str> = numbers.lines().collect();
     numbers.sort_unstable();
@@ -51,7 +51,7 @@ fn a_thousand_ports_come_and_go() {
     scene.vsctl(&more.join(" -- "));
     let refused =
         scene.vsctl("--no-wait --columns=error --format=csv --no-headings find Interface ofport=-1");
-    assert_eq!(refused.lines().count(), PORTS + 30 + 2 - 1024, "{refused}");
+    assert_eq!(refused.lines().count(), PORTS + 30 + 3 - 1024, "{refused}");
     assert!(refused.contains("ports"), "{refused}");
     scene.switch.end();
 }

@@ -1,6 +1,5 @@
 //! The commands of docs/ovs-vsctl.md.
 use super::Scene;
-use crate::switch_process::listens;
 
 #[test]
 fn every_command_of_the_page_works() {
@@ -32,7 +31,7 @@ fn every_command_of_the_page_works() {
     assert!(shown.contains("port 1: vm1 (dpdkvhostuser)") && shown.contains("port 2: vm2 "), "{shown}");
     assert!(answer("ovs-ofctl dump-flows br0").contains("in_port=1 actions=output:2"));
     assert!(answer("ovs-appctl list-commands").contains("fdb/stats-show"));
-    assert!(listens(&scene.database.socket().with_file_name("vm1")));
+    assert!(scene.listens(&scene.database.socket().with_file_name("vm1")));
     assert_eq!(scene.columns("vm1", "error"), "[]\n");
     scene.switch.end();
 }

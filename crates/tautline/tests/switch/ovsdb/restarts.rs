@@ -2,10 +2,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{BRIDGE, Scene, arguments, start};
+use peers::socket::listens_beside;
+
+use super::{BRIDGE, Scene};
 use crate::switch_process::guest::{Guest, layouts};
 use crate::switch_process::load::Load;
-use crate::switch_process::{Sockets, SwitchProcess, dropped, listens, wait_for};
+use crate::switch_process::{Sockets, SwitchProcess, dropped, wait_for};
 
 /// The database is killed and started while frames flow: none is lost. The columns that a database forgets are there
 /// again, and the switch follows what comes.
@@ -35,7 +37,7 @@ fn a_database_that_comes_back_changes_nothing() {
     let hellos = ends.hellos();
     assert_eq!(ends.account(|| dropped(&scene.switch.snapshot()) - hellos), 0);
     let three = scene.add_server("three");
-    assert!(listens(&three));
+    assert!(scene.listens(&three));
     ends.exchange(2000.0, Duration::from_millis(100));
     scene.switch.end();
 }
@@ -66,6 +68,7 @@ fn a_killed_switch_finds_its_ports_and_rings_again() {
         let (sender, of_sender) = Guest::running_with_in_flight(&paths[0], layout);
         let (receiver, of_receiver) = Guest::running_with_in_flight(&paths[1], layout);
         let mut load = Load::new(sender, receiver);
+        let arguments = scene.arguments(&scene.sockets);
         for round in 0..3 {
             let (until, before) = (Instant::now() + Duration::from_millis(30), load.received.len());
             wait_for("frames under load", || {
@@ -74,7 +77,7 @@ fn a_killed_switch_finds_its_ports_and_rings_again() {
             });
             scene.switch.kill();
             load.take();
-            scene.switch = SwitchProcess::begin(&arguments(&scene.database, &scene.sockets));
+            scene.switch = SwitchProcess::begin_in(&scene.network, &arguments);
             load.receiver.reconnect(&paths[1], &of_receiver, round % 2 == 0);
             load.sender.reconnect(&paths[0], &of_sender, round % 2 == 0);
         }
@@ -100,12 +103,12 @@ fn of_two_switches_one_has_the_ports() {
     let mut scene = Scene::new();
     let one = scene.add_server("one");
     let sockets = Sockets::new();
-    let second = start(&scene.database, &sockets);
+    let second = scene.start(&sockets);
     scene.vsctl("set Interface one external_ids:a=b");
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(second.snapshot()["ports"].as_array().unwrap().len(), 0);
     scene.switch.kill();
-    wait_for("the second switch's port", || listens(&one).then_some(()));
+    wait_for("the second switch's port", || listens_beside(second.id(), &one).then_some(()));
     scene.switch = second;
     Guest::running(&one, layouts()[0]);
     scene.add_server("two");

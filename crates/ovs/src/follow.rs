@@ -1,0 +1,85 @@
+//! What of the database is monitored.
+
+use std::time::Duration;
+
+use ovsdb::Follow;
+
+/// The lock that ovs-vswitchd takes, so that only one such program is active.
+pub const LOCK: &str = "ovs_vswitchd";
+/// After so much silence the database server is asked whether it is there.
+pub(crate) const PROBE: Duration = Duration::from_secs(5);
+
+/// The columns that are monitored.
+pub fn follow() -> Follow {
+    let columns: [(&str, &[&str]); 5] = [
+        ("Open_vSwitch", &["bridges", "next_cfg", "cur_cfg", "iface_types", "datapath_types"]),
+        (
+            "Bridge",
+            &["name", "ports", "datapath_type", "datapath_id", "fail_mode", "mirrors", "other_config"],
+        ),
+        (
+            "Mirror",
+            &[
+                "name",
+                "select_all",
+                "select_src_port",
+                "select_dst_port",
+                "select_vlan",
+                "output_port",
+                "output_vlan",
+                "snaplen",
+                "filter",
+                "statistics",
+            ],
+        ),
+        (
+            "Port",
+            &[
+                "name",
+                "interfaces",
+                "tag",
+                "trunks",
+                "vlan_mode",
+                "cvlans",
+                "other_config",
+                "qos",
+                "bond_mode",
+                "bond_active_slave",
+                "lacp",
+            ],
+        ),
+        (
+            "Interface",
+            &[
+                "name",
+                "type",
+                "options",
+                "mtu_request",
+                "ingress_policing_rate",
+                "ingress_policing_burst",
+                "ingress_policing_kpkts_rate",
+                "ingress_policing_kpkts_burst",
+                "ofport_request",
+                "ofport",
+                "error",
+                "admin_state",
+                "link_state",
+                "link_resets",
+                "mtu",
+                "mac",
+                "ifindex",
+                "mac_in_use",
+                "status",
+                "statistics",
+            ],
+        ),
+    ];
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Follow {
+        database: "Open_vSwitch".to_owned(),
+        tables: columns.into_iter().map(|(table, all)| (table.to_owned(), names(all))).collect(),
+        lock: Some(LOCK.to_owned()),
+        steals: false,
+        probe_interval: PROBE,
+    }
+}
