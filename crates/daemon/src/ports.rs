@@ -12,6 +12,9 @@ use crate::policing;
 use crate::settings::Settings;
 use crate::vlans;
 
+/// The OpenFlow number of a bridge's own port (`OFPP_LOCAL` of version 1.0).
+const LOCAL: u16 = 0xfffe;
+
 /// The highest OpenFlow number of a port (`OFPP_MAX` of version 1.0).
 const MOST_NUMBER: u16 = 0xfeff;
 
@@ -108,7 +111,7 @@ pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) ->
 
 /// An OpenFlow number of a port.
 fn read_number(text: &str) -> Result<u16, Invalid> {
-    let number = text.parse().ok().filter(|number| (1..=MOST_NUMBER).contains(number));
+    let number = text.parse().ok().filter(|number| (1..=MOST_NUMBER).contains(number) || *number == LOCAL);
     number.ok_or_else(|| Invalid(format!("ofport={text}: write a number from 1 to {MOST_NUMBER}")))
 }
 

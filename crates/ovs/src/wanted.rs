@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use control::{BOND_OPTIONS, BridgeDescription, NETWORK_OPTION, OptionValue, PortDescription};
+use control::{BOND_OPTIONS, BridgeDescription, NETWORK_OPTION, NUMBER_OPTION, OptionValue, PortDescription};
 use ovsdb::{Cache, Datum, Row, Uuid};
 
 use crate::bridges;
@@ -60,6 +60,8 @@ pub enum Place {
     Refused(String),
 }
 
+/// The OpenFlow number of a bridge's own interface (`OFPP_LOCAL` of version 1.0).
+pub(crate) const LOCAL: u16 = 0xfffe;
 /// Bytes of Ethernet header and one tag, which an MTU does not count.
 pub(crate) const HEADER_BYTES: i64 = 18;
 /// The kind of a port whose peer is a front-end.
@@ -252,8 +254,12 @@ impl Seat<'_> {
             return Err(format!("another interface has the name {name}"));
         }
         port.options.extend(self.options.clone());
+        let is_local = self.is_local(interface);
+        if is_local {
+            port.options.insert(NUMBER_OPTION.to_owned(), OptionValue::Number(LOCAL.into()));
+        }
         ports.insert(name.to_owned(), port);
-        Ok(if self.is_local(interface) { Place::Local } else { Place::Port })
+        Ok(if is_local { Place::Local } else { Place::Port })
     }
 
     /// Whether an interface is the bridge's own.
