@@ -19,7 +19,7 @@ const NONE: &[Tag] = &[];
 
 /// The frames that have come by now.
 fn take(guest: &mut Guest) -> Vec<Vec<u8>> {
-    let used = guest.take_used(RECEIVE);
+    let used = guest.used(RECEIVE);
     let frames = used.iter().map(|used| guest.received(used)).collect();
     guest.post(used.len());
     frames
