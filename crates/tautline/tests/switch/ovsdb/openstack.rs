@@ -98,8 +98,9 @@ fn os_vif_plugs_a_guest_in_both_modes() {
     }
     assert!(daemon.try_wait().unwrap().is_none());
     daemon.kill().unwrap();
+    // The column is written every five seconds.
     for vif in vifs {
-        assert_eq!(scene.columns(&vif.name(), "link_state"), "up\n");
+        wait_for("the link", || (scene.columns(&vif.name(), "link_state") == "up\n").then_some(()));
     }
 
     vifs.iter().for_each(|vif| vif.run("unplug", &scene));
