@@ -125,7 +125,7 @@ mod tests {
 
     fn port(bond: Option<&str>, mode: BondMode) -> Forwarding {
         let bond = bond.map(|name| BondOptions { name: name.to_owned(), mode });
-        Forwarding { options: PortOptions { bond, ..PortOptions::default() }, wire: None }
+        Forwarding { options: PortOptions { bond, ..PortOptions::default() }, wire: None, number: 0 }
     }
 
     #[test]

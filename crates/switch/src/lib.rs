@@ -113,8 +113,8 @@ mod worker_options;
 mod worker_pool;
 
 pub use ::pipeline::{
-    BondMode, ControllersFrame, MOVE_WINDOW_SECONDS, Policing, PortId, PriorityTags, TableCounts, TableOptions,
-    VlanMode, VlanOptions, flow_ms,
+    BondMode, ControllersFrame, MOVE_WINDOW_SECONDS, Policing, PortId, PriorityTags, TableCounts,
+    TableOptions, VlanMode, VlanOptions, flow_ms,
 };
 pub use control::{Operator, View};
 pub use copies::{Copied, CopiesId};
