@@ -27,6 +27,6 @@ pub struct Connection {
     pub mark: u32,
     /// Its label.
     pub label: u128,
-    /// The addresses, protocol and ports of the connection's first direction (`ct_nw_src` and so on).
-    pub original: Vec<(Field, u128)>,
+    /// The addresses, protocol and ports of the connection's first direction (`ct_nw_src` and so on), if it is known.
+    pub original: Option<[(Field, u128); 5]>,
 }

@@ -101,7 +101,7 @@ pub(crate) fn set_connection(key: &mut Key, connection: &Connection, zone: u16) 
     key.set(Field::CtZone, zone.into());
     key.set(Field::CtMark, connection.mark.into());
     key.set(Field::CtLabel, connection.label);
-    for (field, value) in &connection.original {
+    for (field, value) in connection.original.iter().flatten() {
         key.set(*field, *value);
     }
 }

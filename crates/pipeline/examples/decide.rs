@@ -16,7 +16,7 @@ use flow_tables::{Change, Limits, Tables};
 use frame::{DropReason, FrameBatch, HeadEdit, OwnMemory};
 use peers::callgrind::{Runs, gate};
 use pipeline::{
-    Admission, FlowProgram, Learning, MacTable, Output, PortId, PortNumbers, PortVlans, Program,
+    Admission, Connections, FlowProgram, Learning, MacTable, Output, PortId, PortNumbers, PortVlans, Program,
     TableOptions, TablesId, VlanLearning, VlanOptions, WorkerFlows,
 };
 use virtio::net::{HeaderLayout, MacAddress, NetHeader};
@@ -180,7 +180,8 @@ fn main() -> ExitCode {
         ([], _) => Arc::new(VlanLearning { learning, vlans }),
         _ => {
             let numbers = Arc::new(PortNumbers::new([(1, PortId(0)), (2, PortId(1))]));
-            Arc::new(FlowProgram { learning, tables: TablesId(0), number: 1, numbers })
+            let connections = Arc::new(Connections::new(2));
+            Arc::new(FlowProgram { learning, tables: TablesId(0), number: 1, numbers, connections })
         }
     };
     let batch = match flows(case) {

@@ -1,6 +1,7 @@
 //! Forwarding by flow tables.
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::flow::{Controller, Key, Learn};
 use flow_tables::{Connection, Effect, HeaderRange, HeaderWindow, Outcome, Surroundings, Track};
@@ -10,7 +11,8 @@ use virtio::net::MacAddress;
 use crate::learning::Egress;
 use crate::worker_flows::flow_ms;
 use crate::{
-    Announced, Flooded, Learning, Now, Output, PortId, PortNumbers, Program, Reach, TablesId, WorkerFlows,
+    Announced, Connections, Flooded, Learning, Now, Output, PortId, PortNumbers, Program, Reach, TablesId,
+    WorkerFlows,
 };
 
 /// Forwarding by flow tables, for one port. The tables are the worker's: [`Output::flows`].
@@ -24,6 +26,8 @@ pub struct FlowProgram {
     pub number: u16,
     /// The OpenFlow numbers of the network's ports.
     pub numbers: Arc<PortNumbers>,
+    /// The connections of the switch.
+    pub connections: Arc<Connections>,
 }
 
 /// The time of a burst, which is read once, when it is needed.
@@ -52,9 +56,6 @@ impl<'a> BurstTime<'a> {
 struct Around<'a> {
     program: &'a FlowProgram,
     time: &'a BurstTime<'a>,
-    /// The frame's connection was looked up. Connections are not tracked yet, and the frame must not pass as if it had
-    /// been found in order.
-    is_tracked: bool,
 }
 
 impl Surroundings for Around<'_> {
@@ -70,9 +71,9 @@ impl Surroundings for Around<'_> {
         self.program.numbers.port(port).is_some()
     }
 
-    fn track(&mut self, _: &Track<'_>, _: &mut HeaderWindow, _: &Key) -> Connection {
-        self.is_tracked = true;
-        Connection::default()
+    fn track(&mut self, track: &Track<'_>, window: &mut HeaderWindow, key: &Key) -> Connection {
+        let (port, now) = (self.program.learning.port, Duration::from_millis(self.time.ms()));
+        self.program.connections.track(Some(port), track, window, key, now)
     }
 
     fn learn(&mut self, _: &Arc<Learn>, _: &Key) -> bool {
@@ -143,13 +144,9 @@ impl FlowProgram {
             offload.checksum.map(|sum| usize::from(sum.start) + usize::from(sum.offset)),
             offload.segmentation.map(|cut| usize::from(cut.segment_bytes.get())),
         );
-        let mut around = Around { program: self, time, is_tracked: false };
+        let mut around = Around { program: self, time };
         flows.execute(self.learning.port, self.number, &mut around);
-        let is_tracked = around.is_tracked;
         let outcome = &flows.outcome;
-        if is_tracked {
-            return Err(DropReason::ByFlow);
-        }
         if outcome.overrun.is_some() {
             return Err(DropReason::FlowLimit);
         }

@@ -1,5 +1,6 @@
 //! A frame that a controller sends (OpenFlow 1.5 §7.3.6): its actions are executed in the place of a port's program.
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::flow::{Controller, Key, Learn};
 use flow_tables::{Connection, Continuation, Effect, HeaderRange, HeaderWindow, Surroundings, Track};
@@ -8,7 +9,9 @@ use virtio::net::MacAddress;
 
 use crate::flows::Sending;
 use crate::worker_flows::flow_ms;
-use crate::{Announced, Flooded, MacTable, Now, Output, PortId, PortNumbers, Program, Reach, TablesId};
+use crate::{
+    Announced, Connections, Flooded, MacTable, Now, Output, PortId, PortNumbers, Program, Reach, TablesId,
+};
 
 /// A frame of a controller.
 #[derive(Clone, Debug)]
@@ -34,6 +37,8 @@ pub struct Injected {
     pub members: Arc<[PortId]>,
     /// The addresses that the network has learned.
     pub addresses: Arc<MacTable>,
+    /// The connections of the switch.
+    pub connections: Arc<Connections>,
     /// The frame.
     pub frame: ControllersFrame,
 }
@@ -41,8 +46,8 @@ pub struct Injected {
 /// What actions ask of a switch about a controller's frame.
 struct Around<'a> {
     numbers: &'a PortNumbers,
+    connections: &'a Connections,
     now_ms: u64,
-    is_tracked: bool,
 }
 
 impl Surroundings for Around<'_> {
@@ -58,9 +63,8 @@ impl Surroundings for Around<'_> {
         self.numbers.port(port).is_some()
     }
 
-    fn track(&mut self, _: &Track<'_>, _: &mut HeaderWindow, _: &Key) -> Connection {
-        self.is_tracked = true;
-        Connection::default()
+    fn track(&mut self, track: &Track<'_>, window: &mut HeaderWindow, key: &Key) -> Connection {
+        self.connections.track(None, track, window, key, Duration::from_millis(self.now_ms))
     }
 
     fn learn(&mut self, _: &Arc<Learn>, _: &Key) -> bool {
@@ -100,7 +104,7 @@ impl Injected {
         let mut flows = output.flows(self.tables).take().ok_or(DropReason::ByFlow)?;
         let frame_bytes = batch.frame(0).len_bytes();
         let window = output.window(0, WINDOW_BYTES).to_vec();
-        let mut around = Around { numbers: &self.numbers, now_ms, is_tracked: false };
+        let mut around = Around { numbers: &self.numbers, connections: &self.connections, now_ms };
         let (metadata, rest) = (&self.frame.metadata, self.frame.rest.clone());
         flows.tables.resume(&window, frame_bytes, metadata, rest, &mut around, &mut flows.outcome);
         let outcome = &flows.outcome;
@@ -109,7 +113,7 @@ impl Injected {
         let mut result = Err(DropReason::ByFlow);
         if outcome.overrun.is_some() {
             result = Err(DropReason::FlowLimit);
-        } else if !around.is_tracked {
+        } else {
             for delivery in &outcome.deliveries {
                 result = Err(DropReason::NotConnected);
                 if let Some(port) = self.numbers.port(delivery.port) {

@@ -25,6 +25,7 @@
 
 mod admission;
 mod bond;
+mod connections;
 pub mod flow;
 mod flows;
 mod injected;
@@ -42,6 +43,7 @@ mod worker_flows;
 
 pub use admission::Admission;
 pub use bond::{BondExits, BondGuard, BondMode, Bonded};
+pub use connections::Connections;
 pub use flows::FlowProgram;
 pub use injected::{ControllersFrame, Injected};
 pub use key::Key;

@@ -1,10 +1,10 @@
 //! The flow tables of a switch, by the networks that forward by them.
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use flow_tables::Tables;
-use pipeline::TablesId;
+use pipeline::{Connections, TablesId};
 
-use crate::MAX_NETWORKS;
+use crate::{MAX_NETWORKS, MAX_PORTS};
 
 /// The places for flow tables: one for each network, and one for the networks without tables of their own.
 pub(crate) const MAX_TABLES: usize = MAX_NETWORKS + 1;
@@ -21,13 +21,20 @@ struct FlowSet {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FlowSets {
     places: Vec<Option<FlowSet>>,
+    /// The connections of the switch, once a port forwards by flow tables.
+    connections: Arc<OnceLock<Arc<Connections>>>,
 }
 
 impl FlowSets {
     /// Tables for all networks.
     pub fn of_all(tables: Option<Arc<Tables>>) -> Self {
         let set = |tables| Some(FlowSet { network: None, tables });
-        FlowSets { places: tables.map(set).into_iter().collect() }
+        FlowSets { places: tables.map(set).into_iter().collect(), ..FlowSets::default() }
+    }
+
+    /// The connections of the switch, which all tables share.
+    pub fn connections(&self) -> Arc<Connections> {
+        Arc::clone(self.connections.get_or_init(|| Arc::new(Connections::new(MAX_PORTS as u16)))) // 1024
     }
 
     /// All tables.

@@ -79,7 +79,8 @@ impl Control {
         let from = own().find(|(_, entry)| entry.forwarding.number == frame.input).or_else(|| own().next());
         let Some((port, entry)) = from else { return };
         let network = entry.forwarding.options.network.clone();
-        let Some(tables) = self.attachments.common.flows().id(&network) else { return };
+        let flows = self.attachments.common.flows();
+        let Some(tables) = flows.id(&network) else { return };
         let members = self.present().filter(|(_, entry)| {
             entry.forwarding.wire.is_none() && entry.forwarding.options.network == network
         });
@@ -90,6 +91,7 @@ impl Control {
             numbers: Arc::new(PortNumbers::new(numbers)),
             members: members.into(),
             addresses: self.attachments.common.tables.of(&network),
+            connections: flows.connections(),
             frame,
         };
         let worker = self.attachments.plan.source(port, 0);

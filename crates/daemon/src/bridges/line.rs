@@ -85,7 +85,7 @@ fn missing(action: &Action) -> Option<(&Action, &'static str)> {
         Action::Controller(_) | Action::Output(port::CONTROLLER) => "there is no controller",
         Action::Output(port::LOCAL) => "the switch has no port of its own",
         Action::OutputCut(..) => "frames are not cut",
-        Action::Ct(_) | Action::Resubmit { original: true, .. } => "connections are not tracked",
+        Action::Ct(ct) if ct.helper != 0 => "there are no helpers for FTP and TFTP",
         Action::Learn(_) => "frames make no flows",
         Action::Sample(_) => "there are no samples",
         Action::SetField(field, ..) if of_tunnel(field) => "there are no tunnels",
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn what_is_not_there_yet_is_refused_with_its_line() {
         let refused = [
-            ("ip,actions=ct(table=1)", "action 'ct(table=1)': connections are not tracked"),
+            ("tcp,actions=ct(commit,alg=ftp)", "there are no helpers for FTP and TFTP"),
             ("actions=controller", "there is no controller"),
             ("actions=clone(controller)", "there is no controller"),
             ("actions=write_actions(controller)", "there is no controller"),

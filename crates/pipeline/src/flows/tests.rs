@@ -46,7 +46,8 @@ fn tables(lines: &[&str]) -> Tables {
 fn program() -> FlowProgram {
     let learning = network(&PORTS).swap_remove(0);
     let numbers = Arc::new(PortNumbers::new(PORTS.map(|port| (port.0 + 1, port))));
-    FlowProgram { learning, tables: TablesId(0), number: 1, numbers }
+    let connections = Arc::new(Connections::new(4));
+    FlowProgram { learning, tables: TablesId(0), number: 1, numbers, connections }
 }
 
 /// UDP from this port.

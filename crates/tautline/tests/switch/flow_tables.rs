@@ -3,6 +3,9 @@ mod changes;
 #[path = "../../../flow/tests/common/mod.rs"]
 mod common;
 #[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../../../conntrack/tests/common/mod.rs"]
+mod datagrams;
+#[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../../../flow-tables/tests/openvswitch/flows.rs"]
 mod flows;
 #[path = "../../../flow-tables/tests/openvswitch/frames.rs"]
@@ -141,6 +144,32 @@ fn normal_forwards_as_a_switch_that_learns() {
     scene.switch.end();
 }
 
+/// A guest speaks with an address that the other one never sees, and only answers come back.
+#[test]
+fn connections_are_tracked_marked_and_translated() {
+    let mut scene = Scene::start(
+        "table=0,priority=1,ip actions=ct(table=1,zone=7,nat)\n\
+         table=1,priority=1,ip,ct_state=+trk+new,in_port=1 actions=ct(commit,zone=7,nat(src=10.0.9.9),exec(set_field:5->ct_mark)),output:2\n\
+         table=1,priority=1,ip,ct_state=+trk+est,ct_mark=5,in_port=1 actions=output:2\n\
+         table=1,priority=1,ip,ct_state=+trk+est+rpl,ct_mark=5,in_port=2 actions=output:1",
+    );
+    let framed = |datagram: Vec<u8>| [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 0][..], &datagram].concat();
+    let udp = |from, to, ports| framed(datagrams::udp(datagrams::Ends::new(from, to, ports), &[7; 40]));
+    let (asks, asked) = (udp("10.0.0.1", "10.0.0.2", [2000, 53]), udp("10.0.9.9", "10.0.0.2", [2000, 53]));
+    let (answers, answered) =
+        (udp("10.0.0.2", "10.0.9.9", [53, 2000]), udp("10.0.0.2", "10.0.0.1", [53, 2000]));
+    let none = Vec::<Vec<u8>>::new;
+    let sent = scene.send(2, &[answers.clone()]);
+    assert_eq!(sent, [none(), none(), none(), none()], "nobody has asked");
+    for _ in 0..2 {
+        assert_eq!(scene.send(1, &[asks.clone()]), [none(), vec![asked.clone()], none(), none()]);
+        assert_eq!(scene.send(2, &[answers.clone()]), [vec![answered.clone()], none(), none(), none()]);
+    }
+    let other = udp("10.0.0.2", "10.0.9.9", [54, 2000]);
+    assert_eq!(scene.send(2, &[other]), [none(), none(), none(), none()], "from another port");
+    scene.switch.end();
+}
+
 /// A TCP segment to a port of 10.0.0.2, from 10.0.0.1.
 fn segment(port: u8) -> Vec<u8> {
     let mut frame =
@@ -186,9 +215,9 @@ fn a_file_with_what_is_not_there_yet_starts_no_switch() {
     let sockets = Sockets::new();
     let file = sockets.path("flows").display().to_string();
     let port = sockets.port("one", "vhost-user", "");
-    fs::write(&file, "priority=1 actions=normal\nip actions=ct(table=1)\n").unwrap();
+    fs::write(&file, "priority=1 actions=normal\nip actions=controller\n").unwrap();
     let run = Run::new(&["switch", &port[0], &port[1], "--flows", &file]).finish();
-    let said = format!("--flows {file}: line 2: action 'ct(table=1)': connections are not tracked");
+    let said = format!("--flows {file}: line 2: action 'CONTROLLER:65535': there is no controller");
     assert!(run.code == Some(2) && run.to_string().contains(&said), "{run}");
     fs::write(&file, "priority=1 actions=normal\n").unwrap();
     let tagged = format!("{},tag=5", port[1]);

@@ -1,0 +1,174 @@
+//! Connections, for the action `ct` of flow tables.
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use conntrack::{
+    Choice, Limits, Mapping, Mark, Packet, Request, Seed, Settings, Shard, Side, State, TcpRules, Timeouts,
+    Tracker, Translate, Translation, Tuple, Verdict, Written, protocol, translate_icmp,
+};
+use flow::{Field, Key, Match, Nat, NatSide};
+use flow_tables::{Connection, HeaderWindow, Track};
+
+use crate::PortId;
+
+/// The connections of a switch. All workers share one table: a worker that tracks a frame waits for the others.
+#[derive(Debug)]
+pub struct Connections {
+    tracker: Mutex<Tracker>,
+    /// The number of ports; frames of controllers count as those of one more.
+    ports: u16,
+}
+
+/// The most connections that a table keeps.
+const MAX_CONNECTIONS: u32 = 1 << 18;
+/// The most of them that frames of one port begin.
+const MAX_OF_PORT: u32 = 1 << 16;
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+fn mapping(nat: &Nat, side: NatSide) -> Mapping {
+    Mapping {
+        side: match side {
+            NatSide::Source => Side::Source,
+            NatSide::Destination => Side::Destination,
+        },
+        addresses: nat.addresses,
+        ports: nat.ports,
+        choice: match (nat.hash, nat.random) {
+            (true, _) => Choice::Hash,
+            (false, true) => Choice::Random,
+            (false, false) => Choice::Keep,
+        },
+        persistent: nat.persistent,
+    }
+}
+
+fn written(written: &Match) -> Written {
+    let of = |key: &Key| Mark { mark: key.get(Field::CtMark) as u32, label: key.get(Field::CtLabel) };
+    Written { value: of(written.value()), mask: of(written.mask()) }
+}
+
+/// The fields of the connection's first direction. For ICMP, the ports are the type and the code.
+fn original(tuple: &Tuple) -> [(Field, u128); 5] {
+    let (source, destination) = match tuple.source.address.is_ipv4() {
+        true => (Field::CtNwSrc, Field::CtNwDst),
+        false => (Field::CtIpv6Src, Field::CtIpv6Dst),
+    };
+    let ports = match tuple.is_icmp() {
+        true => [tuple.destination.port >> 8, tuple.destination.port & 0xff],
+        false => [tuple.source.port, tuple.destination.port],
+    };
+    [
+        (source, number(tuple.source.address)),
+        (destination, number(tuple.destination.address)),
+        (Field::CtNwProto, tuple.protocol.into()),
+        (Field::CtTpSrc, ports[0].into()),
+        (Field::CtTpDst, ports[1].into()),
+    ]
+}
+
+/// Writes a translation into the headers of a frame.
+fn translate(window: &mut HeaderWindow, translation: &Translation) {
+    let Translation { from, to } = translation;
+    let network = usize::from(window.layers().network);
+    translate_icmp(&mut window.bytes_mut()[network..], translation);
+    window.extract();
+    let mut key = *window.held();
+    let (source, destination) = match to.source.address.is_ipv4() {
+        true => (Field::IpSrc, Field::IpDst),
+        false => (Field::Ipv6Src, Field::Ipv6Dst),
+    };
+    for (field, old, new) in
+        [(source, from.source, to.source), (destination, from.destination, to.destination)]
+    {
+        // An error may come from another address than the answers.
+        if old.address != new.address {
+            key.set(field, number(new.address));
+        }
+    }
+    let kind = key.get(Field::NwProto) as u8;
+    if kind == to.protocol && matches!(kind, protocol::TCP | protocol::UDP | protocol::SCTP) {
+        key.set(Field::TcpSrc, to.source.port.into());
+        key.set(Field::TcpDst, to.destination.port.into());
+    }
+    window.write(&key);
+}
+
+impl Connections {
+    /// An empty table for frames of ports with numbers below `ports`, and of controllers.
+    pub fn new(ports: u16) -> Self {
+        let limits = Limits {
+            connections: MAX_CONNECTIONS,
+            ports: ports.saturating_add(1),
+            per_port: MAX_OF_PORT,
+            per_zone: u32::MAX,
+        };
+        let seed = [1, 2].map(|number: u64| RandomState::new().hash_one(number));
+        let (tcp, timeouts, shard) = (TcpRules::default(), Timeouts::default(), Shard::ALL);
+        let settings = Settings { limits, tcp, timeouts, shard, seed: Seed(seed) };
+        Self { tracker: Mutex::new(Tracker::new(settings, Duration::ZERO)), ports }
+    }
+
+    /// Tracks a frame that came from this port, or from a controller: the connection's state. The frame is translated if
+    /// the action says so. The time `now` counts from any fixed beginning.
+    pub fn track(
+        &self,
+        port: Option<PortId>,
+        track: &Track<'_>,
+        window: &mut HeaderWindow,
+        key: &Key,
+        now: Duration,
+    ) -> Connection {
+        let verdict = self.verdict(port, track, window, key, now);
+        if let Some(translation) = &verdict.translation {
+            translate(window, translation);
+        }
+        Connection {
+            state: verdict.state.bits(),
+            mark: verdict.mark.mark,
+            label: verdict.mark.label,
+            original: verdict.original.as_ref().map(original),
+        }
+    }
+
+    fn verdict(
+        &self,
+        port: Option<PortId>,
+        track: &Track<'_>,
+        window: &HeaderWindow,
+        key: &Key,
+        now: Duration,
+    ) -> Verdict {
+        let invalid = Verdict { state: State::TRACKED | State::INVALID, ..Verdict::default() };
+        // The fields were extracted from the same bytes, and its lengths were checked against the frame's.
+        let layers = window.layers();
+        if layers.transport.is_none() {
+            return invalid;
+        }
+        let Ok(packet) = Packet::read(&window.bytes()[usize::from(layers.network)..]) else { return invalid };
+        let mapping = track.nat.and_then(|nat| Some(mapping(nat, nat.side?)));
+        let state = key.get(Field::CtState) as u32;
+        let request = Request {
+            port: port.map_or(self.ports, |port| port.0),
+            zone: track.zone,
+            commit: track.commit.then(|| written(track.written)),
+            force: track.force,
+            translate: match (&mapping, track.nat) {
+                (Some(mapping), _) => Translate::New(mapping),
+                (None, Some(_)) => Translate::Existing,
+                (None, None) => Translate::No,
+            },
+            is_seen: state & State::TRACKED.bits() != 0 && key.get(Field::CtZone) == track.zone.into(),
+        };
+        let mut tracker = self.tracker.lock().unwrap_or_else(PoisonError::into_inner);
+        tracker.track(&packet, &request, now)
+    }
+}
