@@ -252,8 +252,8 @@ impl Sctp {
         Heartbeat::Fits
     }
 
-    /// Follows the tag of an INIT or of its answer. Returns false for an answer that nobody has asked for, or that is
-    /// late: after both ends have sent an INIT (RFC 9260 §5.2.1), the tags stay.
+    /// Follows the tag of an INIT or of its answer. Returns false for an answer without an INIT, or a late one: after
+    /// both ends have sent an INIT (RFC 9260 §5.2.1), the tags stay.
     fn initiate(&mut self, kind: Kind, direction: Direction, tag: u32) -> bool {
         let (own, other) = (direction as usize, direction.other() as usize);
         if kind == Kind::Init {

@@ -119,7 +119,7 @@ pub(crate) struct Patience {
     pub state: TcpState,
     /// A segment came again and again, or the receiver's window is closed.
     pub is_stalled: bool,
-    /// Bytes were sent that nobody has acknowledged.
+    /// Bytes were sent and are not acknowledged yet.
     pub is_unacknowledged: bool,
 }
 

@@ -65,9 +65,9 @@ pub(crate) struct Values {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fit {
     Accepted(Values),
-    /// It passes unchecked: a first SYN of the other end, or outside of windows that are not known.
+    /// Passes unchecked: a first SYN of the other end, or a segment whose windows are not known.
     Unknown,
-    /// It is old, or little beyond the window: it passes and changes nothing.
+    /// Passes and changes nothing: an old segment, or one that is little beyond the window.
     Ignored,
     Invalid,
 }

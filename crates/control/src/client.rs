@@ -28,7 +28,7 @@ const INLINE_BYTES: usize = 24 << 10;
 /// Between two looks for an interrupt.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A memory file with this text, which nobody can change any more.
+/// A memory file with this text, sealed against changes.
 fn sealed(text: &str) -> io::Result<File> {
     let mut file = File::from(memfd_create("flows", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC)?);
     file.write_all(text.as_bytes())?;

@@ -1,4 +1,4 @@
-//! This crate in the place of Linux: the same rules, and the bytes that leave.
+//! The tracker in the place of Linux: the rules of the test's router, and the bytes that leave.
 use std::time::Duration;
 
 use conntrack::{

@@ -10,8 +10,8 @@ use super::passed_file::PassedFile;
 /// Most bytes of a text: about a hundred thousand flows.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Reads the text of a file. Only a memory file is read, which never makes the reader wait, and whose seals show that
-/// nobody changes or shortens it meanwhile.
+/// Reads the text of a file. Only a memory file is read: it never makes the reader wait. Its seals must forbid changes
+/// and shortening.
 ///
 /// # Errors
 /// No file came, it is no sealed memory file, it is too long, or it is not UTF-8. The error is a text for the user.

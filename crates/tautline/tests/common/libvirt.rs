@@ -22,7 +22,7 @@ pub struct Libvirt {
 impl Drop for Libvirt {
     fn drop(&mut self) {
         for domain in self.domains.take() {
-            // It may have ended long since; its number is not given again so soon.
+            // A domain may have ended before; the kernel does not give its number again so soon.
             let _ = kill_process(domain, Signal::KILL);
         }
     }

@@ -121,7 +121,7 @@ fn of_an_active_backup_bond_one_interface_carries_frames() {
     assert_eq!(announced(&mut bond.stations.0[B], 1), [A]);
     bond.stations.send(A, &[], &[(B, NONE), (end, NONE)]);
     bond.stations.send(end, &[], &[(A, NONE), (B, NONE)]);
-    // It comes back, and the present one stays active.
+    // The failed member comes back, and the present one stays active.
     let mut back = Stations::at(&bond.scene.database.socket().with_file_name("m0"));
     bond.wait_for("member m0: enabled");
     bond.stations.send(A, &[], &[(B, NONE), (end, NONE)]);

@@ -180,7 +180,7 @@ fn bench(features: Features) -> Bench<impl FnMut(&dyn Display)> {
         features: features.union(Features::ACCESS_PLATFORM),
         queue: Queue { size: 16, descriptors, driver, device, position, is_ready: true },
         kick: None,
-        // That of the buffers comes with the first of them.
+        // The memory of the buffers comes with the first of them.
         memory: vec![(entry(RINGS, RINGS_BYTES), memory.regions[0].1.try_clone().unwrap())],
         requests: VecDeque::new(),
         replies: Vec::new(),
@@ -328,7 +328,7 @@ fn another_process_goes_on_where_the_rings_stand() {
         bench.exchange(&mut *driver, b"before");
         // A packed ring with chains of several slots does not say how far it was used.
         if features == Features::VERSION_1 {
-            // Killed, with a buffer that nobody has taken: what the kernel has stays.
+            // The process is killed while a buffer is waiting: what the kernel has stays.
             bench.session = session(&bench.kernel);
             bench.send(&mut *driver, b"meanwhile");
             bench.session.go_on(&Bases::Rings, &mut bench.context).unwrap();
