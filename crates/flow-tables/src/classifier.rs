@@ -241,7 +241,10 @@ impl Classifier {
             }
         };
         let wanted = &entry.flow.wanted;
-        let at = self.place(wanted);
+        let at = self.place(wanted).unwrap_or_else(|mask| {
+            self.tuples.push(Arc::new(Tuple::new(mask)));
+            self.tuples.len() - 1
+        });
         let hash = self.tuples[at].hashed.hash(self.seed, wanted.value());
         let slot = Slot { hash, rank, mask: Words::of(wanted.mask()), entry };
         Arc::make_mut(&mut self.tuples[at]).insert(slot);
@@ -249,23 +252,25 @@ impl Classifier {
         old.map(|(_, slot)| Arc::clone(&slot.entry))
     }
 
-    /// The tuple for a flow: one with room whose bits are among the flow's; a new one otherwise.
-    fn place(&mut self, wanted: &Match) -> usize {
+    /// The tuple for a flow: one with room whose bits are among the flow's, or the mask of a new one.
+    fn place(&self, wanted: &Match) -> Result<usize, Key> {
         let has_room = |tuple: &Tuple| {
             let hash = tuple.hashed.hash(self.seed, wanted.value());
             tuple.with_hash(hash).nth(COLLISIONS - 1).is_none()
         };
         let fits = |tuple: &Arc<Tuple>| is_within(&tuple.mask, wanted.mask()) && has_room(tuple);
         if let Some(at) = self.tuples.iter().position(fits) {
-            return at;
+            return Ok(at);
         }
         let known = |mask: &Key| self.tuples.iter().position(|tuple| tuple.mask == *mask);
         let mask = Some(relaxed(wanted.mask())).filter(|mask| known(mask).is_none());
         let mask = mask.unwrap_or(*wanted.mask());
-        known(&mask).unwrap_or_else(|| {
-            self.tuples.push(Arc::new(Tuple::new(mask)));
-            self.tuples.len() - 1
-        })
+        known(&mask).ok_or(mask)
+    }
+
+    /// Whether a flow with this match needs a tuple more.
+    pub(crate) fn needs_tuple(&self, wanted: &Match) -> bool {
+        self.place(wanted).is_err()
     }
 
     fn sort(&mut self) {

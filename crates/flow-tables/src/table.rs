@@ -52,6 +52,12 @@ impl Table {
         self.plain.remove(priority, wanted).or_else(|| self.parts.remove(priority, wanted))
     }
 
+    /// Whether the table needs a tuple more for this flow.
+    pub(crate) fn needs_tuple(&self, flow: &Flow) -> bool {
+        let own = if is_part(flow) { &self.parts } else { &self.plain };
+        own.needs_tuple(&flow.wanted)
+    }
+
     pub(crate) fn tuples(&self) -> usize {
         self.plain.tuples() + self.parts.tuples()
     }

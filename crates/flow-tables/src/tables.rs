@@ -15,6 +15,9 @@ use crate::{Counters, Entry, MeterState, compared};
 pub struct Limits {
     /// The largest number of flows in all tables.
     pub flows: usize,
+    /// The largest number of tuples in one table. A look-up and a change visit all of them. There are at most twice as
+    /// many as different masks of the table's flows.
+    pub tuples: usize,
     /// The largest number of flows that frames of one input port have learned; it limits the flows that one peer can
     /// create.
     pub learned: usize,
@@ -28,7 +31,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { flows: 1 << 20, learned: 4096, groups: 1 << 16, buckets: 1024, meters: 1 << 18 }
+        Self { flows: 1 << 20, tuples: 2048, learned: 4096, groups: 1 << 16, buckets: 1024, meters: 1 << 18 }
     }
 }
 
@@ -393,6 +396,10 @@ impl Tables {
         let limit = self.limits.flows;
         if old.is_none() && self.flows >= limit {
             return Err(Refused::Full { what: "flows", limit });
+        }
+        let limit = self.limits.tuples;
+        if old.is_none() && table.tuples() >= limit && table.needs_tuple(&flow) {
+            return Err(Refused::Full { what: "groups of masks in a table", limit });
         }
         let counters = old.filter(|_| !flow.flags.reset_counts).map(|old| Arc::clone(old.counters()));
         self.insert(Entry::new(flow, learned_from, now_ms, counters));

@@ -127,6 +127,26 @@ fn copies_of_a_frame_are_limited_and_the_frame_is_dropped_whole() {
     }
 }
 
+/// Masks of single bits, so that eight flows share a tuple at most.
+#[test]
+fn different_masks_are_limited_in_each_table() {
+    let mut tables = Tables::new(0, 7, Limits { tuples: 4, ..Limits::default() });
+    let of = |table: u8, bit: u32| format!("table={table},reg0={0:#x}/{0:#x} actions=drop", 1_u32 << bit);
+    let refused = (0..32).find_map(|bit| add(&mut tables, &of(0, bit)).err());
+    assert_eq!(refused, Some(full("groups of masks in a table", 4)));
+    assert_eq!(tables.tuples(0), 4);
+    add(&mut tables, &of(0, 0)).unwrap();
+    add(&mut tables, &of(1, 31)).unwrap();
+    tables
+        .entries(0)
+        .into_iter()
+        .map(Arc::clone)
+        .collect::<Vec<_>>()
+        .iter()
+        .for_each(|entry| tables.remove(entry));
+    add(&mut tables, &of(0, 31)).unwrap();
+}
+
 /// Flows that differ in their priority alone, and flows that are removed best first: each change finds its flow without
 /// a look at the others. With such a look the test does not end within its time limit.
 #[test]

@@ -18,7 +18,7 @@ use super::ports::Ports;
 const MAX_TAGS: u8 = 1;
 /// The limits of a bridge. A flow takes 1 to 2 KiB.
 const LIMITS: Limits =
-    Limits { flows: 1 << 18, learned: 4096, groups: 1 << 14, buckets: 1024, meters: 1 << 16 };
+    Limits { flows: 1 << 18, tuples: 2048, learned: 4096, groups: 1 << 14, buckets: 1024, meters: 1 << 16 };
 
 /// How a bridge forwards before it is told anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
