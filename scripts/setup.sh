@@ -15,6 +15,7 @@ realtime_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/realtime
 vduse_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel-vduse
 nested_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/nested/kernel
 ovs_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch
+ovn_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/ovn
 mlrsearch=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/mlrsearch
 nova=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/nova
 tuned_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/tuned
@@ -277,8 +278,9 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         need sockperf sockperf
         need tcpdump tcpdump
         need ethtool ethtool
-        ovs= mlr= tuned= irqbalance= flavor= crate_tools= osvif_tools=
+        ovs= ovn= mlr= tuned= irqbalance= flavor= crate_tools= osvif_tools=
         [ -x "$ovs_cache/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk" ] || ovs=missing
+        [ -x "$ovn_cache/usr/bin/ovn-controller" ] || ovn=missing
         has_mlrsearch || mlr=missing
         [ -x "$tuned_cache/usr/sbin/tuned" ] && [ -e "$tuned_cache/usr/lib/python3/dist-packages/six.py" ] || tuned=missing
         [ -x "$irqbalance_cache/usr/sbin/irqbalance" ] || irqbalance=missing
@@ -310,7 +312,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
     esac
 }
 nothing_is_missing() {
-    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$root_tar$qemu_10$ovs_3_5${osvif_tools:-}${dpdk:-}${ovs:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
+    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$root_tar$qemu_10$ovs_3_5${osvif_tools:-}${dpdk:-}${ovs:-}${ovn:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
 }
 look
 ! nothing_is_missing || exit 0
@@ -347,6 +349,7 @@ plan() { # what is missing
     [ -z "$packages" ] || say "  $packages (Debian's names)$(size_of_packages "$packages")"
     [ -z "${dpdk:-}" ] || say '  DPDK with testpmd and the poll mode drivers virtio and vhost'
     [ -z "${ovs:-}" ] || say "  Open vSwitch with DPDK, unpacked as in Debian's packages, in $ovs_cache/"
+    [ -z "${ovn:-}" ] || say "  OVN, unpacked as in Debian's packages, in $ovn_cache/"
     [ -z "${mlr:-}" ] || say '  FD.io'"'"'s MLRsearch from the Python package index, in a virtual environment of its own (Python 3 with venv)'
     [ -z "${tuned:-}" ] || say "  tuned, unpacked as in Debian's packages, in $tuned_cache/"
     [ -z "${irqbalance:-}" ] || say "  irqbalance, unpacked as in Debian's package, in $irqbalance_cache/"
@@ -443,8 +446,9 @@ if [ -n "${dpdk:-}" ]; then
     packages="$packages dpdk-dev $drivers"
 fi
 ovs_packages='openvswitch-common openvswitch-switch openvswitch-switch-dpdk'
-services="${ovs:+$ovs_packages} ${irqbalance:+irqbalance}"
-if [ "$services" != ' ' ]; then
+ovn_packages='ovn-common ovn-central ovn-host'
+services="${ovs:+$ovs_packages} ${ovn:+$ovn_packages} ${irqbalance:+irqbalance}"
+if [ "$services" != '  ' ]; then
     refresh
     # The libraries alone: the packages themselves start a service, so they are unpacked below.
     for library in $(apt-cache depends --no-recommends --no-suggests $services 2>/dev/null |
@@ -515,6 +519,10 @@ unpack() { # unpack FOLDER WHAT PARTS PACKAGES: those folders of the packages
     rm -rf "$folder"
 }
 if [ -n "${ovs:-}" ]; then unpack "$ovs_cache" 'Open vSwitch with DPDK' usr "$ovs_packages"; fi
+if [ -n "${ovn:-}" ]; then
+    refresh
+    unpack "$ovn_cache" OVN usr "$ovn_packages"
+fi
 if [ -n "${tuned:-}" ]; then
     refresh
     unpack "$tuned_cache" tuned 'usr etc' 'tuned python3-linux-procfs python3-six'

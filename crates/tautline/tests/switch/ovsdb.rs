@@ -11,6 +11,7 @@ mod mirrors;
 mod newer;
 mod openflow;
 mod openstack;
+mod ovn;
 mod page;
 mod patches;
 mod policing;

@@ -1,0 +1,98 @@
+//! Runs OVN beside a database of Open vSwitch: its two databases, `ovn-northd` and `ovn-controller`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::Error;
+use crate::ovs::{LIMIT, find, run};
+use crate::ovs_database::OvsDatabase;
+use crate::process::Process;
+use crate::requirements::Requirements;
+use crate::socket::wait_for_listener;
+
+/// A running OVN with one chassis, which controls the bridge `br-int` of a database. Its processes are killed when this
+/// value is dropped.
+pub struct Ovn {
+    programs: PathBuf,
+    folder: PathBuf,
+    /// The controller is killed first.
+    _controller: Process,
+    _northd: Process,
+    _databases: [Process; 2],
+}
+
+/// The folder in which set-up has unpacked OVN.
+fn unpacked() -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
+    Some(cache.join("tautline/ovn")).filter(|folder| folder.is_dir())
+}
+
+impl Ovn {
+    /// Starts OVN in the folder of a database, whose bridge `br-int` it makes with `datapath_type=netdev`.
+    ///
+    /// # Errors
+    /// OVN or Open vSwitch is missing, or one of the programs fails.
+    pub fn start(database: &OvsDatabase) -> Result<Self, Error> {
+        let mut needs = Requirements::new();
+        let ovs = find(None, &mut needs);
+        let programs = unpacked().unwrap_or_else(|| "/".into()).join("usr");
+        needs.path(&programs.join("bin/ovn-controller"), "OVN: scripts/setup.sh test fetches it");
+        needs.met()?;
+        let folder = database.socket().parent().map(PathBuf::from).unwrap_or_default();
+        let serve = |name: &str| -> Result<Process, Error> {
+            let file = folder.join(format!("{name}.db"));
+            let schema = programs.join(format!("share/ovn/ovn-{name}.ovsschema"));
+            run(Command::new(&ovs.tool).arg("create").args([&file, &schema]))?;
+            let socket = folder.join(format!("{name}.sock"));
+            let remote = format!("--remote=punix:{}", socket.display());
+            let control = format!("--unixctl={}", folder.join(format!("{name}.ctl")).display());
+            let mut server = Command::new(&ovs.database);
+            let process = Process::start("OVN's database", server.args([remote, control]).arg(&file))?;
+            wait_for_listener(&socket, LIMIT)?;
+            Ok(process)
+        };
+        let databases = [serve("nb")?, serve("sb")?];
+        let remote = |name: &str| format!("unix:{}", folder.join(format!("{name}.sock")).display());
+        let program = |name: &str| {
+            let mut command = Command::new(programs.join("bin").join(name));
+            for variable in ["OVN_RUNDIR", "OVS_RUNDIR", "OVN_LOGDIR", "OVN_DBDIR", "OVN_SYSCONFDIR"] {
+                command.env(variable, &folder);
+            }
+            command
+        };
+        for (tool, name) in [("ovn-nbctl", "nb"), ("ovn-sbctl", "sb")] {
+            run(program(tool).arg(format!("--db={}", remote(name))).arg("init"))?;
+        }
+        let northd = [format!("--ovnnb-db={}", remote("nb")), format!("--ovnsb-db={}", remote("sb"))];
+        let northd = Process::start("ovn-northd", program("ovn-northd").args(northd))?;
+        let sb = format!("external_ids:ovn-remote={}", remote("sb"));
+        let settings = [
+            "external_ids:system-id=hv1",
+            &sb,
+            "external_ids:ovn-encap-type=geneve",
+            "external_ids:ovn-encap-ip=127.0.0.1",
+            "external_ids:ovn-bridge-datapath-type=netdev",
+        ];
+        database.vsctl(&[&["--no-wait", "set", "Open_vSwitch", "."][..], &settings].concat())?;
+        let switch = format!("unix:{}", database.socket().display());
+        let controller = Process::start("ovn-controller", program("ovn-controller").arg(switch))?;
+        Ok(Ovn {
+            programs,
+            folder: folder.clone(),
+            _controller: controller,
+            _northd: northd,
+            _databases: databases,
+        })
+    }
+
+    /// Runs `ovn-nbctl` with these arguments.
+    ///
+    /// # Errors
+    /// `ovn-nbctl` cannot be started, fails, or does not end within 60 s.
+    pub fn nbctl(&self, words: &[&str]) -> Result<String, Error> {
+        let socket = self.folder.join("nb.sock");
+        let mut command = Command::new(self.programs.join("bin/ovn-nbctl"));
+        run(command.arg(format!("--db=unix:{}", socket.display())).args(words))
+    }
+}
