@@ -1,6 +1,6 @@
 //! Runs OVN beside a database of Open vSwitch: its two databases, `ovn-northd` and `ovn-controller`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Error;
@@ -15,8 +15,10 @@ use crate::socket::wait_for_listener;
 pub struct Ovn {
     programs: PathBuf,
     folder: PathBuf,
+    /// The database that the controller follows.
+    switch: String,
     /// The controller is killed first.
-    _controller: Process,
+    controller: Option<Process>,
     _northd: Process,
     _databases: [Process; 2],
 }
@@ -26,6 +28,19 @@ fn unpacked() -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
     Some(cache.join("tautline/ovn")).filter(|folder| folder.is_dir())
+}
+
+/// A program of OVN that keeps its files in this folder.
+fn program(programs: &Path, folder: &Path, name: &str) -> Command {
+    let mut command = Command::new(programs.join("bin").join(name));
+    for variable in ["OVN_RUNDIR", "OVS_RUNDIR", "OVN_LOGDIR", "OVN_DBDIR", "OVN_SYSCONFDIR"] {
+        command.env(variable, folder);
+    }
+    command
+}
+
+fn controller(programs: &Path, folder: &Path, switch: &str) -> Result<Process, Error> {
+    Process::start("ovn-controller", program(programs, folder, "ovn-controller").arg(switch))
 }
 
 impl Ovn {
@@ -54,13 +69,7 @@ impl Ovn {
         };
         let databases = [serve("nb")?, serve("sb")?];
         let remote = |name: &str| format!("unix:{}", folder.join(format!("{name}.sock")).display());
-        let program = |name: &str| {
-            let mut command = Command::new(programs.join("bin").join(name));
-            for variable in ["OVN_RUNDIR", "OVS_RUNDIR", "OVN_LOGDIR", "OVN_DBDIR", "OVN_SYSCONFDIR"] {
-                command.env(variable, &folder);
-            }
-            command
-        };
+        let program = |name: &str| program(&programs, &folder, name);
         for (tool, name) in [("ovn-nbctl", "nb"), ("ovn-sbctl", "sb")] {
             run(program(tool).arg(format!("--db={}", remote(name))).arg("init"))?;
         }
@@ -76,14 +85,18 @@ impl Ovn {
         ];
         database.vsctl(&[&["--no-wait", "set", "Open_vSwitch", "."][..], &settings].concat())?;
         let switch = format!("unix:{}", database.socket().display());
-        let controller = Process::start("ovn-controller", program("ovn-controller").arg(switch))?;
-        Ok(Ovn {
-            programs,
-            folder: folder.clone(),
-            _controller: controller,
-            _northd: northd,
-            _databases: databases,
-        })
+        let controller = Some(controller(&programs, &folder, &switch)?);
+        Ok(Ovn { programs, folder, switch, controller, _northd: northd, _databases: databases })
+    }
+
+    /// Kills the controller and starts it again.
+    ///
+    /// # Errors
+    /// The controller cannot be started.
+    pub fn restart_controller(&mut self) -> Result<(), Error> {
+        self.controller = None;
+        self.controller = Some(controller(&self.programs, &self.folder, &self.switch)?);
+        Ok(())
     }
 
     /// Runs `ovn-nbctl` with these arguments.

@@ -112,7 +112,7 @@ impl Cloud {
 
 #[test]
 fn ovn_binds_ports_and_its_rules_let_answers_through() {
-    let cloud = Cloud::new();
+    let mut cloud = Cloud::new();
     cloud.nbctl(&["ls-add", "sw0"]);
     cloud.add(0, 1);
     cloud.add(0, 2);
@@ -132,6 +132,13 @@ fn ovn_binds_ports_and_its_rules_let_answers_through() {
     two.send(&udp(2, 1, [54, 3000]));
     two.send(&udp(2, 1, [53, 3000]));
     assert_eq!(one.receive(), udp(2, 1, [53, 3000]), "the answer alone");
+
+    // Its flows are deleted and added in one change, and the connection is known as before.
+    cloud.ovn.restart_controller().unwrap();
+    cloud.sync();
+    two.send(&udp(2, 1, [54, 3000]));
+    two.send(&udp(2, 1, [53, 3000]));
+    assert_eq!(one.receive(), udp(2, 1, [53, 3000]), "with another controller");
 
     cloud.nbctl(&["acl-del", "sw0"]);
     cloud.sync();
@@ -205,5 +212,37 @@ fn ovn_translates_addresses() {
     assert_eq!(two.receive(), framed(ROUTER[0], 2, &routed(datagram("10.0.1.3", "10.0.0.2", [4000, 22]))));
     two.send(&framed(2, ROUTER[0], &datagram("10.0.0.2", "10.0.1.3", [22, 4000])));
     assert_eq!(three.receive(), framed(ROUTER[1], 3, &routed(datagram("10.0.1.50", "10.0.1.3", [22, 4000]))));
+    cloud.scene.switch.end();
+}
+
+#[test]
+fn every_command_of_the_page_works() {
+    let page = include_str!("../../../../../docs/ovn.md");
+    let cloud = Cloud::new();
+    let block = page
+        .split("<!-- test: run by crates/tautline/tests/switch/ovsdb/ovn.rs -->\n```sh\n")
+        .nth(1)
+        .unwrap();
+    let mut said = Vec::new();
+    for line in block.split("```").next().unwrap().lines() {
+        let (program, words) = line.split_once(' ').unwrap();
+        said.push(match program {
+            "ovs-vsctl" => cloud.scene.vsctl(words),
+            "ovs-ofctl" => cloud.scene.ofctl(words),
+            "ovn-nbctl" => {
+                // A text in quotes is one word.
+                let parts = words.split('"').enumerate();
+                let words = parts.flat_map(|(at, part)| match at % 2 {
+                    0 => part.split_whitespace().collect::<Vec<_>>(),
+                    _ => vec![part],
+                });
+                cloud.ovn.nbctl(&words.collect::<Vec<_>>()).unwrap()
+            }
+            other => panic!("{other}"),
+        });
+    }
+    let [.., of_interface, flows] = &said[..] else { panic!("{said:?}") };
+    assert!(of_interface.contains("iface-id=vif1"), "{of_interface}");
+    assert!(flows.lines().count() > 100, "{flows}");
     cloud.scene.switch.end();
 }
