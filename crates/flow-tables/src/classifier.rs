@@ -242,7 +242,7 @@ impl Classifier {
         };
         let wanted = &entry.flow.wanted;
         let at = self.place(wanted).unwrap_or_else(|mask| {
-            self.tuples.push(Arc::new(Tuple::new(mask)));
+            self.tuples.push(Arc::new(Tuple::new(*mask)));
             self.tuples.len() - 1
         });
         let hash = self.tuples[at].hashed.hash(self.seed, wanted.value());
@@ -253,7 +253,7 @@ impl Classifier {
     }
 
     /// The tuple for a flow: one with room whose bits are among the flow's, or the mask of a new one.
-    fn place(&self, wanted: &Match) -> Result<usize, Key> {
+    fn place(&self, wanted: &Match) -> Result<usize, Box<Key>> {
         let has_room = |tuple: &Tuple| {
             let hash = tuple.hashed.hash(self.seed, wanted.value());
             tuple.with_hash(hash).nth(COLLISIONS - 1).is_none()
@@ -265,7 +265,7 @@ impl Classifier {
         let known = |mask: &Key| self.tuples.iter().position(|tuple| tuple.mask == *mask);
         let mask = Some(relaxed(wanted.mask())).filter(|mask| known(mask).is_none());
         let mask = mask.unwrap_or(*wanted.mask());
-        known(&mask).ok_or(mask)
+        known(&mask).ok_or_else(|| Box::new(mask))
     }
 
     /// Whether a flow with this match needs a tuple more.

@@ -1,10 +1,7 @@
 //! A switch that forwards by flow tables (`--flows`): what comes out is what Open vSwitch sends.
 mod changes;
-#[path = "../../../flow/tests/common/mod.rs"]
-mod common;
-#[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../../../conntrack/tests/common/mod.rs"]
-mod datagrams;
+pub mod datagrams;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../../../flow-tables/tests/openvswitch/flows.rs"]
 mod flows;
@@ -17,7 +14,8 @@ mod peer;
 
 use std::fs;
 
-use common::Random;
+use datagrams as common;
+use datagrams::Random;
 
 use crate::common::Run;
 use crate::switch_process::guest::{Guest, RECEIVE, TRANSMIT, frame, layouts};
@@ -159,11 +157,14 @@ fn connections_are_tracked_marked_and_translated() {
     let (answers, answered) =
         (udp("10.0.0.2", "10.0.9.9", [53, 2000]), udp("10.0.0.2", "10.0.0.1", [53, 2000]));
     let none = Vec::<Vec<u8>>::new;
-    let sent = scene.send(2, &[answers.clone()]);
+    let sent = scene.send(2, std::slice::from_ref(&answers));
     assert_eq!(sent, [none(), none(), none(), none()], "nobody has asked");
     for _ in 0..2 {
-        assert_eq!(scene.send(1, &[asks.clone()]), [none(), vec![asked.clone()], none(), none()]);
-        assert_eq!(scene.send(2, &[answers.clone()]), [vec![answered.clone()], none(), none(), none()]);
+        assert_eq!(scene.send(1, std::slice::from_ref(&asks)), [none(), vec![asked.clone()], none(), none()]);
+        assert_eq!(
+            scene.send(2, std::slice::from_ref(&answers)),
+            [vec![answered.clone()], none(), none(), none()]
+        );
     }
     let other = udp("10.0.0.2", "10.0.9.9", [54, 2000]);
     assert_eq!(scene.send(2, &[other]), [none(), none(), none(), none()], "from another port");

@@ -1,13 +1,9 @@
 //! OVN controls a bridge of the switch: a real ovn-controller makes `br-int` and fills its tables.
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../../../../conntrack/tests/common/mod.rs"]
-mod datagrams;
-
-use datagrams::{Ends, echo, sum};
 use peers::Ovn;
 
 use super::Scene;
 use super::vlans::Stations;
+use crate::flow_tables::datagrams::{self, Ends, echo, sum};
 use crate::switch_process::guest::Guest;
 use crate::switch_process::wait_for;
 
