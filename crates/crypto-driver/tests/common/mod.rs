@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crypto_device::{Limits, Port};
 use crypto_driver::{Driver, Options};
@@ -26,11 +26,7 @@ impl Device {
             crypto_device::run(&[port], |line| eprintln!("{line}"), || !stop.load(Ordering::Relaxed))
                 .unwrap();
         });
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !path.exists() {
-            assert!(Instant::now() < deadline, "the device does not listen");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        peers::socket::wait_for_listener(&path, Duration::from_secs(30)).unwrap();
         Self { path, over, thread: Some(thread), _folder: folder }
     }
 

@@ -3,6 +3,7 @@
 use linux::Child;
 use serde_json::Value;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::common::{Run, wait_until};
 
@@ -14,7 +15,7 @@ fn with_a_device(test: impl FnOnce(&str)) {
     command.args(["crypto", "--port", &format!("c=vhost-user:{}", socket.display())]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let _device = Child::spawn(&mut command).unwrap();
-    assert!(wait_until(|| socket.exists()));
+    peers::socket::wait_for_listener(&socket, Duration::from_secs(30)).unwrap();
     test(&format!("virtio-user:{}", socket.display()));
 }
 
