@@ -38,7 +38,7 @@
 //! |---|---|---|
 //! | checksums of TCP, UDP and ICMP | not checked, because a frame may be still to be summed | Linux checks them unless `nf_conntrack_checksum` is 0 |
 //! | UDP | assured with its first answer | Linux: if it lasts for two seconds |
-//! | a table that is full | the port's own oldest connection without an answer is replaced | Linux: one of a few random ones, whoever began it; Open vSwitch: the new one is refused |
+//! | a table that is full | the port's own oldest connection without an answer is replaced | Linux: one of a few random ones, of any port; Open vSwitch: the new one is refused |
 //! | windows of TCP | Linux's | Open vSwitch's user-space datapath has those of pf |
 //! | the checksum of a quoted and translated SCTP packet | stays, because addresses are not part of it | Linux computes it again over the part that is quoted |
 //! | the checksum of a TCP or UDP header that an ICMPv6 error quotes | follows the translation, as in Linux | Open vSwitch leaves it as it is |

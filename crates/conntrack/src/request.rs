@@ -25,7 +25,7 @@ pub enum Translate<'a> {
     No,
     /// The frame is translated if its connection is.
     Existing,
-    /// The same, and a connection that this frame begins gets this mapping.
+    /// Translates as an existing connection is translated; a connection that this frame begins gets this mapping.
     New(&'a Mapping),
 }
 

@@ -58,7 +58,7 @@ pub enum Request {
         /// The address.
         address: String,
     },
-    /// Ends that a station is held, and forgets it: it is learned again from its next frame.
+    /// Releases a held station and forgets its port: the switch learns the station again from its next frame.
     ReleaseStation {
         /// The network of the station.
         network: String,

@@ -25,7 +25,7 @@ impl KeyFiles {
     /// The files of `--private-key`, `--certificate` and `--ca-cert`.
     ///
     /// # Errors
-    /// One of them is not given. The error is a text for the user.
+    /// The private key, the certificate or the authority's certificate is not given. The error is a text for the user.
     pub fn given(files: [&Option<PathBuf>; 3]) -> Result<Self, String> {
         let [Some(private_key), Some(certificate), Some(authority)] = files.map(Clone::clone) else {
             return Err("give --private-key, --certificate and --ca-cert too".to_owned());

@@ -189,7 +189,7 @@ impl Control {
         Ok(())
     }
 
-    /// Ends that a station is held, and forgets it.
+    /// Releases a held station and forgets its port.
     pub(crate) fn release_station(&mut self, network: &str, station: (u16, MacAddress)) {
         self.attachments.common.tables.hold(network, station, None);
         self.update_programs();

@@ -63,7 +63,7 @@ impl View<'_> {
         self.control.hold_station(port, (vlan, address))
     }
 
-    /// Ends that a station is held, and forgets it: it is learned again from its next frame.
+    /// Releases a held station and forgets its port: the switch learns the station again from its next frame.
     pub fn release_station(&mut self, network: &str, vlan: u16, address: MacAddress) {
         self.control.release_station(network, (vlan, address));
     }

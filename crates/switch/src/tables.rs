@@ -114,7 +114,7 @@ impl Tables {
         self.state().held.get(network).is_some_and(|held| held.contains_key(&station))
     }
 
-    /// Ends that stations are held behind a port.
+    /// Releases all stations that are held behind a port.
     pub fn release(&self, port: PortId) {
         self.state().held.values_mut().for_each(|held| held.retain(|_, behind| *behind != port));
     }

@@ -134,7 +134,7 @@ impl Ours {
             translate: mapping.as_ref().map_or(Translate::Existing, Translate::New),
             ..Request::default()
         };
-        // All of it happens at once: no connection ends by time.
+        // All frames have the same time: no connection ends by time.
         let verdict = self.tracker.track(&packet, &request, Duration::ZERO);
         let mut left = unchanged(name(verdict.state));
         if let Some(translation) = verdict.translation {

@@ -63,7 +63,7 @@ impl Controller {
     fn silent(running: &Running) -> Self {
         let stream = UnixStream::connect(&running.openflow).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        // A switch that does not read keeps nobody waiting for long.
+        // The write ends after a time limit if the switch does not read.
         stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
         Controller(stream)
     }

@@ -203,7 +203,7 @@ fn ovn_translates_addresses() {
     three.send(&framed(3, ROUTER[1], &datagram("10.0.1.3", "10.0.1.254", [53, 2000])));
     assert_eq!(one.receive(), framed(ROUTER[0], 1, &routed(datagram("10.0.1.3", "10.0.0.1", [53, 2000]))));
 
-    // One of them has an address of its own there.
+    // Station 2 has a floating address in the other subnet.
     three.send(&framed(3, ROUTER[1], &datagram("10.0.1.3", "10.0.1.50", [4000, 22])));
     assert_eq!(two.receive(), framed(ROUTER[0], 2, &routed(datagram("10.0.1.3", "10.0.0.2", [4000, 22]))));
     two.send(&framed(2, ROUTER[0], &datagram("10.0.0.2", "10.0.1.3", [22, 4000])));
