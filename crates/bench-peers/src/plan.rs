@@ -22,7 +22,7 @@ pub const TRIAL_MS: u64 = 60;
 /// The length of a trial of the search for zero loss in ms; it is short because a shared machine pauses a few times a
 /// second.
 pub const SEARCH_TRIAL_MS: u64 = 25;
-/// The number of ring entries when the maximum is measured, which is also the number of DPDK's driver.
+/// The number of ring entries when the maximum is measured; DPDK's driver uses the same number.
 pub const MAXIMUM_RING: u16 = 256;
 /// The number of ring entries in the search; at 20 Mpps 256 entries hold 13 µs, which is less than a shared machine's
 /// pauses.

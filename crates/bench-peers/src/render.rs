@@ -58,7 +58,7 @@ pub fn page(results: &Results, all_sizes: bool) -> String {
     text + &table(&title, ZERO_LOSS, &zero_loss) + &remarks(results)
 }
 
-/// Of which memory, in words.
+/// The kind of memory, in words.
 fn pages(results: &Results) -> &'static str {
     if results.plan.huge_pages { "huge pages (2 MiB)" } else { "small pages (4 KiB)" }
 }

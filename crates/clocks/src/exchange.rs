@@ -27,8 +27,8 @@ const WORDS: usize = 3 * LINE_WORDS;
 /// Bytes of all words.
 pub const BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
 
-/// Questions and answers about the time, for both ends. Nothing here waits for the other end, whatever that writes.
-/// The other end can do no more than state a wrong time.
+/// Questions and answers about the time, for both ends. Nothing here waits for the other end, whatever that writes. The
+/// other end can only state a wrong time.
 #[derive(Debug)]
 pub struct Exchange {
     words: AtomicSlice<AtomicU64>,

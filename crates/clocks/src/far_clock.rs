@@ -1,4 +1,4 @@
-//! The other end's time by extrapolation, when there is no time to ask.
+//! The other end's time by extrapolation, for moments when the other end cannot be asked.
 
 use std::thread;
 use std::time::Duration;

@@ -145,9 +145,8 @@ impl Executor {
     }
 }
 
-/// The parts of a request behind its fixed fields. A length that says more than there is contradicts the buffers. Bytes
-/// behind the last part mean nothing: Linux' driver gives whole entries of a scatter list, also where the data ends
-/// within one.
+/// The parts of a request behind its fixed fields. A length that exceeds the buffers contradicts them. Bytes behind the
+/// last part mean nothing: Linux' driver gives whole entries of a scatter list, also where the data ends within one.
 fn split<const N: usize>(rest: &mut [u8], lens: [u32; N]) -> Result<[&mut [u8]; N], Status> {
     let mut rest = Some(rest);
     let parts = lens.map(|len| {

@@ -27,9 +27,9 @@ impl ReceiverLog {
         Some(ReceiverLog { area: Arc::clone(area), pair, words: Arc::new(area.receiver(pair)?) })
     }
 
-    /// Notes that the ring starts, at position `at`. Only the first start in a process shows what the previous
-    /// process has done. A process that has moved nothing does not count: the notes then still tell what the process
-    /// before it has done.
+    /// Notes that the ring starts, at position `at`. Only the first start in a process shows what the previous process
+    /// has done. A process that has delivered nothing does not count: the notes then still describe the process before
+    /// it.
     pub fn started(&self, at: Position) {
         let words = &self.words;
         let before = words[PROCESS].load(Relaxed);

@@ -147,7 +147,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// An assignment, or `export`, which gives true, or the name of a variable behind it.
+    /// Parses one word: true for `export` itself; false for an assignment, or for a variable's name behind `export`.
     fn word(&mut self, exports: bool) -> Result<bool, String> {
         let begin = self.at;
         let name = self.name();

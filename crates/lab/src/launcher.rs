@@ -16,7 +16,7 @@ const EMULATED_START_LIMIT: Duration = Duration::from_secs(120);
 pub struct Launcher {
     /// The binary of this process, run as an agent.
     pub agent: Agent,
-    /// Removes what a killed process has left.
+    /// Removes the things that a killed process has left.
     pub janitor: Arc<Janitor>,
 }
 

@@ -125,7 +125,7 @@ fn answers(mut bytes: &[u8]) -> impl Iterator<Item = Answer<'_>> {
     })
 }
 
-/// The attributes of an answer. What follows a malformed one is left out.
+/// The attributes of an answer. Attributes behind a malformed one are left out.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     std::iter::from_fn(move || {
         let length = usize::from(u16::from_ne_bytes(word(bytes, 0)?));

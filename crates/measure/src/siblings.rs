@@ -62,8 +62,8 @@ fn turn_ns() -> f64 {
     begin.elapsed().as_nanos() as f64
 }
 
-/// The best time of each CPU. If a guest's two CPUs are hardware threads of one core, the best time is measured while
-/// both are busy, and no trial is found to be disturbed.
+/// The best time of each CPU. If the two CPUs of a guest are hardware threads of one core, the best time is measured
+/// while both are busy, and no trial is found to be disturbed.
 #[derive(Clone, Debug, Default)]
 pub struct Baseline {
     /// The number of measurements after which an earlier best time is forgotten; `None` never forgets.

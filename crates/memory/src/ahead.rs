@@ -7,8 +7,8 @@ use crate::{Access, SharedSlice};
 const HEADER_BYTES: usize = 12;
 
 impl SharedSlice<'_> {
-    /// Prefetches the first lines. For reading, lines may stay in the peer's cache too. For writing, they must leave
-    /// it.
+    /// Prefetches the first lines. For reading, lines may stay in the peer's cache too. For writing, the lines must
+    /// leave that cache.
     ///
     /// The very first line is fetched for reading in both cases. It may hold only a header in front of aligned data,
     /// as DPDK's buffers do. Headers rarely change, and then the line need not be transferred at all.

@@ -56,7 +56,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// What is not mapped now. A file that is mapped again is no more than it was.
+    /// The kept bytes that are not mapped now: bytes that are mapped again count once.
     fn left_bytes(&self) -> u64 {
         self.kept_bytes.min(self.file_bytes.saturating_sub(self.mapped_bytes))
     }

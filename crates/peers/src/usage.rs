@@ -37,7 +37,7 @@ pub enum Spent {
         /// Their clock.
         mhz: Option<f64>,
     },
-    /// A sender, whose cycles are of no use; bursts for which there was no space count as idle time.
+    /// A sender: its cycles are not meaningful, and bursts for which there was no space count as idle time.
     Sending {
         /// Frames.
         offered: f64,

@@ -31,7 +31,7 @@ pub struct Plan {
     pub vcpu: usize,
     /// The task's SCHED_FIFO priority in the guest; `None` for the ordinary policy.
     pub priority: Option<i32>,
-    /// Whether the task gives hints. Without them it runs too.
+    /// Whether the task gives hints. The task also runs without these hints.
     pub says: bool,
 }
 

@@ -23,7 +23,7 @@ pub fn of_ratios(blocks: usize, of: &str) -> Option<String> {
 }
 
 /// The coverage of many ratios, each given by its number of blocks, and how many of them are expected to differ by
-/// chance. Empty for no ratios.
+/// chance. Empty if there are no ratios.
 pub fn of_many(ratios: &[usize], of: &str) -> String {
     if ratios.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! What a text says of trials that were over a noise limit.
+//! The text about trials that were over a noise limit.
 
 use lab::runner::Attempt;
 use measure::Verdict;

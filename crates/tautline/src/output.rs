@@ -47,7 +47,7 @@ fn look() -> Look {
     LOOK.get().copied().unwrap_or_default()
 }
 
-/// Whether what goes to the standard output is coloured.
+/// Whether the standard output is coloured.
 pub fn color() -> bool {
     look().color
 }

@@ -19,7 +19,7 @@ use crate::turns::Turns;
 const READY: Duration = Duration::from_secs(10);
 /// From one broadcast to the next: with them a switch visits what a hostile front-end has posted to receive.
 const BROADCAST: Duration = Duration::from_millis(1);
-/// Stations and type: by them broadcasts are told from others.
+/// The length of an Ethernet header, which distinguishes the frames from broadcasts.
 const HEADER_BYTES: usize = 14;
 /// The number of a broadcast stands behind them.
 const NUMBER_BYTES: usize = HEADER_BYTES + 8;

@@ -123,7 +123,7 @@ impl FrontEnd {
         self.ask_with(request, &[], 8)
     }
 
-    /// Sends a request and returns the number of 64 bits at the end of the answer, whose payload has so many bytes.
+    /// Sends a request and returns the 64-bit number at the end of the answer, whose payload has `answer_bytes` bytes.
     ///
     /// # Errors
     /// The request cannot be sent, the back-end closes the connection, the answer is not whole within 2 s, or its header

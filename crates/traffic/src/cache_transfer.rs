@@ -65,7 +65,7 @@ pub struct Ring {
     pub in_order: bool,
 }
 
-/// An index in a line of its own: neighbours would share its traffic.
+/// An index in a separate cache line: neighbours in its line would cause additional transfers.
 #[repr(align(128))]
 #[derive(Default)]
 struct Index(AtomicU64);

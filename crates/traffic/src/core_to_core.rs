@@ -6,10 +6,10 @@ use linux::cpus::bind;
 use measure::statistics::median;
 
 const LINES: usize = 64;
-/// The median of so many counts: any of them may have been interrupted.
+/// The number of counts of which the median is taken: any count may have been interrupted.
 const TURNS: u64 = 15;
-/// From one line that is used to the next, in lines of 128 bytes: they share neither a prefetcher's region nor a
-/// few sets of the caches.
+/// The distance from one used line to the next, in lines of 128 bytes: neighbours share neither a prefetcher's region
+/// nor only a few sets of the caches.
 const SPACING: usize = 19;
 
 /// Two cache lines, as some prefetchers fetch them.

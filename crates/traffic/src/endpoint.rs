@@ -18,7 +18,7 @@ use crate::rig::{Responder, RigError, TestRig};
 /// Rounds between two looks at the socket, none of which reads a clock.
 const ATTEND_ROUNDS: u64 = 1 << 16;
 
-/// Of so many rounds one is timed, as the switch's worker does it.
+/// One of this many rounds is timed, as the switch's worker does it.
 const ROUNDS_PER_TIMED: u64 = 16;
 
 #[derive(Default)]

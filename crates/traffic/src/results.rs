@@ -53,7 +53,7 @@ pub struct Run {
 /// The results so far of a size or mix, for a run that is interrupted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Unfinished {
-    /// As in [`SizeResult`].
+    /// The frame size, as in [`SizeResult`].
     pub frame_bytes_with_fcs: String,
     /// Trials for the maximum so far.
     pub maximum_trials: Vec<MaximumTrial>,
@@ -61,7 +61,7 @@ pub struct Unfinished {
     pub search_trials: Vec<Record>,
     /// The highest passing load so far, frames per second. With several goals, for the first goal.
     pub lower_fps: Option<Load>,
-    /// The lowest failing load so far, frames per second. With several goals, for the first goal.
+    /// The lowest failing load so far, frames per second. If there are several goals, for the first goal.
     pub upper_fps: Option<Load>,
     /// Latencies so far, lowest load first.
     pub latency: Vec<Latency>,

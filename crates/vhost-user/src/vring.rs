@@ -1,4 +1,4 @@
-//! The values that describe one ring. Each is checked when it is made.
+//! The values that describe one ring. Each address is checked when the value is made.
 pub use virtio::{PackedPosition, QueueSize, RingLayout};
 
 use virtio::Features;

@@ -80,7 +80,7 @@ impl<'a, const WRITABLE: bool> Singles<'a, WRITABLE> {
         Singles { run: builder.run(Self::ACCESS, max), first }
     }
 
-    /// Appends a buffer and writes its chain. Returns false and appends nothing if the chain is not so simple.
+    /// Appends a buffer and writes its chain. Returns false and appends nothing if the chain is not that simple.
     #[inline(always)]
     pub fn push(&mut self, (address, len): (u64, u32), id: u16, popped_at: u16, to: &mut Chain) -> bool {
         let Some(buffer) = self.run.push(address, len) else { return false };

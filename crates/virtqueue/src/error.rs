@@ -34,7 +34,7 @@ pub enum Malformed {
     OutsideMemory,
     /// A used entry for a buffer that the device does not have.
     NotOutstanding,
-    /// A used index further ahead than buffers were made available.
+    /// A used index that is ahead by more than the number of available buffers.
     UsedTooFarAhead,
     /// A used length longer than the buffer's writable part.
     UsedLengthTooLong,

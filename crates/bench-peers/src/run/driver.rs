@@ -11,7 +11,7 @@ use super::device::Device;
 use crate::cell::{RingPath, Topology};
 use crate::plan::{ADDRESSES, RunPlan};
 
-/// Bursts of 32 that are sent first where frames go round: as many as a ring of 256 takes.
+/// The number of bursts of 32 frames that are sent first in the topology loop: as many as a ring of 256 entries holds.
 const FIRST_BURSTS: u32 = 8;
 
 pub struct Driver {

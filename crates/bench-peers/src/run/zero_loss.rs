@@ -34,8 +34,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The first search that came to a result and in which the generator reached enough of the maximum rate;
-    /// otherwise the search in which it reached the largest share of it.
+    /// The first search with a result in which the generator reached enough of the maximum rate. If there is none, the
+    /// search in which it reached the largest share of that rate.
     pub(super) fn throughput(
         &self,
         cell: &Cell,

@@ -204,7 +204,7 @@ fn library(work: &Work, data: &mut [u8], time: Duration) -> Result<f64, DriverEr
     }
 }
 
-/// Operations a second of the device with so many requests under way; their latencies are added to the histogram.
+/// Operations a second of the device with this many requests under way; their latencies are added to the histogram.
 fn device(
     driver: &mut Driver,
     depth: u16,

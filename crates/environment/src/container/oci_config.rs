@@ -96,8 +96,8 @@ fn capabilities(rootless: bool) -> Value {
     WANTED.iter().filter(|(_, bit)| bits >> bit & 1 == 1).map(|(name, _)| json!(name)).collect()
 }
 
-/// The soft limits that the workloads press against, raised to the hard ones that this process has: more it
-/// may not have the right to give.
+/// The soft limits that the workloads use up, raised to this process's hard limits: the process may not have the right
+/// to set higher ones.
 fn rlimits() -> Value {
     let limits = [
         ("RLIMIT_NOFILE", Resource::Nofile),

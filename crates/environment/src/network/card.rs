@@ -20,7 +20,7 @@ pub struct Card {
     pub far: String,
 }
 
-/// Drivers of a card that no driver has, so that the host cannot tell which: those of the usual ones.
+/// The usual drivers of cards, for a card without a driver: the host cannot tell which driver it needs.
 const USUAL_DRIVERS: [&str; 12] = [
     "e1000e",
     "igb",

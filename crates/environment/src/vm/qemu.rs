@@ -49,7 +49,8 @@ impl Boot {
     ///
     /// # Errors
     /// A file of the initramfs cannot be read, memory, descriptors or the process are refused, or QEMU ends, refuses
-    /// its arguments or does not answer on its monitor within the start's limit. Or a thread cannot be placed.
+    /// its arguments or does not answer on its monitor within the start's limit. Or a thread cannot be moved to its
+    /// CPU.
     pub fn start(&self, start: &Start<'_>) -> Result<Running, Failure> {
         boot(self, start)
     }

@@ -167,7 +167,7 @@ fn managed_interrupts(survey: &Survey) -> Verdict {
     Verdict::judge(survey.isolated.within(kept), found, &parameter).with([Change::boot(&parameter)])
 }
 
-/// The parameter that keeps managed interrupts away, and what the one that it replaces does for the tick.
+/// The parameter that keeps managed interrupts away, and the effect of the replaced parameter on the tick.
 fn isolcpus(survey: &Survey, domain: bool) -> String {
     let stops_tick = |line: &CommandLine| {
         !line.set_aside(&survey.machine).tick.is_empty() && line.value("nohz_full").is_none()

@@ -33,19 +33,19 @@ pub enum Guest {
 /// machine that has no time for both it lasts as long as the scheduler leaves it to one.
 const EXCHANGES: usize = 1000;
 const EXCHANGES_AT_ONCE: usize = 100;
-/// After so long, those that there are suffice.
+/// After this time, the exchanges so far suffice.
 const EXCHANGING: Duration = Duration::from_secs(1);
-/// From the guest's word that it waits to the event: so long the way into the kernel may take.
+/// The time between the guest's report that it waits and the event: the guest may need this long to enter the kernel.
 const SETTLE: Duration = Duration::from_micros(200);
-/// As long, where nothing is to settle.
+/// The time between two events if nothing must settle.
 const SPACING: Duration = Duration::from_micros(20);
-/// After so long without a step, the guest is sent an interrupt that is no event.
+/// After this time without a step, the guest gets an interrupt that is no event.
 const NUDGE: Duration = Duration::from_secs(1);
-/// How often the host looks for such a step where it has nothing else to do.
+/// The interval at which the host looks for such a step if it has nothing else to do.
 const LOOK: Duration = Duration::from_millis(50);
-/// Between two signals to a guest that is to end.
+/// The time between two signals to a guest that must end.
 const AGAIN: Duration = Duration::from_millis(1);
-/// How long each side waits for the other.
+/// How long the host and the guest wait for each other.
 const LIMIT: Duration = Duration::from_secs(10);
 
 impl Guest {
@@ -323,8 +323,8 @@ fn join(running: Running<'_>) -> Result<(), Failure> {
     running.join().unwrap_or_else(|_| Err(Failure::panicked("running the guest")))
 }
 
-/// Does the host's part beside a running guest. Where that fails, the guest would wait for it: it is ended. The error
-/// is the guest's where the guest failed first.
+/// Does the host's part beside a running guest. If that part fails, the guest is ended, because it would wait forever.
+/// If the guest failed first, the error is the guest's.
 fn beside<'scope, T>(
     running: Running<'scope>,
     stop: &Stop,
@@ -343,8 +343,8 @@ fn beside<'scope, T>(
     }
 }
 
-/// Until the guest has ended. A guest of QEMU's emulated SVM was seen to halt for good, presumably
-/// after an interrupt between its STI and its HLT, which real processors hold back.
+/// Sends interrupts to a guest that makes no step, until the guest has ended. A guest of QEMU's emulated SVM was seen
+/// to halt for good, presumably after an interrupt between its STI and its HLT, which real processors hold back.
 fn nudge(vm: &MicroVm, running: &Running<'_>) -> Result<(), Failure> {
     let (mut step, mut since) = (0, Instant::now());
     while !running.is_finished() {
@@ -360,7 +360,7 @@ fn nudge(vm: &MicroVm, running: &Running<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Until the guest waits for this event.
+/// Waits until the guest waits for this event.
 fn wait_ready(vm: &MicroVm, number: u64, running: &Running<'_>) -> Result<(), Failure> {
     let (mut deadline, mut nudged) = (None, 0);
     for turn in 1u64.. {
@@ -385,7 +385,7 @@ fn wait_ready(vm: &MicroVm, number: u64, running: &Running<'_>) -> Result<(), Fa
     Ok(())
 }
 
-/// Until a thread of this process sleeps, by its state in proc(5).
+/// Waits until a thread of this process sleeps, according to its state in proc(5).
 fn wait_asleep(thread: i32) -> Result<(), Failure> {
     let path = format!("/proc/self/task/{thread}/stat");
     let deadline = Instant::now() + LIMIT;

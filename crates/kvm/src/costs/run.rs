@@ -13,17 +13,17 @@ use super::settings::{Prepared, Settings};
 use super::{exits, faults, interrupts};
 use crate::micro_vm::{Stop, tsc};
 
-/// How long each of the steps before the first row may take: making the machine, and a trial of its exits. A
-/// `/dev/kvm` that cannot run such a guest may hang in either.
+/// How long each of the steps before the first row may take: making the machine, and a trial of its exits. Each of them
+/// may hang with a `/dev/kvm` that cannot run such a guest.
 const START: Duration = Duration::from_secs(4);
 /// How long a row may take, with all its samples, and at least.
 const ROW: Duration = Duration::from_secs(120);
 const SHORT_ROW: Duration = Duration::from_secs(20);
-/// Of which each sample has so much: on an emulated CPU that others use too, the slowest takes 30 ms.
+/// The time for each sample of a row: on an emulated CPU that is shared with others, the slowest sample takes 30 ms.
 const SAMPLE: Duration = Duration::from_millis(50);
-/// How long a guest that was told to end may take for it.
+/// How long a guest may take to end after it was told to.
 const STOP: Duration = Duration::from_secs(2);
-/// After so many rows in which the guest hung, no further one is begun.
+/// After this many rows in which the guest hung, no further row is begun.
 const HUNG: usize = 3;
 
 enum Event {

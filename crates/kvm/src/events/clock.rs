@@ -48,7 +48,7 @@ impl Rate {
         Self { ticks_per_us: first.ticks_per_us(&Reading::now()) }
     }
 
-    /// The rate for times that stay ticks: one counts as a nanosecond.
+    /// The rate for times that are not converted: one tick counts as one nanosecond.
     pub fn of_ns() -> Self {
         Self { ticks_per_us: 1e3 }
     }

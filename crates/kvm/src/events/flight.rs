@@ -48,7 +48,7 @@ impl FlightRecorder {
     }
 
     /// Returns what was recorded since the freeze before the last one, unless it was overwritten. The other instance
-    /// records meanwhile.
+    /// records from now on.
     ///
     /// # Errors
     /// An instance cannot be switched on or off, or its trace cannot be read or emptied.
@@ -90,7 +90,8 @@ fn per_cpu(instance: &Path) -> impl Iterator<Item = (u32, PathBuf)> {
     })
 }
 
-/// Drops what is older than the oldest event of a CPU that has lost older ones: before it the trace has gaps.
+/// Drops the events before the first event of any CPU whose older events were overwritten: before that event the trace
+/// has gaps.
 fn keep_whole(trace: &mut Trace, overwritten: &[u32]) {
     let oldest = |cpu: &u32| trace.events.iter().find(|event| event.cpu == *cpu).map(|event| event.time);
     if let Some(whole_from) = overwritten.iter().filter_map(oldest).max() {
@@ -100,8 +101,8 @@ fn keep_whole(trace: &mut Trace, overwritten: &[u32]) {
     trace.lost = 0;
 }
 
-/// Puts an earlier trace before this one. Both instances recorded for a moment: what both have stays once. Each CPU
-/// has its own last event in the earlier one: a CPU that was late to see it frozen says nothing of the others.
+/// Puts an earlier trace before this one. Both instances recorded for a moment: events that both have stay once. In the
+/// earlier trace, each CPU has its own last event, because the CPUs notice the freeze at different times.
 fn put_before(trace: &mut Trace, mut earlier: Trace) {
     let until: BTreeMap<u32, u64> = earlier.events.iter().map(|event| (event.cpu, event.time)).collect();
     let is_later = |event: &Event| until.get(&event.cpu).is_none_or(|until| event.time > *until);

@@ -77,7 +77,8 @@ const BLAME: Groups = &[
     TIMER,
     &["exceptions/page_fault_user", "exceptions/page_fault_kernel"],
 ];
-/// In a guest: from an interrupt to the thread that it wakes, in user space, and what took the time meanwhile.
+/// The events in a guest: from an interrupt to the return to user space of the thread that it wakes, and what used the
+/// time in between.
 const INSIDE: Groups = &[THREADS, INTERRUPTS, TIMER, &["raw_syscalls/sys_exit"]];
 /// Events that the kernel filters by the watched threads, with the field that names the thread.
 const FILTERED: &[(&str, &str)] =

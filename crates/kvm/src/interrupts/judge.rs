@@ -47,9 +47,10 @@ const OWN: [(&str, &[u64]); 3] = [("LOC", &[0xec]), ("RES", &[0xfd]), ("CAL", &[
 const FIRST_OF_SYSTEM: u64 = 0xec;
 /// Fewer interrupts show nothing.
 const FEWEST: u64 = 50;
-/// Of what a guest took, the host delivered at least so much if it was the host: some are in flight at each end.
+/// The smallest share of a guest's interrupts that the host delivers if the interrupts are forwarded: some are in
+/// flight when the counts are read.
 const LEAST: f64 = 0.95;
-/// And at most so much, as the host counts a little longer.
+/// The largest such share: the host counts for slightly longer than the guest.
 const MOST: f64 = 1.25;
 /// Vectors that a reason names at most.
 const NAMED: usize = 4;
@@ -159,7 +160,7 @@ impl<'a> Devices<'a> {
         alone.then(|| self.injected.get(&vector).copied().unwrap_or(0))
     }
 
-    /// Places that may be of a device whose guest took so many interrupts.
+    /// Places that may belong to a device with this count of interrupts in the guest.
     fn matching(&self, count: u64) -> Vec<usize> {
         let share = |delivered: u64| delivered as f64 / count as f64;
         let fits = |delivered: u64| (LEAST..=MOST).contains(&share(delivered));
@@ -197,7 +198,7 @@ impl<'a> Devices<'a> {
     }
 }
 
-/// Of vectors that are known.
+/// The path of interrupts on known vectors, judged by the share that the host delivered.
 fn by_share(delivered: u64, taken: u64, others: bool) -> Path {
     let share = delivered as f64 / taken as f64;
     if share < TRACE {

@@ -146,7 +146,7 @@ fn routing() -> KvmIrqRouting {
     KvmIrqRouting::from_entries(&[entry]).expect("one entry is not too many")
 }
 
-/// What the host's CPU and KVM have, with an x2APIC of this number.
+/// The CPUID values that the host's CPU and KVM support, with an x2APIC of this number.
 fn cpuid_of(supported: &CpuId, number: usize, has_tsc_deadline: bool) -> CpuId {
     const X2APIC: u32 = 1 << 21;
     const TSC_DEADLINE: u32 = 1 << 24;

@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// Until it can be read. Unlike a read, this is not begun again after a signal.
+    /// Waits until the eventfd can be read. Unlike a read, this is not begun again after a signal.
     fn wait_readable(event: &EventFd) -> std::io::Result<()> {
         let epoll = Epoll::new()?;
         epoll.ctl(ControlOperation::Add, event.as_raw_fd(), EpollEvent::new(EventSet::IN, 0))?;

@@ -5,7 +5,7 @@ use super::step::{Arrow, Mode, Step};
 use super::walk::{Chain, Origin, Walker, is_request};
 use crate::events::{Context, Kind, Pid, Target, Trace};
 
-/// After the guest has the interrupt, its own exits count for so many steps at most.
+/// After the guest has the interrupt, its exits count for at most this many steps.
 const HANDLER_STEPS: usize = 128;
 
 /// Every packet, request or interrupt whose path is complete in the trace.

@@ -6,11 +6,11 @@ use std::path::Path;
 /// The virtualization extension that defines the reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {
-    /// Intel's.
+    /// Intel's VMX.
     Vmx,
-    /// AMD's.
+    /// AMD's SVM.
     Svm,
-    /// That of Arm: classes of exceptions (ESR_EL2.EC).
+    /// Arm's virtualization extension: classes of exceptions (ESR_EL2.EC).
     Arm,
 }
 

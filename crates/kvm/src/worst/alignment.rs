@@ -158,7 +158,7 @@ impl Fit {
     }
 }
 
-/// An event so far from all entries and exits is none of theirs, ns.
+/// An event at this distance from all entries and exits, in ns, belongs to none of them.
 const FAR: u64 = 1_000_000;
 
 /// Each entry with the exit after it.

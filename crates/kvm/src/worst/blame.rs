@@ -7,7 +7,7 @@ use super::latency::Latency;
 use super::state::{GuestState, State, TIMER};
 use crate::events::{Event, Kind, Pid, Trace};
 
-/// So many timer interrupts within one latency are a storm, if most come within [`STORM_INTERVAL`] of the one before.
+/// This many timer interrupts within one latency are a storm, if most come within [`STORM_INTERVAL`] of the one before.
 const STORM: usize = 4;
 /// The longest interval between timer interrupts of a storm, ns. A kernel's own tick comes at most once a
 /// millisecond.
@@ -70,7 +70,7 @@ pub fn stretches(trace: &Trace, guest: Option<&Trace>, latency: &Latency) -> Vec
     found
 }
 
-/// Whether a CPU is in a storm of timer interrupts. One long stop amid it makes it none the less one.
+/// Whether a CPU is in a storm of timer interrupts. One long gap between the interrupts does not end the storm.
 fn is_storm(window: &[Event], cpu: u32) -> bool {
     let is_timer = |event: &&Event| event.cpu == cpu && event.kind == Kind::Timer;
     let times: Vec<u64> = window.iter().filter(is_timer).map(|event| event.time).collect();

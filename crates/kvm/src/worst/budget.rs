@@ -22,14 +22,14 @@ pub struct Budget {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
-    /// Which.
+    /// The stage.
     pub name: Watched,
     /// The limit of the median.
     pub p50_us: Option<f64>,
-    /// Of 99.9 %.
+    /// The limit of the 99.9th percentile.
     #[serde(rename = "p99.9_us")]
     pub p999_us: Option<f64>,
-    /// Of all.
+    /// The limit of the maximum.
     pub max_us: Option<f64>,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::latency::Latency;
 use crate::events::{Context, Event, Kind, Pid};
 
-/// Threads that were woken and have not come to user space yet: the kernel's own never do.
+/// The most threads that were woken and have not reached user space yet: threads of the kernel never do.
 const MOST_WOKEN: usize = 4096;
 
 /// The arrival in user space of a guest's thread that an interrupt has woken.

@@ -96,8 +96,8 @@ impl Kept {
         self.is_new
     }
 
-    /// Looks up paths in a frozen trace: that of the longest latency if it is new, and that of one close to the
-    /// median.
+    /// Looks up two paths in a frozen trace: the path of the longest latency, if it is new, and the path of a latency
+    /// close to the median.
     pub fn look(&mut self, frozen: &Frozen<'_>, target: &Target, watched: Watched) {
         let found = frozen.latencies(target, watched);
         if let Some(worst) = self.worst.filter(|_| std::mem::take(&mut self.is_new)) {

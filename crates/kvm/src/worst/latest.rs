@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::latency::Latency;
 use crate::events::{Event, Kind, Pid, Trace};
 
-/// Some MiB; at ten thousand events a second, two seconds.
+/// The most events in memory, some MiB: two seconds at ten thousand events a second.
 const MOST_EVENTS: usize = 20_000;
-/// One answer holds no more than that: it comes through a serial port.
+/// The most events in one answer, which goes through a serial port.
 const MOST_ANSWERED: usize = 4_000;
 
 /// A span of time, including both ends, on any clock.

@@ -42,7 +42,7 @@ impl Story {
         self.event(5_000, VCPU, Context::Task, halt).switch(1_000, VCPU, 0, 120)
     }
 
-    /// As most are.
+    /// The latency of most wake-ups.
     fn usual(&mut self, jitter: u64) -> &mut Self {
         self.waking().switch(2_000 + jitter, 0, VCPU, 120).enter(3_000)
     }

@@ -106,7 +106,7 @@ impl Measuring<'_> {
     }
 }
 
-/// A chain with so many users in each cell.
+/// A chain with this many users in each cell.
 struct ChainTrial<'a> {
     job: &'a Job,
     chain: &'a mut Chain,

@@ -45,7 +45,7 @@ pub struct Runner<W = Cores> {
 }
 
 impl Runner {
-    /// A runner for a run on so many CPUs. A quick run waits less for undisturbed CPUs.
+    /// A runner for a run on this many CPUs. A quick run waits less for undisturbed CPUs.
     pub fn new(cpus: usize, is_quick: bool) -> Self {
         Runner { cores: Cores::new(is_quick), cpus }
     }

@@ -6,7 +6,7 @@ use ticks::{receiver, source};
 
 /// The published limit for the time from the interrupt to guest user space.
 pub const USUAL_BUDGET: Duration = Duration::from_micros(50);
-/// As `--spin` and `--priority` have them.
+/// The settings of `--spin` and `--priority`.
 const USUAL_SPIN: Duration = Duration::from_micros(50);
 const USUAL_PRIORITY: i32 = 80;
 /// A receiver that hears nothing for so long gives up.

@@ -28,7 +28,7 @@ impl Row {
     /// The measurement that counts.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no outcome.
     pub fn found(&self) -> Result<&Outcome, &Failure> {
         self.outcome.as_ref().map(|attempt| &attempt.measured)
     }

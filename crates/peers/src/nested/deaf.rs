@@ -80,9 +80,9 @@ impl Machine {
         deaf(&before, &after).into_iter().for_each(standstill::note);
     }
 
-    /// Watches the guests in the machine while `work` starts and ends some of them. Records as evidence the guests
-    /// that were deaf for 10 s, and the guests whose CPU shut down by a triple fault, for which a stock kernel gives
-    /// no cause and which its user space cannot provoke.
+    /// Watches the guests in the machine while `work` starts and ends some of them. Records two kinds of evidence:
+    /// guests that reacted to nothing for 10 s, and guests whose CPU shut down by a triple fault. A stock kernel gives
+    /// no cause for a triple fault, and its user space cannot provoke one.
     pub fn watch_guests<T>(&self, work: impl FnOnce() -> T) -> T {
         self.must(KEEP_SHUTDOWNS);
         let ended = AtomicBool::new(false);

@@ -13,8 +13,8 @@ use crate::process::tail;
 use crate::{Error, Output};
 
 const BOOT: Duration = Duration::from_secs(120);
-/// How long a guest may take to boot if the machine's clock counts instructions, in boots of the machine. A guest
-/// with little to start takes about one.
+/// How long a guest may take to boot if the machine's clock counts instructions, in boots of the machine. A guest that
+/// starts little needs about one second.
 const COUNTED_BOOT: u32 = 10;
 /// How often the machine is asked whether QEMU still runs, while the guest boots.
 const LOOK: Duration = Duration::from_secs(3);

@@ -43,8 +43,8 @@ impl NetworkPath {
         Pings { address: nobody(&self.machine_address()), mac }
     }
 
-    /// Pings that leave the sender in the same way and that the path's far end does not accept: they measure the cost
-    /// of the sender itself on [`NetworkPath::Direct`], whose sender has a card of its own.
+    /// Pings that leave the sender in the same way, but that the path's far end does not accept. They measure the cost
+    /// of the sender alone on [`NetworkPath::Direct`], whose sender has a separate card.
     pub fn pings_past_it(self) -> Pings {
         // An address of its own: both are prepared before either is sent.
         Pings { address: other(&self.machine_address(), 8), mac: NOBODY.into() }

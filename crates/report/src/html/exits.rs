@@ -34,7 +34,7 @@ pub struct Reason {
     pub share: f64,
 }
 
-/// Where the time of a virtual CPU went, ns.
+/// The use of a virtual CPU's time, ns.
 #[derive(Clone, Debug)]
 pub struct Vcpu {
     /// Its number.

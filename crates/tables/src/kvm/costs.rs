@@ -59,7 +59,7 @@ pub fn text(costs: &Costs, width: usize) -> String {
     text
 }
 
-/// The last lines: medians that answer what people ask first, each against the first of its line.
+/// The last lines: the most important medians, each compared with the first median of its line.
 fn answer(costs: &Costs) -> Vec<String> {
     let median = |id: &str| {
         let row = costs.rows.iter().find(|row| row.id == id)?;

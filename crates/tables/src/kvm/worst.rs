@@ -14,7 +14,7 @@ pub fn page(report: &Report) -> String {
     report::html::budget::render(&bars(report))
 }
 
-/// What there is to say of the longest.
+/// The text about the longest latency.
 fn first_cause(report: &Report) -> Option<String> {
     match report.longer.first() {
         Some(first) => Some(format!("First cause: {}", first.cause.text())),

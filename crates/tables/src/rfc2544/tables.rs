@@ -48,7 +48,7 @@ fn percent(ratio: f64) -> String {
     }
 }
 
-/// A path on which the device under test works in the generator's own time.
+/// Whether the device under test runs in the generator's thread.
 pub fn is_software(run: &Run) -> bool {
     run.labels.iter().any(|label| label == SOFTWARE_TAP)
 }

@@ -17,7 +17,8 @@ pub struct Switch {
     #[arg(long, required_unless_present_any = ["config", "control"], value_name = "NAME=KIND:TARGET")]
     pub port: Vec<String>,
 
-    /// Read ports and options from FILE (TOML), and again on SIGHUP: what is different is changed, the rest goes on.
+    /// Read ports and options from FILE (TOML), and again on SIGHUP: differences are applied, everything else
+    /// continues.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "wire", "flows", "openflow", "allow", "cpus", "spin", "max_frame", "flood_limit", "police", "max_moves", "worker_deadline", "mac_table_size", "ageing", "cache_policy"])]
     pub config: Option<PathBuf>,
 
@@ -42,8 +43,8 @@ pub struct Switch {
     #[arg(long, value_name = "FILE", requires = "private_key")]
     pub ca_cert: Option<PathBuf>,
 
-    /// Serve what is counted to Prometheus: GET /metrics at this address and port, as 127.0.0.1:9750. Whoever reaches it
-    /// may read.
+    /// Serve all counters to Prometheus: GET /metrics at this address and port, as 127.0.0.1:9750. Every client that
+    /// reaches the address may read the counters.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<std::net::SocketAddr>,
 
@@ -109,9 +110,9 @@ pub struct Switch {
     #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = duration::between(settings::AGEING))]
     pub ageing: Duration,
 
-    /// What vhost-user queues do to caches: `auto` measures and tunes it for each queue; all others pin it. `none`:
-    /// temporal copies, nothing demoted; `non-temporal`: non-temporal copies, nothing demoted; temporal copies and
-    /// demoted after it was read: `write-back` and `evict`: where frames begin, while the device is idle;
+    /// The use of caches by vhost-user queues: `auto` measures and tunes it for each queue; all other values fix it.
+    /// `none`: temporal copies, nothing demoted; `non-temporal`: non-temporal copies, nothing demoted; temporal copies
+    /// and demoted after it was read: `write-back` and `evict`: where frames begin, while the device is idle;
     /// `evict-descriptors`: split rings' descriptors.
     #[arg(long, value_name = "POLICY", default_value = "auto")]
     pub cache_policy: port::CachePolicy,

@@ -226,9 +226,9 @@ pub enum ProfileName {
     Plain,
     /// Each vCPU on a CPU, all other threads on others.
     Throughput,
-    /// Also: all memory is allocated before the guest runs, and locked.
+    /// As throughput; in addition, all memory is allocated before the guest runs, and locked.
     Latency,
-    /// Also: vCPUs in SCHED_FIFO.
+    /// As latency; in addition, vCPUs run in SCHED_FIFO.
     RealtimeGuest,
 }
 

@@ -56,7 +56,7 @@ pub(super) fn load(file: &Path) -> anyhow::Result<Results> {
     read().with_context(|| format!("reading the results in {}; is it whole?", file.display()))
 }
 
-/// The audit and what doctor says, where the results are of this machine.
+/// The audit and the output of doctor, if the results are of this machine.
 fn of_this_machine(results: &Results) -> (Option<Value>, Option<Value>) {
     let here = HostFacts::gather();
     if (&here.cpu_model, here.cpus_online) != (&results.host.cpu_model, results.host.cpus_online) {

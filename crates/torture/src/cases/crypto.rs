@@ -49,7 +49,7 @@ fn right_session(random: &mut StdRng) -> Vec<u8> {
     }
 }
 
-/// One that no device should make: a field is anything, or the size is none of a session.
+/// A request for a session that no device should make: a field has any value, or a size belongs to no session.
 fn wrong_session(random: &mut StdRng) -> Vec<u8> {
     let mut payload = right_session(random);
     for _ in 0..random.random_range(1..4) {

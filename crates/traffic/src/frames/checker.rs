@@ -191,7 +191,7 @@ pub struct Checker {
     images: Vec<Image>,
     access: Access,
     stamp_at: usize,
-    /// Of flow 0.
+    /// The source port of flow 0.
     source_port: u16,
     copy: Vec<u8>,
     tally: Tally,
@@ -280,7 +280,7 @@ impl Checker {
     }
 }
 
-/// Whether what is behind the head is this.
+/// Whether the bytes behind the head are `rest`.
 #[inline]
 fn has_rest(frame: Frame<'_>, rest: &[u8], copy: &mut [u8]) -> bool {
     // One copy of what may change while it is looked at.

@@ -15,8 +15,8 @@ use super::job::{Job, LEAST_FPS, MAXIMUM_TRIALS};
 use super::run_error::RunError;
 use super::{back_to_back, frame_loss, search};
 
-/// Percent of the throughput at which latency is measured. Not at all of it, as RFC 2544 section 26.2 asks: there a
-/// software device's queues are full whenever anybody pauses, and the generator is at its own limit.
+/// Percent of the throughput at which latency is measured. RFC 2544 section 26.2 requires 100 %, but a software
+/// device's queues are then full whenever one of the programs pauses, and the generator is at its own limit.
 const SHARES: [u8; 3] = [10, 50, 90];
 
 /// What "idle" is: one frame each millisecond.

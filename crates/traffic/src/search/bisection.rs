@@ -98,7 +98,7 @@ impl<P: Copy + Ord + From<NonZeroU64> + Into<NonZeroU64>> Bisection<P> {
         }
     }
 
-    /// Where to look while nothing has been too much.
+    /// The next point while no point has failed.
     fn above(&self, lower: P) -> P {
         let max = self.range.max;
         if self.first.is_none() {

@@ -4,14 +4,15 @@ use super::{Invalid, Load, Measured};
 /// Valid trials that show that the generator keeps a load: one could be luck, and a search needs more.
 const ENOUGH: u32 = 2;
 
-/// Trials that missed the rate before a lower one is tried. Those in which the generator was preempted are not
-/// its fault, and do not count.
+/// The number of trials that may miss the rate before a lower rate is tried. Trials in which the generator was
+/// preempted do not count, because they show nothing about the rate.
 const MISSES: u32 = 4;
 
-/// Trials at one load, whatever became of them.
+/// The most trials at one load, with any result.
 const TRIALS: u32 = 16;
 
-/// By how much the next load is lower, in percent of the last: by what was missed at best, and within these.
+/// The range of the next load, in percent of the last load: the next load is the best rate that was reached, limited to
+/// this range.
 const LOWER_PERCENT: std::ops::RangeInclusive<u64> = 90..=97;
 
 /// The highest load up to `asked` that the generator sustains. `None` if it sustains none above a quarter of that,

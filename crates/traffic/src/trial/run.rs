@@ -16,8 +16,8 @@ const BURST: usize = 64;
 /// A generator that has more than this many frames to send at once has been kept from sending them.
 const KEPT_FROM_SENDING: u64 = BURST as u64;
 
-/// For how many frames more than it was late by a generator is making up for that: so long a device that is an
-/// eighth faster than the load takes to get rid of what came at once.
+/// A generator that was late by N frames is catching up for at most this many times N further frames: in that time a
+/// device that is an eighth faster than the load empties its queue.
 const MAKING_UP: u64 = 8;
 
 /// How often the ports' control sides are looked after while frames flow.
@@ -225,10 +225,10 @@ impl LaneState {
         LaneState { load, pace, left, making_up: 0, most_room: 0, latency, next_stream: 0, outcome }
     }
 
-    /// The generator has `behind` frames to send, and there is room for so many.
+    /// Notes that the generator has `behind` frames to send, and that there is room for `room` frames.
     ///
-    /// One that was late sends what is due faster than any wire would. It does so until the device, too, has
-    /// caught up with it.
+    /// A generator that was late sends the due frames faster than any wire would. This lasts until the device has
+    /// caught up as well.
     #[inline(always)]
     fn look(&mut self, behind: u64, room: usize) {
         self.most_room = self.most_room.max(room);
@@ -239,17 +239,17 @@ impl LaneState {
         }
     }
 
-    /// How many of those that are due are to be sent now: no queue takes more at once than it holds, and what comes
-    /// next time is no loss.
+    /// The number of due frames to send now: at most as many as a queue holds. Frames that are sent later are not lost.
     #[inline(always)]
     fn at_once(&self, due: usize) -> usize {
         if self.most_room > 0 { due.min(self.most_room) } else { due }
     }
 
-    /// So many frames were due, and for `refused` of them the device had no room.
+    /// Counts frames that were due, and `refused` frames of them for which the device had no room.
     ///
-    /// They are lost to it, as they would be on a wire. Not so while the generator makes up for a delay of
-    /// its own: no wire would have sent so much at once. A burst that was delayed is invalid as a whole.
+    /// Refused frames are lost to the device, as on a wire. While the generator makes up for its own delay, refused
+    /// frames do not count as lost: no wire would have sent so many frames at once. A burst that was delayed is invalid
+    /// as a whole.
     #[inline(always)]
     fn sent(&mut self, due: u64, refused: u64) {
         if self.making_up > 0 && matches!(self.load, Load::FramesPerSecond(_)) {

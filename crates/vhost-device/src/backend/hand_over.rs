@@ -154,8 +154,8 @@ enum Failure {
 }
 
 impl Failure {
-    /// Of a message of this number. A front-end that was right before can have changed what it shares: files, and the
-    /// rings in them. All else is refused by other options alone.
+    /// The cause if the message with this number is refused. A front-end that was correct before can have changed the
+    /// files that it shares, and the rings in them. Any other message is refused only if the options differ.
     fn of(id: u32) -> fn(String) -> Self {
         let names_files = frontend_request(id).is_ok_and(|rule| *rule.fds.end() > 0);
         if names_files { Failure::Peer } else { Failure::Options }

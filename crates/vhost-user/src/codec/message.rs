@@ -17,7 +17,7 @@ pub struct Message {
     pub header: Header,
     /// The payload, not interpreted yet, of the length in the header.
     pub payload: Vec<u8>,
-    /// The descriptors. Each is closed with its last clone.
+    /// The descriptors. Each descriptor is closed with its last clone.
     pub fds: Vec<SharedFd>,
 }
 

@@ -363,7 +363,7 @@ mod tests {
         assert!(backend_request(0).is_err() && backend_request(u32::MAX).is_err());
     }
 
-    /// What reads a payload refuses these too: each of the two has to hold by itself.
+    /// The parser of a payload refuses these sizes too: the table and the parser must each be correct alone.
     #[test]
     fn a_payload_of_another_size_is_refused_before_it_is_read() {
         let refused = |rule: &'static Rule, size: usize| {

@@ -18,7 +18,7 @@ use rustix::net::{
 use super::{Connection, DescriptorFilter, SocketError, system};
 use crate::SharedFd;
 
-/// Sockets of servers that are gone are removed so often before it is given up.
+/// Sockets of servers that have ended are removed at most this many times; then the attempt fails.
 const ATTEMPTS: u32 = 8;
 
 /// A socket that refuses for so long is not one that is just being set up.

@@ -78,7 +78,7 @@ pub fn ipv4_header_field(header: &[u8]) -> u16 {
     field(add(sum(header), !old))
 }
 
-/// The field after one 16-bit word of the covered bytes has changed (RFC 1624 §3, equation 3).
+/// The new value of the field if one 16-bit word of the covered bytes has changed (RFC 1624 §3, equation 3).
 #[inline]
 pub const fn update(field: u16, old: u16, new: u16) -> u16 {
     !fold(!field as u64 + !old as u64 + new as u64)

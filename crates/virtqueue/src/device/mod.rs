@@ -34,7 +34,7 @@ pub trait DeviceQueue: Send {
     ///
     /// # Errors
     /// The first chain to be popped is malformed. The ring then stays stopped until it is reset. Or the IOTLB lacks a
-    /// translation for it; call again when the front-end has sent one.
+    /// translation for a descriptor; call again when the front-end has sent the translation.
     fn pop(&mut self, burst: &mut Burst, max: usize) -> Result<usize, PopError>;
 
     /// Rewinds the queue to the chain `from`, as if that chain and those behind it had not been popped. Returns how

@@ -9,8 +9,8 @@ use crate::error::{PopError, RingError};
 use crate::work::Work;
 use crate::{Burst, Position, QueueSize};
 
-/// A running ring as the device sees it, in one of the layouts. It reports what it found. [`Device`](super::Device)
-/// keeps the errors, the log and the state of the burst.
+/// A running ring as the device sees it, in one of the layouts. The ring reports what it finds;
+/// [`Device`](super::Device) keeps the errors, the log and the state of the burst.
 pub trait DeviceRing: Send {
     /// The ring's atomics.
     type Atomics: Atomics;

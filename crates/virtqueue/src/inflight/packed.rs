@@ -270,7 +270,7 @@ impl PackedInFlight {
         header.used_wrap.store(used.wrap.into(), Release);
     }
 
-    /// The other steps, after the flags are published.
+    /// The remaining steps, after the flags are published.
     pub(crate) fn added_used(&mut self) {
         for head in self.batch.drain(..) {
             self.states[usize::from(head)].in_flight.store(0, Release);

@@ -45,7 +45,7 @@ pub fn descriptor(address: u64, len: u32, third: u16, fourth: u16) -> [u8; 16] {
 }
 
 impl Arena {
-    /// Memory for one queue and two data regions of together `data_bytes`.
+    /// Memory for one queue and for two data regions, which have `data_bytes` bytes together.
     pub fn new(features: RingFeatures, size: u32, data_bytes: u64) -> Self {
         let entries = u64::from(size.max(1));
         let (driver, device, ring_bytes) = match features.layout {

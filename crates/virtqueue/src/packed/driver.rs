@@ -189,8 +189,8 @@ impl<R: PackedRing, F: FeatureSet> PackedDriver<R, F> {
         found.then_some(count)
     }
 
-    /// Used buffers of one descriptor, up to `max` and to the ring's end, before one that takes more than this, stands
-    /// for several, or is wrong, or is not used yet.
+    /// Appends used buffers of one descriptor each: at most `max`, up to the ring's end, and up to the first descriptor
+    /// that is not used yet, is wrong, stands for several buffers, or has more than one slot.
     #[inline(always)]
     fn reclaim_singles(&mut self, used: &mut Vec<Used>, max: usize) {
         let (at, size) = (self.next_used, self.size.get());

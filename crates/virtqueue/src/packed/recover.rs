@@ -36,8 +36,8 @@ pub(crate) fn standing<R: PackedRing, F: FeatureSet>(ring: &R, said: PackedPosit
     }
 }
 
-/// The first slot that shows a pass which a device at `said` has not come to, or lacks one that it has; `single` where
-/// all chains are of one slot.
+/// The first slot whose flags contradict a device at the position `said`: a slot that is used in a pass that this
+/// device has not reached, or not used in a pass that it has. `single` is true if all chains have one slot.
 fn beyond(flags: &[u16], said: PackedPosition, single: bool) -> Option<usize> {
     flags.iter().enumerate().position(|(slot, flags)| {
         let passed = slot < usize::from(said.slot);

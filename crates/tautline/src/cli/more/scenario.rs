@@ -20,7 +20,7 @@ pub struct Scenario {
     #[arg(long)]
     pub list: bool,
 
-    /// Where the members run that the scenario does not keep on the host, as in compare.
+    /// The environments of the members that the scenario does not keep on the host, as in compare.
     #[arg(long, value_name = "LIST", default_value = "host,container")]
     pub environments: String,
 

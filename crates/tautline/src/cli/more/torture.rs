@@ -53,9 +53,9 @@ pub struct Torture {
     #[arg(long, value_name = "COMMAND")]
     pub command: Option<String>,
 
-    /// Two more sockets of the same switch. During all cases frames pass between them, and each lost or changed
-    /// frame is counted. Or one more socket of the same crypto devices: during all cases requests are sent, and
-    /// their results are checked.
+    /// Two more sockets of the same switch. During all cases frames pass between them, and each lost or changed frame
+    /// is counted. Alternatively one more socket of the same crypto devices: during all cases requests are sent there,
+    /// and their results are checked.
     #[arg(long, value_name = "PATH[,PATH]", value_delimiter = ',')]
     pub beside: Vec<PathBuf>,
 

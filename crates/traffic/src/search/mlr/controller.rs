@@ -58,13 +58,13 @@ pub struct Outcome {
 
 /// Searches for all goals at once; each trial counts for each of them.
 ///
-/// The first trial is at the maximum, the second at the rate that came through there. What came through at that
-/// is where each goal's chain of targets begins: coarser and shorter ones first, the goal itself last. Of the
-/// loads that the goals ask for, the lowest is measured: bounds found at smaller loads first are less likely to
-/// be moved later (RFC 9971 "Consequences"). At each load it measures until the load is classified: short trials
-/// of doubling length while all of them lose too much, full-length ones otherwise.
+/// The first trial is at the maximum, the second at the rate that was received in the first. The rate that was received
+/// in the second trial is the start of each goal's chain of targets: coarser and shorter targets first, the goal itself
+/// last. Of the loads that the goals ask for, the lowest is measured: bounds found at smaller loads first are less
+/// likely to be moved later (RFC 9971 "Consequences"). At each load the search measures until the load is classified:
+/// with short trials of doubling length while all of them lose too much, otherwise with full-length trials.
 ///
-/// A goal whose bounds another goal's trials have moved is taken up again; if that does not come to rest, the
+/// If another goal's trials have moved the bounds of a goal, that goal is searched again. If this never ends, the
 /// budget ends it, and the goal is undecided.
 impl<'a> Search for &'a Plan {
     type Found = Outcome;
@@ -80,7 +80,7 @@ impl<'a> Search for &'a Plan {
     }
 }
 
-/// Where the answers may lie, told by what came through.
+/// The range of the results, as shown by the rate that was received.
 enum Opening {
     /// A trial at the maximum is in progress.
     Maximum,
@@ -167,8 +167,8 @@ impl<'a> Controller<'a> {
         self.selectors = self.goals.iter().map(selector).collect();
     }
 
-    /// The rate that came through and as much more as the strictest goal may lose, less half of the closest
-    /// width: a device that is offered exactly what it forwards fails with the next disturbance.
+    /// The received rate, plus the loss that the strictest goal allows, less half of the closest width: a device that
+    /// is offered exactly the rate that it forwards fails at the next disturbance.
     fn forwarded(&self, load: Load, result: &TrialResult) -> Load {
         let rate = u128::from(load.frames_per_second()) * u128::from(result.frames_received());
         let rate = rate / u128::from(result.frames_offered().max(1)) * u128::from(Fraction::WHOLE);

@@ -111,7 +111,7 @@ impl Selector {
         }
     }
 
-    /// Looks where the target before ended, as long as it is not known what is there.
+    /// Chooses a load at a bound of the previous target, as long as this target has no result there.
     fn anchored(&self, bounds: Bounds<Load>, width: Fraction) -> Option<Load> {
         let Bounds { lower, upper } = self.anchors;
         let halved = lower.zip(upper).and_then(|(lower, upper)| {
@@ -178,7 +178,7 @@ fn duration(target: &Goal, loads: &Loads, load: Load) -> Duration {
     duration.min(missing).clamp(target.initial_trial(), target.final_trial())
 }
 
-/// What lossy trials lack, by their sum, to make the load an upper bound.
+/// The time of further lossy trials that makes the load an upper bound.
 fn missing(target: &Goal, trials: &[LoadTrial]) -> Duration {
     let lossy: Duration = trials.iter().map(|trial| trial.duration).sum();
     let allowed = target.exceed().of(nanoseconds::of(target.duration_sum()));
@@ -195,8 +195,8 @@ pub(super) fn is_reached(target: &Goal, range: SearchRange, bounds: Bounds<Load>
     }
 }
 
-/// A load between the two, strictly. One part is the width doubled over and over, so that halving it ends at
-/// whole widths, and no halving is needed for what little remains.
+/// A load strictly between the two bounds. One part is the width, doubled several times, so that halving the part gives
+/// whole widths and leaves no small remainder.
 fn middle(lower: Load, upper: Load, width: Fraction) -> Load {
     let (low, high) = (lower.frames_per_second(), upper.frames_per_second());
     let gap = high - low;

@@ -20,7 +20,7 @@ pub(super) fn chain(goal: &Goal) -> Vec<Goal> {
     vec![preceding(goal, 2, least), preceding(goal, 1, between), *goal]
 }
 
-/// The target with this duration sum, so many places before the goal.
+/// The target with this duration sum, at this number of places before the goal.
 fn preceding(goal: &Goal, places: u32, sum: u64) -> Goal {
     // Shrunk like the sum: as many trials decide as do for the goal.
     let whole = u128::from(nanoseconds::of(goal.duration_sum()).max(1));

@@ -178,7 +178,7 @@ impl BackendSession {
         )
     }
 
-    /// An eventfd to the front-end: kept, and told of where the ring runs.
+    /// Keeps an eventfd to the front-end, and passes it to the code that runs the ring.
     fn set_notifier(
         &mut self,
         rule: &Rule,
