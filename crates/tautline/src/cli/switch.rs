@@ -17,8 +17,7 @@ pub struct Switch {
     #[arg(long, required_unless_present_any = ["config", "control"], value_name = "NAME=KIND:TARGET")]
     pub port: Vec<String>,
 
-    /// Read ports and options from FILE (TOML), and again on SIGHUP: differences are applied, everything else
-    /// continues.
+    /// Read ports and options from FILE (TOML), and again on SIGHUP: only differences are applied.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "wire", "flows", "openflow", "allow", "cpus", "spin", "max_frame", "flood_limit", "police", "max_moves", "worker_deadline", "mac_table_size", "ageing", "cache_policy"])]
     pub config: Option<PathBuf>,
 

@@ -37,8 +37,7 @@ pub struct Rfc2544 {
     #[arg(long, conflicts_with = "bidirectional")]
     pub back_to_back: bool,
 
-    /// The number of searches for the longest burst; their mean and deviation are shown [default: 50, or 5 with
-    /// --quick].
+    /// Number of searches for the longest burst; mean and deviation are shown [default: 50, or 5 with --quick].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub bursts: Option<u32>,
 
