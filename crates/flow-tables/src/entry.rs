@@ -38,8 +38,8 @@ pub struct Entry {
     pub added_ms: u64,
     /// The input port of the frame that learned the flow; `None` for a controller's flow.
     pub learned_from: Option<u16>,
-    /// The time when the flow was added or modified, in ms; its hard time begins then.
-    modified_ms: u64,
+    /// The time when the flow was added, modified or learned again, in ms; its hard time begins then.
+    modified_ms: AtomicU64,
     counters: Arc<Counters>,
 }
 
@@ -53,13 +53,13 @@ impl Entry {
     ) -> Self {
         let counters = counters.unwrap_or_default();
         counters.used_ms.store(now_ms, Ordering::Relaxed);
-        Self { flow, added_ms: now_ms, learned_from, modified_ms: now_ms, counters }
+        Self { flow, added_ms: now_ms, learned_from, modified_ms: now_ms.into(), counters }
     }
 
     /// This flow with the actions of `flow` and with these counters.
     pub(crate) fn modified(&self, flow: Flow, now_ms: u64, counters: Arc<Counters>) -> Self {
         let Self { added_ms, learned_from, .. } = *self;
-        Self { flow, added_ms, learned_from, modified_ms: now_ms, counters }
+        Self { flow, added_ms, learned_from, modified_ms: now_ms.into(), counters }
     }
 
     /// Counts a frame of this number of bytes.
@@ -81,7 +81,13 @@ impl Entry {
 
     /// The time when the flow was added or modified, in ms.
     pub fn modified_ms(&self) -> u64 {
-        self.modified_ms
+        self.modified_ms.load(Ordering::Relaxed)
+    }
+
+    /// Lets the idle and the hard time begin again.
+    pub(crate) fn refresh(&self, now_ms: u64) {
+        self.modified_ms.fetch_max(now_ms, Ordering::Relaxed);
+        self.counters.used_ms.fetch_max(now_ms, Ordering::Relaxed);
     }
 
     /// Whether the flow has an idle or a hard time.
@@ -94,7 +100,7 @@ impl Entry {
         let over = |since: u64, seconds: u16| {
             seconds != 0 && now_ms.saturating_sub(since) >= u64::from(seconds) * 1000
         };
-        over(self.modified_ms, self.flow.timeouts.hard)
+        over(self.modified_ms(), self.flow.timeouts.hard)
             || over(self.counters.used_ms(), self.flow.timeouts.idle)
     }
 

@@ -60,6 +60,10 @@ reasons! {
     ByFlow = "dropped by flows",
     /// The frame's flows lead through more tables, or to more copies, than the limits allow.
     FlowLimit = "limit of flows",
+    /// Controllers got the frame, and its flows output it to no port.
+    ToController = "given to controllers",
+    /// The port has sent more frames to controllers than the limit allows, or a frame that is too long for them.
+    ControllerLimit = "limit of frames for controllers",
     /// A process before this one had delivered it when it crashed.
     AlreadyDelivered = "already delivered before a crash",
     /// The system refused the frame (TAP, packet socket, file).

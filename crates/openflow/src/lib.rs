@@ -48,6 +48,7 @@ mod action;
 mod bundle;
 mod bytes;
 mod capabilities;
+mod continuation;
 mod ct_flush;
 mod error;
 mod experimenter;
@@ -73,6 +74,7 @@ mod version;
 
 pub use action::reason_number;
 pub use bundle::{BundleAdd, BundleControl, BundleFlags, BundleStep};
+pub use continuation::Continuation;
 pub use ct_flush::{CtFlush, Tuple};
 pub use error::ErrorMessage;
 pub use experimenter::Nicira;

@@ -112,6 +112,9 @@ mod kind {
     pub const CONTINUATION: u16 = 8;
 }
 
+/// A continuation begins behind these bytes, which align it. Controllers keep only what is behind them.
+const CONTINUATION_AT: usize = 4;
+
 /// A packet for a controller as properties; the controller sends the same properties back to let the packet continue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PacketIn2 {
@@ -158,7 +161,10 @@ impl PacketIn2 {
                     packet.metadata = Some(oxm::read_fields(&mut fields, MatchForm::Match)?.0);
                 }
                 kind::USERDATA => packet.userdata = Some(property.value.rest().to_vec()),
-                kind::CONTINUATION => packet.continuation = Some(property.value.rest().to_vec()),
+                kind::CONTINUATION => {
+                    property.value.skip(CONTINUATION_AT)?;
+                    packet.continuation = Some(property.value.rest().to_vec());
+                }
                 // The lower half of the numbers says that who does not know the property must not go on.
                 9..0x8000 => return Err(Failure::PropertyType),
                 _ => packet.other.push(RawProperty::read(reader)?),
@@ -191,10 +197,13 @@ impl PacketIn2 {
             });
         }
         // Open vSwitch's order.
-        for (kind, value) in [(kind::CONTINUATION, &self.continuation), (kind::USERDATA, &self.userdata)] {
-            if let Some(value) = value {
-                property::write_bytes(writer, kind, value);
-            }
+        if let Some(continuation) = &self.continuation {
+            property::write(writer, kind::CONTINUATION, |writer| {
+                writer.zeros(CONTINUATION_AT).put(continuation);
+            });
+        }
+        if let Some(userdata) = &self.userdata {
+            property::write_bytes(writer, kind::USERDATA, userdata);
         }
         self.other.iter().for_each(|property| property.write(writer));
     }

@@ -17,7 +17,7 @@ use frame::{DropReason, FrameBatch, HeadEdit, OwnMemory};
 use peers::callgrind::{Runs, gate};
 use pipeline::{
     Admission, Connections, FlowProgram, Learning, MacTable, Output, PortId, PortNumbers, PortVlans, Program,
-    TableOptions, TablesId, VlanLearning, VlanOptions, WorkerFlows,
+    TableOptions, TablesId, Upcalls, VlanLearning, VlanOptions, WorkerFlows,
 };
 use virtio::net::{HeaderLayout, MacAddress, NetHeader};
 
@@ -181,7 +181,8 @@ fn main() -> ExitCode {
         _ => {
             let numbers = Arc::new(PortNumbers::new([(1, PortId(0)), (2, PortId(1))]));
             let connections = Arc::new(Connections::new(2));
-            Arc::new(FlowProgram { learning, tables: TablesId(0), number: 1, numbers, connections })
+            let upcalls = Arc::new(Upcalls::new(2));
+            Arc::new(FlowProgram { learning, tables: TablesId(0), number: 1, numbers, connections, upcalls })
         }
     };
     let batch = match flows(case) {

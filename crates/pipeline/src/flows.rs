@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use ::flow::{Controller, Key, Learn};
 use flow_tables::{Connection, Effect, HeaderRange, HeaderWindow, Outcome, Surroundings, Track};
-use frame::{DropReason, FrameBatch, HeadEdit, WINDOW_BYTES};
-use virtio::net::MacAddress;
+use frame::{DropReason, Frame, FrameBatch, HeadEdit, WINDOW_BYTES};
+use virtio::net::{MacAddress, checksum};
 
 use crate::learning::Egress;
 use crate::worker_flows::flow_ms;
 use crate::{
     Announced, Connections, Flooded, Learning, Now, Output, PortId, PortNumbers, Program, Reach, TablesId,
-    WorkerFlows,
+    Upcalls, WorkerFlows,
 };
 
 /// Forwarding by flow tables, for one port. The tables are the worker's: [`Output::flows`].
@@ -28,6 +28,8 @@ pub struct FlowProgram {
     pub numbers: Arc<PortNumbers>,
     /// The connections of the switch.
     pub connections: Arc<Connections>,
+    /// Frames for controllers, and flows to be learned.
+    pub upcalls: Arc<Upcalls>,
 }
 
 /// The time of a burst, which is read once, when it is needed.
@@ -56,6 +58,8 @@ impl<'a> BurstTime<'a> {
 struct Around<'a> {
     program: &'a FlowProgram,
     time: &'a BurstTime<'a>,
+    /// Whether a frame for controllers has found no room.
+    is_refused: bool,
 }
 
 impl Surroundings for Around<'_> {
@@ -76,12 +80,16 @@ impl Surroundings for Around<'_> {
         self.program.connections.track(Some(port), track, window, key, now)
     }
 
-    fn learn(&mut self, _: &Arc<Learn>, _: &Key) -> bool {
-        false
+    fn learn(&mut self, learn: &Arc<Learn>, key: &Key) -> bool {
+        let FlowProgram { learning, tables, upcalls, .. } = self.program;
+        upcalls.learn(Some(learning.port), *tables, learn, key, (self.time.now)())
     }
 
     fn has_room_for_packet_in(&mut self, _: &Controller) -> bool {
-        false
+        let FlowProgram { learning, upcalls, .. } = self.program;
+        let room = upcalls.has_room(Some(learning.port), (self.time.now)());
+        self.is_refused |= !room;
+        room
     }
 }
 
@@ -144,14 +152,15 @@ impl FlowProgram {
             offload.checksum.map(|sum| usize::from(sum.start) + usize::from(sum.offset)),
             offload.segmentation.map(|cut| usize::from(cut.segment_bytes.get())),
         );
-        let mut around = Around { program: self, time };
+        let mut around = Around { program: self, time, is_refused: false };
         flows.execute(self.learning.port, self.number, &mut around);
+        let is_refused = around.is_refused;
         let outcome = &flows.outcome;
         if outcome.overrun.is_some() {
             return Err(DropReason::FlowLimit);
         }
         let mut sending = Sending::new(index, is_extended, outcome, output);
-        let mut result = Err(DropReason::ByFlow);
+        let mut result = Err(if is_refused { DropReason::ControllerLimit } else { DropReason::ByFlow });
         for delivery in &outcome.deliveries {
             result = Err(DropReason::NotConnected);
             if let Some(port) = self.numbers.port(delivery.port) {
@@ -159,8 +168,13 @@ impl FlowProgram {
             }
         }
         for effect in &outcome.effects {
-            if let Effect::Normal(header) = effect {
-                result = self.normal(header, time, &mut sending);
+            match effect {
+                Effect::Normal(header) => result = self.normal(header, time, &mut sending),
+                Effect::PacketIn(packet) => {
+                    let bytes = sending.whole(&frame, &packet.header);
+                    result = Err(self.upcalls.punt(Some(self.learning.port), self.tables, packet, bytes));
+                }
+                Effect::Sample(..) => {}
             }
         }
         match sending.copies {
@@ -235,6 +249,29 @@ impl<'a> Sending<'a> {
             self.output.send_edited(to)
         };
         self.copies += u64::from(sent);
+    }
+}
+
+impl Sending<'_> {
+    /// The bytes of the whole frame with this header, and with a checksum that its sender left partial.
+    #[cold]
+    pub fn whole(&mut self, frame: &Frame<'_>, header: &HeaderRange) -> Vec<u8> {
+        let known = self.output.window(self.index, 0).len();
+        let head = self.outcome.header(header);
+        let mut bytes = vec![0; head.len() + frame.len_bytes().saturating_sub(known)];
+        bytes[..head.len()].copy_from_slice(head);
+        frame.read(known, &mut bytes[head.len()..]);
+        if let Some(partial) = frame.offload().checksum {
+            // Tags that were added or removed move it.
+            let start = (usize::from(partial.start) + head.len()).saturating_sub(known);
+            let sum = bytes.get(start..).map_or(0, checksum::sum);
+            if let Some(place) =
+                bytes.get_mut(start + usize::from(partial.offset)..).and_then(<[u8]>::first_chunk_mut)
+            {
+                *place = checksum::nonzero_field(sum).to_be_bytes();
+            }
+        }
+        bytes
     }
 }
 

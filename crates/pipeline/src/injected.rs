@@ -1,6 +1,6 @@
 //! A frame that a controller sends (OpenFlow 1.5 §7.3.6): its actions are executed in the place of a port's program.
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::flow::{Controller, Key, Learn};
 use flow_tables::{Connection, Continuation, Effect, HeaderRange, HeaderWindow, Surroundings, Track};
@@ -11,6 +11,7 @@ use crate::flows::Sending;
 use crate::worker_flows::flow_ms;
 use crate::{
     Announced, Connections, Flooded, MacTable, Now, Output, PortId, PortNumbers, Program, Reach, TablesId,
+    Upcalls,
 };
 
 /// A frame of a controller.
@@ -39,46 +40,50 @@ pub struct Injected {
     pub addresses: Arc<MacTable>,
     /// The connections of the switch.
     pub connections: Arc<Connections>,
+    /// Frames for controllers, and flows to be learned.
+    pub upcalls: Arc<Upcalls>,
     /// The frame.
     pub frame: ControllersFrame,
 }
 
 /// What actions ask of a switch about a controller's frame.
 struct Around<'a> {
-    numbers: &'a PortNumbers,
-    connections: &'a Connections,
-    now_ms: u64,
+    program: &'a Injected,
+    now: Instant,
+    is_refused: bool,
 }
 
 impl Surroundings for Around<'_> {
     fn now_ms(&mut self) -> u64 {
-        self.now_ms
+        flow_ms(self.now)
     }
 
     fn ports(&self) -> &[u16] {
-        self.numbers.numbers()
+        self.program.numbers.numbers()
     }
 
     fn is_live(&self, port: u16) -> bool {
-        self.numbers.port(port).is_some()
+        self.program.numbers.port(port).is_some()
     }
 
     fn track(&mut self, track: &Track<'_>, window: &mut HeaderWindow, key: &Key) -> Connection {
-        self.connections.track(None, track, window, key, Duration::from_millis(self.now_ms))
+        self.program.connections.track(None, track, window, key, Duration::from_millis(flow_ms(self.now)))
     }
 
-    fn learn(&mut self, _: &Arc<Learn>, _: &Key) -> bool {
-        false
+    fn learn(&mut self, learn: &Arc<Learn>, key: &Key) -> bool {
+        self.program.upcalls.learn(None, self.program.tables, learn, key, self.now)
     }
 
     fn has_room_for_packet_in(&mut self, _: &Controller) -> bool {
-        false
+        let room = self.program.upcalls.has_room(None, self.now);
+        self.is_refused |= !room;
+        room
     }
 }
 
 impl Program for Injected {
     fn run(&self, batch: &FrameBatch, now: Now<'_>, output: &mut dyn Output) -> Flooded {
-        let copies = self.execute(batch, flow_ms(now()), output);
+        let copies = self.execute(batch, now(), output);
         match copies {
             Ok(1) => Flooded::default(),
             Ok(copies) => Flooded { frames: 1, copies },
@@ -100,17 +105,19 @@ impl Program for Injected {
 
 impl Injected {
     /// How many copies of the frame leave; at least one.
-    fn execute(&self, batch: &FrameBatch, now_ms: u64, output: &mut dyn Output) -> Result<u64, DropReason> {
+    fn execute(&self, batch: &FrameBatch, now: Instant, output: &mut dyn Output) -> Result<u64, DropReason> {
         let mut flows = output.flows(self.tables).take().ok_or(DropReason::ByFlow)?;
-        let frame_bytes = batch.frame(0).len_bytes();
+        let frame = batch.frame(0);
+        let frame_bytes = frame.len_bytes();
         let window = output.window(0, WINDOW_BYTES).to_vec();
-        let mut around = Around { numbers: &self.numbers, connections: &self.connections, now_ms };
+        let mut around = Around { program: self, now, is_refused: false };
         let (metadata, rest) = (&self.frame.metadata, self.frame.rest.clone());
         flows.tables.resume(&window, frame_bytes, metadata, rest, &mut around, &mut flows.outcome);
-        let outcome = &flows.outcome;
+        let is_refused = around.is_refused;
+        let (outcome, now_ms) = (&flows.outcome, flow_ms(now));
         outcome.hits.iter().for_each(|entry| entry.count(frame_bytes, now_ms));
         let mut sending = Sending::new(0, true, outcome, output);
-        let mut result = Err(DropReason::ByFlow);
+        let mut result = Err(if is_refused { DropReason::ControllerLimit } else { DropReason::ByFlow });
         if outcome.overrun.is_some() {
             result = Err(DropReason::FlowLimit);
         } else {
@@ -121,8 +128,13 @@ impl Injected {
                 }
             }
             for effect in &outcome.effects {
-                if let Effect::Normal(header) = effect {
-                    result = self.normal(header, &mut sending);
+                match effect {
+                    Effect::Normal(header) => result = self.normal(header, &mut sending),
+                    Effect::PacketIn(packet) => {
+                        let bytes = sending.whole(&frame, &packet.header);
+                        result = Err(self.upcalls.punt(None, self.tables, packet, bytes));
+                    }
+                    Effect::Sample(..) => {}
                 }
             }
         }

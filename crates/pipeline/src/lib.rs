@@ -37,6 +37,7 @@ mod program;
 mod rate_limit;
 #[cfg(test)]
 mod testing;
+mod upcalls;
 mod vlan;
 mod wire;
 mod worker_flows;
@@ -53,6 +54,7 @@ pub use policing::{Policer, Policing};
 pub use port_numbers::PortNumbers;
 pub use program::{Announced, Flooded, Now, Output, Program, Reach};
 pub use rate_limit::RateLimit;
+pub use upcalls::{PuntedFrame, Upcall, Upcalls, Wanted};
 pub use vlan::{PortVlans, PriorityTags, VlanLearning, VlanMode, VlanOptions};
 pub use wire::{Nowhere, Wire};
 pub use worker_flows::{TablesId, WorkerFlows, flow_ms};

@@ -71,6 +71,9 @@ pub trait Operator {
 
     /// Called when something has happened to a port.
     fn port_event(&mut self, _port: &str, _event: PortEvent) {}
+
+    /// Called when frames wait for controllers, or flows are to be learned: [`View::take_raised`].
+    fn raised(&mut self, _switch: &mut View<'_>) {}
 }
 
 /// A running switch.
@@ -280,10 +283,9 @@ impl Control {
                 self.ready(port, token)?;
             }
             self.pass_on_logs(operator);
-            let keys: Vec<u64> = {
-                let timeout = self.timeout();
-                self.attachments.poller.wait(Some(timeout)).map_err(system("epoll_wait"))?.collect()
-            };
+            let timeout = self.pass_on_raised(operator);
+            let ready = self.attachments.poller.wait(Some(timeout)).map_err(system("epoll_wait"))?;
+            let keys: Vec<u64> = ready.collect();
             for key in keys {
                 if key == OPERATOR {
                     let goes_on = operator.handle_wake(&mut View { control: self });
@@ -332,7 +334,7 @@ impl Control {
     }
 
     /// Until the next timer, the table's next second, or the next look at the workers.
-    fn timeout(&self) -> Duration {
+    pub(crate) fn timeout(&self) -> Duration {
         let now = Instant::now();
         let second =
             Duration::from_secs(1) - Duration::from_nanos((now - self.started).subsec_nanos().into());

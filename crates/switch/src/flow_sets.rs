@@ -2,7 +2,7 @@
 use std::sync::{Arc, OnceLock};
 
 use flow_tables::Tables;
-use pipeline::{Connections, TablesId};
+use pipeline::{Connections, TablesId, Upcalls};
 
 use crate::{MAX_NETWORKS, MAX_PORTS};
 
@@ -18,11 +18,23 @@ struct FlowSet {
 }
 
 /// The flow tables of a switch. The number of tables is their place, which stays the same while they are there.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct FlowSets {
     places: Vec<Option<FlowSet>>,
     /// The connections of the switch, once a port forwards by flow tables.
     connections: Arc<OnceLock<Arc<Connections>>>,
+    /// Frames for controllers, and flows to be learned, of all tables.
+    pub upcalls: Arc<Upcalls>,
+}
+
+impl Default for FlowSets {
+    fn default() -> Self {
+        FlowSets {
+            places: Vec::new(),
+            connections: Arc::default(),
+            upcalls: Arc::new(Upcalls::new(MAX_PORTS)),
+        }
+    }
 }
 
 impl FlowSets {
@@ -41,6 +53,12 @@ impl FlowSets {
     pub fn all(&self) -> impl Iterator<Item = (TablesId, &Arc<Tables>)> {
         let places = (0..).map(TablesId).zip(&self.places);
         places.filter_map(|(id, set)| Some((id, &set.as_ref()?.tables)))
+    }
+
+    /// The network of tables, which is `None` for tables of all networks without tables of their own; `None` if there are no
+    /// tables with this number.
+    pub fn network(&self, id: TablesId) -> Option<Option<&str>> {
+        self.places.get(usize::from(id.0))?.as_ref().map(|set| set.network.as_deref())
     }
 
     fn own(&self, network: Option<&str>) -> Option<TablesId> {

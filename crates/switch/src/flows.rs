@@ -1,11 +1,12 @@
 //! Flow tables of a running switch, and the ports that they concern.
 use std::sync::Arc;
+use std::time::Duration;
 
 use flow_tables::Tables;
-use pipeline::{ControllersFrame, Injected, PortNumbers};
+use pipeline::{ControllersFrame, Injected, PortNumbers, Upcall, Wanted};
 
 use crate::View;
-use crate::control::Control;
+use crate::control::{Control, Operator};
 use crate::error::ChangeError;
 use crate::port_entry::PortEntry;
 
@@ -22,6 +23,16 @@ pub struct NumberedPort {
     pub is_up: bool,
     /// Whether the port has an option for VLANs. Such a port does not forward by flow tables.
     pub has_vlans: bool,
+}
+
+/// A frame for controllers, or a flow to be learned.
+#[derive(Debug)]
+pub struct Raised {
+    /// The network of the flow tables whose flows ask for it; `None` for the tables of all networks without tables of their
+    /// own.
+    pub network: Option<String>,
+    /// What is asked for.
+    pub wanted: Wanted,
 }
 
 impl View<'_> {
@@ -49,6 +60,16 @@ impl View<'_> {
         self.control.attachments.pool.count_flows();
     }
 
+    /// Takes at most `most` frames for controllers and requests for flows to be learned, from each port in turn.
+    pub fn take_raised(&mut self, most: usize) -> Vec<Raised> {
+        let flows = self.control.attachments.common.flows();
+        let all = flows.upcalls.take(most).into_iter();
+        let raised = all.filter_map(|Upcall { tables, wanted }| {
+            Some(Raised { network: flows.network(tables)?.map(str::to_owned), wanted })
+        });
+        raised.collect()
+    }
+
     /// Executes the actions of a controller's frame, in a network or in that of its input port. Without flow tables of the
     /// network the frame is dropped.
     pub fn inject(&mut self, network: Option<&str>, frame: ControllersFrame) {
@@ -70,6 +91,15 @@ impl View<'_> {
 }
 
 impl Control {
+    /// Tells the operator of frames for controllers and flows to be learned. Returns how long to wait for other events.
+    pub(crate) fn pass_on_raised(&mut self, operator: &mut dyn Operator) -> Duration {
+        let upcalls = Arc::clone(&self.attachments.common.upcalls);
+        if upcalls.any() {
+            operator.raised(&mut View { control: self });
+        }
+        if upcalls.any() { Duration::ZERO } else { self.timeout() }
+    }
+
     fn inject(&mut self, network: Option<&str>, frame: ControllersFrame) {
         let of_network = |entry: &PortEntry| {
             entry.forwarding.wire.is_none()
@@ -92,6 +122,7 @@ impl Control {
             members: members.into(),
             addresses: self.attachments.common.tables.of(&network),
             connections: flows.connections(),
+            upcalls: Arc::clone(&flows.upcalls),
             frame,
         };
         let worker = self.attachments.plan.source(port, 0);

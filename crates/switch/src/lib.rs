@@ -113,13 +113,13 @@ mod worker_options;
 mod worker_pool;
 
 pub use ::pipeline::{
-    BondMode, ControllersFrame, MOVE_WINDOW_SECONDS, Policing, PortId, PriorityTags, TableCounts,
-    TableOptions, VlanMode, VlanOptions, flow_ms,
+    BondMode, ControllersFrame, MOVE_WINDOW_SECONDS, Policing, PortId, PriorityTags, PuntedFrame,
+    TableCounts, TableOptions, VlanMode, VlanOptions, Wanted, flow_ms,
 };
 pub use control::{Operator, View};
 pub use copies::{Copied, CopiesId};
 pub use error::{ChangeError, RunError, SetupError};
-pub use flows::NumberedPort;
+pub use flows::{NumberedPort, Raised};
 pub use port_event::PortEvent;
 pub use ring_report::RingReport;
 pub use setup::{BondOptions, Ended, Options, PortOptions, Switch};

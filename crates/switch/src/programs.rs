@@ -130,7 +130,8 @@ pub(crate) fn programs(
         if let Some(tables) = network.flows {
             let (number, numbers) = (*number, Arc::clone(&network.numbers));
             let connections = flows.connections();
-            return Arc::new(FlowProgram { learning, tables, number, numbers, connections });
+            let upcalls = Arc::clone(&flows.upcalls);
+            return Arc::new(FlowProgram { learning, tables, number, numbers, connections, upcalls });
         }
         let vlans = network.has_vlans.then(|| Arc::clone(&vlans));
         let Some(BondedNetwork { ports, bonds }) = network.bonded.clone() else {

@@ -3,7 +3,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pipeline::Key;
+use pipeline::{Key, Upcalls};
 
 use crate::flow_sets::FlowSets;
 use crate::tables::Tables;
@@ -41,12 +41,16 @@ pub(crate) struct Common {
     pub options: WorkerOptions,
     /// All flow tables: a worker takes them as it starts, and gets others by a message.
     pub flows: Mutex<FlowSets>,
+    /// The upcalls of all flow tables.
+    pub upcalls: Arc<Upcalls>,
 }
 
 impl Common {
     /// The state of workers with these flow tables for all networks.
     pub fn new(tables: Tables, options: WorkerOptions, flows: Option<Arc<flow_tables::Tables>>) -> Self {
-        Common { tables, key: Key::random(), options, flows: Mutex::new(FlowSets::of_all(flows)) }
+        let flows = FlowSets::of_all(flows);
+        let upcalls = Arc::clone(&flows.upcalls);
+        Common { tables, key: Key::random(), options, flows: Mutex::new(flows), upcalls }
     }
 
     /// The flow tables that hold now.

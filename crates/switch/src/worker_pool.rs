@@ -106,6 +106,8 @@ impl WorkerPool {
         deadline: Duration,
     ) -> Result<Self, RunError> {
         let waker = Arc::new(Waker::new().map_err(system("making an eventfd"))?);
+        let woken = Arc::clone(&waker);
+        common.upcalls.set_wake(move || woken.wake());
         let (sender, reports) = channel();
         let mut pool = WorkerPool {
             workers: Vec::new(),

@@ -47,7 +47,9 @@ impl<S: Surroundings> Run<'_, S> {
 
     pub(super) fn learn(&mut self, learn: &Arc<Learn>) {
         self.uncached(Uncached::Learning);
-        let room = self.around.learn(learn, &self.key);
+        let now_ms = self.around.now_ms();
+        let is_there = self.outcome.trace.is_none() && self.tables.refresh_learned(learn, &self.key, now_ms);
+        let room = is_there || self.around.learn(learn, &self.key);
         if let Some(bit) = learn.result {
             write(&mut self.key, bit.field, u128::from(room) << bit.start, bit.mask());
         }

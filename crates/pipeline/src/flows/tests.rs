@@ -47,7 +47,8 @@ fn program() -> FlowProgram {
     let learning = network(&PORTS).swap_remove(0);
     let numbers = Arc::new(PortNumbers::new(PORTS.map(|port| (port.0 + 1, port))));
     let connections = Arc::new(Connections::new(4));
-    FlowProgram { learning, tables: TablesId(0), number: 1, numbers, connections }
+    let upcalls = Arc::new(Upcalls::new(4));
+    FlowProgram { learning, tables: TablesId(0), number: 1, numbers, connections, upcalls }
 }
 
 /// UDP from this port.
