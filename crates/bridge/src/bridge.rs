@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controllers::{Answer, Change, News, Rejected, Switch};
-use flow::port;
-use flow_tables::{Limits, Tables};
+use controllers::{Answer, Change, News, PacketFor, Rejected, Switch};
+use flow::{Key, Learn, port};
+use flow_tables::{Limits, PacketIn, Tables};
 use openflow::{
-    CtFlush, Description, Failure, Features, PacketIn2, PacketOut, PortReason, Reply, Request, TlvMap,
-    TlvMod, TlvTable, Version,
+    CtFlush, Description, Failure, Features, PacketIn2, PortReason, Reply, Request, TlvMap, TlvMod, TlvTable,
+    Version,
 };
 
 use crate::flows::TABLES;
 use crate::port::{BridgePort, PortCounts};
+use crate::punted::{self, SentFrame};
 use crate::state::State;
 use crate::tunnel_options;
 
@@ -41,10 +42,12 @@ pub struct Identity {
 #[derive(Clone, Debug)]
 pub struct Bridge {
     identity: Identity,
+    /// A number that no other bridge has.
+    number: u64,
     state: State,
     fragments: u16,
     options: Vec<TlvMap>,
-    sent: Vec<PacketOut>,
+    sent: Vec<SentFrame>,
     flushed: Vec<CtFlush>,
 }
 
@@ -54,6 +57,7 @@ impl Bridge {
     pub fn new(identity: Identity, max_tags: u8, seed: u64, limits: Limits) -> Self {
         Self {
             identity,
+            number: punted::number(),
             state: State::new(max_tags, seed, limits),
             fragments: NORMAL_FRAGMENTS,
             options: Vec::new(),
@@ -98,8 +102,19 @@ impl Bridge {
         self.state.expire(now, news);
     }
 
-    /// Takes the frames that controllers have sent to the bridge since the last call.
-    pub fn take_sent(&mut self) -> Vec<PacketOut> {
+    /// A frame for controllers. `data` are the bytes that they get of the `full_bytes` bytes of the frame. `None` if the
+    /// frame waits and its actions have no form in OpenFlow.
+    pub fn packet_for(&self, packet: &PacketIn, data: Vec<u8>, full_bytes: usize) -> Option<PacketFor> {
+        punted::packet_for(self.number, packet, data, full_bytes)
+    }
+
+    /// Adds the flow that a frame with these fields learns.
+    pub fn learn(&mut self, learn: &Learn, key: &Key, now: Duration, news: &mut News) {
+        self.state.learn(learn, key, now, news);
+    }
+
+    /// Takes the frames that controllers have sent to the bridge, or let continue, since the last call.
+    pub fn take_sent(&mut self) -> Vec<SentFrame> {
         std::mem::take(&mut self.sent)
     }
 
@@ -134,7 +149,7 @@ impl Bridge {
                 {
                     return Err(Failure::BadPort);
                 }
-                self.sent.push(*packet);
+                self.sent.push((*packet).into());
                 Ok(())
             }
         }
@@ -205,8 +220,10 @@ impl Switch for Bridge {
         }
     }
 
-    fn resume(&mut self, _: &PacketIn2, _: Duration) -> Result<(), Failure> {
-        Err(Failure::ResumeUnsupported)
+    fn resume(&mut self, packet: &PacketIn2, _: Duration) -> Result<(), Failure> {
+        let frame = punted::resumed(self.number, packet)?;
+        self.sent.push(frame);
+        Ok(())
     }
 
     fn tlv_table(&self) -> TlvTable {

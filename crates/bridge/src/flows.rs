@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controllers::{FlowNews, News};
-use flow::{Action, Flow};
+use flow::{Action, Field, Flow, Key, Learn};
 use flow_tables::{Change, Entry};
 use openflow::{
     ANY_TABLE, Counts, Failure, FlowCommand, FlowMod, FlowRequest, MonitorEvent, RemovedReason, Version,
@@ -158,6 +158,24 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// Adds the flow that a frame with these fields learns, if there is room for it.
+    pub(crate) fn learn(&mut self, learn: &Learn, key: &Key, now: Duration, news: &mut News) {
+        let flow = flow_tables::learned(learn, key);
+        let (table, priority, wanted) = (flow.table, flow.priority, flow.wanted);
+        let before = self.tables.get(table, priority, &wanted);
+        let is_same = before.as_ref().is_some_and(|entry| entry.flow == flow);
+        let input = key.get(Field::InPort) as u16; // a port has 16 bits
+        if table >= TABLES || is_same || !self.tables.learn(flow, learn, input, ms(now)).unwrap_or(false) {
+            return;
+        }
+        if news.all_flows
+            && let Some(entry) = self.tables.get(table, priority, &wanted)
+        {
+            let event = if before.is_some() { MonitorEvent::Modified } else { MonitorEvent::Added };
+            news.flows.push(news_of(&entry, event, RemovedReason::Delete, now));
+        }
     }
 
     /// Deletes a flow, and reports it if a controller wants the report.

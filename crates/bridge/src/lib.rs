@@ -24,6 +24,7 @@
 //! - To change how flows, groups, meters or ports are changed: `flows.rs`, `groups.rs`, `meters.rs`, `ports.rs`.
 //! - To change the description of a port for controllers: `port.rs`.
 //! - To change answers to requests: `answers.rs`.
+//! - To change what controllers get of a frame, and how they return it: `punted.rs`.
 //! - To change the OpenFlow error of a refusal: `refusal.rs`.
 #![forbid(unsafe_code)]
 
@@ -34,6 +35,7 @@ mod groups;
 mod meters;
 mod port;
 mod ports;
+mod punted;
 mod refusal;
 mod state;
 mod time;
@@ -41,3 +43,4 @@ mod tunnel_options;
 
 pub use bridge::{Bridge, Identity};
 pub use port::{BridgePort, PortCounts};
+pub use punted::SentFrame;

@@ -15,7 +15,7 @@ mod client;
 mod port_description;
 pub mod protocol;
 
-pub use bridge_description::{BridgeDescription, BridgeState};
+pub use bridge_description::{BridgeDescription, BridgeState, ControllerDescription, ControllerState};
 pub use client::{Client, ClientError, Events};
 pub use port_description::{
     BOND_OPTIONS, NETWORK_OPTION, NUMBER_OPTION, OptionValue, PortDescription, VLAN_OPTIONS,

@@ -115,6 +115,9 @@ pub enum Request {
         /// The bridges, by name.
         bridges: BTreeMap<String, BridgeDescription>,
     },
+    /// Shows the connections of all bridges with controllers. Answered with `controllers`: for each bridge with
+    /// controllers, a [`crate::ControllerState`] for each target.
+    Controllers,
     /// Sends an [`Event`] for everything that happens to ports, until the connection ends.
     Subscribe,
     /// Another switch takes over all ports.

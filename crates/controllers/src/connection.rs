@@ -81,7 +81,7 @@ impl Connection {
     /// A connection that has just been made. Its hello waits to be sent.
     pub fn new(settings: Settings, now: Duration) -> Self {
         let newest = settings.versions.iter().copied().max().unwrap_or(Version::V10);
-        let mut output = Output { codec: Codec::new(newest), bytes: Vec::new() };
+        let mut output = Output { codec: Codec::new(newest), bytes: Vec::new(), copies: None };
         output.send(1, &Message::Hello(Hello::of(&settings.versions)));
         let miss_bytes = if settings.service { 0 } else { MISS_BYTES };
         Self {
@@ -113,6 +113,11 @@ impl Connection {
 
     pub fn dropped_packets(&self) -> u64 {
         self.dropped_packets
+    }
+
+    /// Whether a version was agreed.
+    pub fn is_agreed(&self) -> bool {
+        self.is_agreed
     }
 
     /// Whether bytes are to be read. No bytes are read while answers wait to be sent.
@@ -148,6 +153,7 @@ impl Connection {
         let mut rest = &self.input[self.taken..];
         let message = self.framer.next(&mut rest).map_err(|_| SessionError::Framing)?;
         self.taken = self.input.len() - rest.len();
+        message.iter().for_each(|message| self.output.copy(message));
         Ok(message)
     }
 

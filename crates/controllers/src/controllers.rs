@@ -26,12 +26,34 @@ pub struct Controllers {
     next: u64,
     limits: Limits,
     shared: Shared,
+    /// Whether messages of controllers are copied.
+    copies: bool,
 }
 
 impl Controllers {
     /// No connections yet.
     pub fn new(limits: Limits) -> Self {
-        Self { connections: BTreeMap::new(), next: 0, limits, shared: Shared::default() }
+        Self { connections: BTreeMap::new(), next: 0, limits, shared: Shared::default(), copies: false }
+    }
+
+    /// Copies the messages from and to controllers from now on, or no longer. Messages of the management socket are not
+    /// copied.
+    pub fn copy_messages(&mut self, copies: bool) {
+        self.copies = copies;
+        for connection in self.connections.values_mut().filter(|connection| !connection.settings.service) {
+            connection.output.copies = copies.then(|| connection.output.copies.take().unwrap_or_default());
+        }
+    }
+
+    /// Takes the copies of whole messages, in the order in which each connection had them.
+    pub fn take_copies(&mut self) -> Vec<u8> {
+        let copies = self.connections.values_mut().filter_map(|connection| connection.output.copies.as_mut());
+        copies.flat_map(std::mem::take).collect()
+    }
+
+    /// Whether a controller has agreed on a version.
+    pub fn is_connected(&self, id: ConnectionId) -> bool {
+        self.connections.get(&id).is_some_and(Connection::is_agreed)
     }
 
     /// Adds a connection that has just been made.
@@ -51,6 +73,7 @@ impl Controllers {
         self.next += 1;
         let mut connection = Connection::new(settings, now);
         connection.output.codec.option_bytes = option_bytes(switch);
+        connection.output.copies = (self.copies && !connection.settings.service).then(Vec::new);
         self.connections.insert(id, connection);
         Ok(id)
     }

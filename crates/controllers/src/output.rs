@@ -9,18 +9,33 @@ const MAX_BYTES: usize = u16::MAX as usize;
 const FLAGS: usize = 10;
 const MORE: u16 = 1;
 
+/// The most bytes of copies that wait. Further messages are not copied.
+const COPIED_BYTES: usize = 1 << 20;
+
 /// Messages as bytes, in the agreed version.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub codec: Codec,
     pub bytes: Vec<u8>,
+    /// Copies of the messages in both directions, if somebody looks at them.
+    pub copies: Option<Vec<u8>>,
 }
 
 impl Output {
     /// Adds a message. A message that the version does not have is left out.
     pub fn send(&mut self, transaction: u32, message: &Message) {
         if let Ok(bytes) = self.codec.encode(transaction, message) {
+            self.copy(&bytes);
             self.bytes.extend(bytes);
+        }
+    }
+
+    /// Copies a whole message, if somebody looks at messages.
+    pub fn copy(&mut self, message: &[u8]) {
+        if let Some(copies) = &mut self.copies
+            && copies.len() + message.len() <= COPIED_BYTES
+        {
+            copies.extend_from_slice(message);
         }
     }
 
@@ -69,6 +84,7 @@ impl Dump {
         let length = self.part.len() as u16; // at most MAX_BYTES
         self.part[2..4].copy_from_slice(&length.to_be_bytes());
         self.part[FLAGS..FLAGS + 2].copy_from_slice(&flags.to_be_bytes());
+        output.copy(&self.part);
         output.bytes.append(&mut self.part);
         self.part.clone_from(&self.head);
     }

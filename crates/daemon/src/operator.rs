@@ -240,6 +240,10 @@ impl Operator for Management {
         }
     }
 
+    fn raised(&mut self, switch: &mut View<'_>) {
+        self.bridges.raised(&self.epoll, switch);
+    }
+
     fn log(&mut self, port: &str, message: &dyn Display) {
         self.signals.log(&format!("{port}: {message}"));
     }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use control::PortDescription;
+use control::{ControllerState, PortDescription};
 use ovsdb::{Atom, Cache, Datum, Row, Transaction, Uuid};
 
 use crate::bridges;
 use crate::mirrors::mirror_of;
+use crate::wanted::Controller;
 use crate::{LOCK, Numbers, Observed, Place, Wanted};
 
 /// The number of the interface that stands for a bridge (OpenFlow's `OFPP_LOCAL` of version 1.0).
@@ -16,15 +17,19 @@ const REFUSED: i64 = -1;
 /// The types of interface that Open_vSwitch.iface_types names.
 const TYPES: [&str; 6] = ["afxdp", "dpdkvhostuser", "dpdkvhostuserclient", "internal", "patch", "tap"];
 
+/// The connections with controllers, by bridge and target.
+pub type ControllerStates = BTreeMap<String, BTreeMap<String, ControllerState>>;
+
 /// One transaction with the columns that differ from the database; empty if none does. `failed` has the ports that
-/// the switch does not have, each with the reason. `observed` has the ports that it has. A column that the server's
-/// schema lacks is left out.
+/// the switch does not have, each with the reason. `observed` has the ports that it has, `states` the connections with
+/// controllers. A column that the server's schema lacks is left out.
 pub fn report(
     cache: &Cache,
     wanted: &Wanted,
     failed: &BTreeMap<String, String>,
     numbers: &Numbers,
     observed: &BTreeMap<String, Observed>,
+    states: &ControllerStates,
 ) -> Transaction {
     let mut transaction = Transaction::new();
     let mut changes = Vec::new();
@@ -65,6 +70,14 @@ pub fn report(
     for (name, row) in &wanted.bridge_rows {
         let identity = wanted.described.get(name).map_or(Datum::empty(), bridges::identity);
         changes.push(("Bridge", *row, vec![("datapath_id", identity)]));
+    }
+    for Controller { row, bridge, target } in &wanted.controllers {
+        let state = states.get(bridge).and_then(|states| states.get(target));
+        changes.push((
+            "Controller",
+            *row,
+            state.map_or(Vec::new(), |state| bridges::connection(state).to_vec()),
+        ));
     }
     for (bond, row) in &wanted.bonds {
         let active = observed.values().find(|port| port.active_of.as_ref() == Some(bond));

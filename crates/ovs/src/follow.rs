@@ -11,11 +11,33 @@ pub(crate) const PROBE: Duration = Duration::from_secs(5);
 
 /// The columns that are monitored.
 pub fn follow() -> Follow {
-    let columns: [(&str, &[&str]); 5] = [
+    let columns: [(&str, &[&str]); 6] = [
         ("Open_vSwitch", &["bridges", "next_cfg", "cur_cfg", "iface_types", "datapath_types"]),
         (
             "Bridge",
-            &["name", "ports", "datapath_type", "datapath_id", "fail_mode", "mirrors", "other_config"],
+            &[
+                "name",
+                "ports",
+                "datapath_type",
+                "datapath_id",
+                "fail_mode",
+                "mirrors",
+                "other_config",
+                "controller",
+            ],
+        ),
+        (
+            "Controller",
+            &[
+                "target",
+                "inactivity_probe",
+                "max_backoff",
+                "controller_rate_limit",
+                "controller_burst_limit",
+                "is_connected",
+                "role",
+                "status",
+            ],
         ),
         (
             "Mirror",

@@ -10,6 +10,7 @@ use control::{BridgeDescription, Client, ClientError, PortDescription, Request};
 use ovsdb::{Cache, Event, Limits, Session, SessionError, TransactionId};
 
 use crate::appctl::{Served, ServedPort, SharedBridges};
+use crate::columns::ControllerStates;
 use crate::follow::{PROBE, follow};
 use crate::mirrors::mirror_of;
 use crate::server::{Server, Stream};
@@ -87,6 +88,7 @@ pub fn run(settings: &Settings, log: impl Fn(&str), goes_on: impl Fn() -> bool) 
         said: BTreeSet::new(),
         log: &log,
         observed: BTreeMap::new(),
+        controllers: ControllerStates::new(),
         looked: None,
     };
     let (mut last, mut pause) = (String::new(), SHORTEST_PAUSE);
@@ -128,6 +130,8 @@ struct State<'a> {
     log: &'a dyn Fn(&str),
     /// The switch's last report about its ports, and its time.
     observed: BTreeMap<String, Observed>,
+    /// The switch's last report about connections with controllers.
+    controllers: ControllerStates,
     looked: Option<Instant>,
 }
 
@@ -210,8 +214,13 @@ impl State<'_> {
         if self.looks_are_old() {
             let answer = Client::connect(&self.settings.control)?.ask(Request::Ports)?;
             (self.observed, self.looked) = (Observed::all(&answer), Some(Instant::now()));
+            if !wanted.controllers.is_empty() {
+                let answer = Client::connect(&self.settings.control)?.ask(Request::Controllers)?;
+                self.controllers = serde_json::from_value(answer["controllers"].clone()).unwrap_or_default();
+            }
         }
-        let transaction = report(connection.session.cache(), &wanted, &failed, &self.numbers, &self.observed);
+        let cache = connection.session.cache();
+        let transaction = report(cache, &wanted, &failed, &self.numbers, &self.observed, &self.controllers);
         if !transaction.is_empty() {
             connection.sent = Some(connection.session.transact(transaction));
         }

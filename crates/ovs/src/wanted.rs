@@ -22,6 +22,8 @@ pub struct Wanted {
     pub described: BTreeMap<String, BridgeDescription>,
     /// The rows of these bridges, by name.
     pub bridge_rows: BTreeMap<String, Uuid>,
+    /// The controllers of these bridges.
+    pub controllers: Vec<Controller>,
     /// The ports, by name.
     pub ports: BTreeMap<String, PortDescription>,
     /// All interfaces of bridges.
@@ -30,6 +32,17 @@ pub struct Wanted {
     pub bonds: BTreeMap<String, Uuid>,
     /// The mirrors between these ports.
     pub mirrors: Mirrors,
+}
+
+/// A controller of a bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controller {
+    /// The controller's row.
+    pub row: Uuid,
+    /// The bridge.
+    pub bridge: String,
+    /// The controller's target.
+    pub target: String,
 }
 
 /// An interface, and how the switch treats it.
@@ -97,8 +110,14 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
         let is_served = text(bridge, "datapath_type") == "netdev" && wanted.bridges.len() < MOST_BRIDGES;
         if is_served {
             wanted.bridges.push(name.to_owned());
-            wanted.described.insert(name.to_owned(), bridges::bridge(id, bridge, folder));
+            wanted.described.insert(name.to_owned(), bridges::bridge(id, bridge, cache, folder));
             wanted.bridge_rows.insert(name.to_owned(), id);
+            let controllers = bridges::controllers(bridge, cache);
+            wanted.controllers.extend(controllers.map(|(row, controller)| Controller {
+                row,
+                bridge: name.to_owned(),
+                target: text(controller, "target").to_owned(),
+            }));
         }
         let refused = refused_bridge(bridge, is_served);
         for (port_row, port) in rows(cache, bridge, "ports", "Port") {

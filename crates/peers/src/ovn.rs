@@ -104,8 +104,21 @@ impl Ovn {
     /// # Errors
     /// `ovn-nbctl` cannot be started, fails, or does not end within 60 s.
     pub fn nbctl(&self, words: &[&str]) -> Result<String, Error> {
-        let socket = self.folder.join("nb.sock");
-        let mut command = Command::new(self.programs.join("bin/ovn-nbctl"));
+        self.tool("ovn-nbctl", "nb", words)
+    }
+
+    /// Runs `ovn-sbctl` with these arguments.
+    ///
+    /// # Errors
+    /// `ovn-sbctl` cannot be started, fails, or does not end within 60 s.
+    pub fn sbctl(&self, words: &[&str]) -> Result<String, Error> {
+        self.tool("ovn-sbctl", "sb", words)
+    }
+
+    /// Runs a tool at the database with this name.
+    fn tool(&self, program: &str, database: &str, words: &[&str]) -> Result<String, Error> {
+        let socket = self.folder.join(format!("{database}.sock"));
+        let mut command = Command::new(self.programs.join("bin").join(program));
         run(command.arg(format!("--db=unix:{}", socket.display())).args(words))
     }
 }

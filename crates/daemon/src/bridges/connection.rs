@@ -1,4 +1,4 @@
-//! The socket of one connection with a controller. No function here blocks.
+//! The sockets of connections with controllers, and of those who look at their messages. No function here blocks.
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -7,21 +7,31 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-/// A connection with a controller of a bridge.
+/// The other end of a connection.
+pub enum Peer {
+    /// A controller: its connection among those of the bridge.
+    Controller(ConnectionId),
+    /// A program that looks at the messages of controllers, and the bytes that wait for it.
+    Snooper(Vec<u8>),
+}
+
+/// A connection at a socket of a bridge.
 pub struct Connection {
     socket: OwnedFd,
     /// The bridge's name.
     pub bridge: String,
-    /// The connection among those of the bridge.
-    pub id: ConnectionId,
+    /// The target in the table Controller; `None` at the bridge's own sockets.
+    pub target: Option<String>,
+    /// The other end.
+    pub peer: Peer,
     /// The events that are waited for.
     pub flags: EventFlags,
 }
 
 impl Connection {
     /// A connection that was made.
-    pub fn new(socket: OwnedFd, bridge: String, id: ConnectionId) -> Self {
-        Connection { socket, bridge, id, flags: EventFlags::IN }
+    pub fn new(socket: OwnedFd, bridge: String, target: Option<String>, peer: Peer) -> Self {
+        Connection { socket, bridge, target, peer, flags: EventFlags::IN }
     }
 
     /// Reads once. Returns 0 if nothing has come.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bridge::Bridge;
 use controllers::{Change, News, Rejected, Switch};
 use flow::{Action, Flow, Match, Timeouts, port};
-use flow_tables::{Continuation, Limits, Tables};
+use flow_tables::{Limits, Tables};
 use openflow::{Failure, FlowCommand, FlowMod, Version};
 use switch::{ControllersFrame, View};
 
@@ -35,6 +35,8 @@ pub struct FlowBridge {
     pub(super) ports: Ports,
     /// Whether the ports learn while the bridge has the flow of [`Start::Normal`] alone.
     may_learn: bool,
+    /// How the bridge forwards before it is told anything.
+    start: Start,
     /// The generation of the tables that the workers have; `None` if the ports learn.
     published: Option<u64>,
 }
@@ -54,6 +56,7 @@ impl FlowBridge {
             bridge: Bridge::new(identity, MAX_TAGS, random.hash_one(0), LIMITS),
             ports: Ports::new(network, datapath_id),
             may_learn: start == Start::Normal,
+            start,
             published: None,
         };
         if start == Start::Normal {
@@ -82,7 +85,9 @@ impl FlowBridge {
     /// Lets a bridge without flows, or with the flow of [`Start::Normal`] alone, begin as `start` says. The flows of
     /// controllers stay.
     pub(super) fn start_as(&mut self, start: Start, now: Duration) {
-        let is_normal = self.is_normal();
+        // Of a bridge that was told to wait, the flow is a controller's.
+        let is_normal = self.is_normal() && self.start == Start::Normal;
+        self.start = start;
         let command = match start {
             Start::Normal if self.bridge.tables().flows() == 0 => FlowCommand::Add,
             Start::Secure if is_normal => FlowCommand::DeleteStrict,
@@ -164,8 +169,7 @@ impl FlowBridge {
         }
         for frame in frames {
             let (input, metadata) = (frame.input(), *frame.metadata.value());
-            let rest = Continuation { rest: vec![(0, frame.actions)], ..Continuation::default() };
-            let frame = ControllersFrame { bytes: frame.data.into(), input, metadata, rest };
+            let frame = ControllersFrame { bytes: frame.data.into(), input, metadata, rest: frame.rest };
             switch.inject(self.ports.network(), frame);
         }
     }

@@ -82,11 +82,9 @@ fn missing(action: &Action) -> Option<(&Action, &'static str)> {
     let of_tunnel = |field: &Field| field.name().starts_with("tun_");
     let why = match action {
         Action::Clone(actions) | Action::WriteActions(actions) => return actions.iter().find_map(missing),
-        Action::Controller(_) | Action::Output(port::CONTROLLER) => "there is no controller",
         Action::Output(port::LOCAL) => "the switch has no port of its own",
         Action::OutputCut(..) => "frames are not cut",
         Action::Ct(ct) if ct.helper != 0 => "there are no helpers for FTP and TFTP",
-        Action::Learn(_) => "frames make no flows",
         Action::Sample(_) => "there are no samples",
         Action::SetField(field, ..) if of_tunnel(field) => "there are no tunnels",
         Action::Move(_, to) | Action::Pop(to) if of_tunnel(&to.field) => "there are no tunnels",
@@ -199,13 +197,10 @@ mod tests {
     fn what_is_not_there_yet_is_refused_with_its_line() {
         let refused = [
             ("tcp,actions=ct(commit,alg=ftp)", "there are no helpers for FTP and TFTP"),
-            ("actions=controller", "there is no controller"),
-            ("actions=clone(controller)", "there is no controller"),
-            ("actions=write_actions(controller)", "there is no controller"),
-            ("actions=learn(table=1,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])", "frames make no flows"),
+            ("actions=clone(LOCAL)", "the switch has no port of its own"),
             ("actions=set_field:5->tun_id,output:1", "there are no tunnels"),
+            ("group_id=1,type=all,bucket=LOCAL", "the switch has no port of its own"),
             ("actions=move:NXM_NX_REG0[]->NXM_NX_TUN_ID[0..31]", "there are no tunnels"),
-            ("group_id=1,type=all,bucket=controller", "there is no controller"),
             ("group_id=1,type=any", "group_id=1"),
             ("meter=1,kbps,bands=type=dscp_remark,rate=1,prec_level=1", "bands drop frames"),
             ("actions=LOCAL", "the switch has no port of its own"),

@@ -17,11 +17,13 @@ mod flow_bridge;
 mod identity;
 mod line;
 mod management;
+mod outgoing;
 mod ports;
 mod replace;
 mod request;
 mod served;
 mod switch_bridge;
+mod target;
 mod trace;
 
 use std::collections::BTreeMap;
@@ -30,20 +32,24 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use control::{BridgeDescription, BridgeState};
+use control::{BridgeDescription, BridgeState, ControllerState};
 use serde_json::Value;
-use switch::View;
+use switch::{Raised, View, Wanted};
 
 use crate::local_listener::LocalListener;
 use crate::watch::{INTERVAL, Ticker};
 use flow_bridge::{FlowBridge, Start};
 pub use line::lines;
-use management::{FIRST_KEY, Management, Turn};
+use management::{FIRST_KEY, Management, Serves, Turn};
 pub use request::{FlowsRequest, What};
 pub use switch_bridge::SwitchBridge;
+use target::ListeningSocket;
 
 /// The name of the bridge of a switch that follows no database.
 pub const OWN: &str = "switch";
+
+/// The frames for controllers and flows to be learned that are handled before ports get their turn again.
+const TURN: usize = 64;
 
 /// The time of flows, which the workers use too.
 fn now() -> Duration {
@@ -92,7 +98,8 @@ impl Bridges {
     /// # Errors
     /// Another process listens there, the path cannot be made, or the kernel refuses to watch the socket.
     pub fn listen(&mut self, bridge: &str, path: &Path, epoll: &OwnedFd) -> io::Result<()> {
-        self.management.listen(bridge, LocalListener::bind(path)?, epoll)
+        let socket = ListeningSocket::Local(LocalListener::bind(path)?);
+        self.management.listen(bridge, Serves::Management, socket, epoll)
     }
 
     /// As [`Bridges::listen`], in the place of another process that listens there.
@@ -100,7 +107,8 @@ impl Bridges {
     /// # Errors
     /// The path cannot be made or replaced, or the kernel refuses to watch the socket.
     pub fn listen_in_place(&mut self, bridge: &str, path: &Path, epoll: &OwnedFd) -> io::Result<()> {
-        self.management.listen(bridge, LocalListener::bind_in_place(path)?, epoll)
+        let socket = ListeningSocket::Local(LocalListener::bind_in_place(path)?);
+        self.management.listen(bridge, Serves::Management, socket, epoll)
     }
 
     /// Makes the bridges of an owner those that are wanted. Returns what became of each.
@@ -117,8 +125,9 @@ impl Bridges {
                 (&wanted.network, wanted.datapath_id) == (&bridge.network, bridge.datapath_id)
             });
             if !stays {
+                let Bridges { all, management, .. } = self;
+                management.forget(name, &mut Turn { bridges: all, switch, epoll, now: now() });
                 self.all.remove(name);
-                self.management.forget(name);
                 // Its ports, if there are any left, learn.
                 let _ = switch.set_flows(Some(&bridge.network), None);
             }
@@ -146,28 +155,49 @@ impl Bridges {
         if !is_own {
             return Err(format!("another bridge has the name {name}: give it another one"));
         }
-        let BridgeDescription { network, datapath_id, secure, openflow } = wanted;
-        let start = if *secure { Start::Secure } else { Start::Normal };
-        let made =
-            || SwitchBridge::new(FlowBridge::new(name, Some(network.clone()), Some(*datapath_id), start));
+        let BridgeDescription { network, datapath_id, secure, openflow, snoop, controllers } = wanted;
         let is_new = !self.all.contains_key(name);
-        let bridge = self.all.entry(name.to_owned()).or_insert_with(made);
-        bridge.follow_ports(switch, now);
-        bridge.start_as(start, switch, now);
-        let is_served = !is_new && former.is_some_and(|former| former.openflow == *openflow);
-        if is_served && self.management.listens(name) {
+        let Bridges { all, management, .. } = self;
+        // Whoever has controllers waits for their flows.
+        let first = if *secure || !controllers.is_empty() { Start::Secure } else { Start::Normal };
+        let made =
+            || SwitchBridge::new(FlowBridge::new(name, Some(network.clone()), Some(*datapath_id), first));
+        all.entry(name.to_owned()).or_insert_with(made).follow_ports(switch, now);
+        management.set_controllers(name, controllers, &mut Turn { bridges: all, switch, epoll, now });
+        self.start(name, *secure, switch, now);
+        let Bridges { all, management, .. } = self;
+        let is_served = !is_new
+            && former.is_some_and(|former| (&former.openflow, &former.snoop) == (openflow, snoop))
+            && management.listens(name, Serves::Management);
+        if is_served {
             return Ok(());
         }
-        self.management.forget(name);
-        let Some(path) = openflow else { return Ok(()) };
-        // The owner has made sure that it is alone: a switch that is being taken over may listen there still.
-        let listening = LocalListener::bind_in_place(path);
-        listening.and_then(|socket| self.management.listen(name, socket, epoll)).map_err(|error| {
-            format!(
-                "listening for controllers at {}: {error}; let this user write in its folder",
-                path.display()
-            )
-        })
+        management.close_own(name, &mut Turn { bridges: all, switch, epoll, now });
+        for (path, serves) in [(openflow, Serves::Management), (snoop, Serves::Snooper)] {
+            let Some(path) = path else { continue };
+            // The owner has made sure that it is alone: a switch that is being taken over may listen there still.
+            let listening = LocalListener::bind_in_place(path).map(ListeningSocket::Local);
+            listening.and_then(|socket| management.listen(name, serves, socket, epoll)).map_err(|error| {
+                format!(
+                    "listening for controllers at {}: {error}; let this user write in its folder",
+                    path.display()
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Lets a bridge forward by addresses while it has no flows, or wait for its controllers.
+    fn start(&mut self, name: &str, secure: bool, switch: &mut View<'_>, now: Duration) {
+        let waits = secure || self.management.is_controlled(name, now);
+        if let Some(bridge) = self.all.get_mut(name) {
+            bridge.start_as(if waits { Start::Secure } else { Start::Normal }, switch, now);
+        }
+    }
+
+    /// The connections with controllers, by bridge and target.
+    pub fn controllers(&self) -> BTreeMap<String, BTreeMap<String, ControllerState>> {
+        self.management.states(&self.all, now())
     }
 
     /// Serves what is ready under this key.
@@ -181,9 +211,38 @@ impl Bridges {
                 *looked = now;
                 all.values_mut().for_each(|bridge| bridge.expire(switch, now));
             }
-            return management.tick(&mut Turn { bridges: all, switch, epoll, now });
+            management.tick(&mut Turn { bridges: all, switch, epoll, now });
+            return self.start_without_controllers(switch, now);
         }
         management.ready(key, &mut Turn { bridges: all, switch, epoll, now });
+    }
+
+    /// Lets bridges forward whose controllers have been away for long, and lets them wait again when one has come.
+    fn start_without_controllers(&mut self, switch: &mut View<'_>, now: Duration) {
+        let owned = self.owned.values().flatten().filter(|(_, bridge)| !bridge.secure);
+        let names: Vec<String> = owned
+            .filter(|(_, bridge)| !bridge.controllers.is_empty())
+            .map(|(name, _)| name.clone())
+            .collect();
+        names.iter().for_each(|name| self.start(name, false, switch, now));
+    }
+
+    /// Gives frames to controllers, and adds flows that frames have learned.
+    pub fn raised(&mut self, epoll: &OwnedFd, switch: &mut View<'_>) {
+        let now = now();
+        let mut by_network = BTreeMap::<Option<String>, Vec<Wanted>>::new();
+        for Raised { network, wanted } in switch.take_raised(TURN) {
+            by_network.entry(network).or_default().push(wanted);
+        }
+        let Bridges { all, management, .. } = self;
+        for (network, wanted) in by_network {
+            let of_network =
+                |(_, bridge): &(&String, &mut SwitchBridge)| bridge.network() == network.as_deref();
+            let Some((name, bridge)) = all.iter_mut().find(of_network) else { continue };
+            bridge.take_up(wanted.into_iter(), switch, now);
+            let name = name.clone();
+            management.send(&name, &mut Turn { bridges: all, switch, epoll, now });
+        }
     }
 
     /// The ports of the switch have changed: controllers are told soon.

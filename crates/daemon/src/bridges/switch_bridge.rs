@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use controllers::{Change, ConnectionId, Controllers, Limits, News, SessionError, Settings};
 use openflow::Failure;
-use switch::View;
+use switch::{PuntedFrame, View, Wanted};
 
 use super::flow_bridge::{FlowBridge, Start};
 use super::served::Served;
@@ -45,6 +45,11 @@ impl SwitchBridge {
         FlowBridge::of_changes(name, all).map(Self::new)
     }
 
+    /// The network of the bridge; `None` for all networks without a bridge of their own.
+    pub(super) fn network(&self) -> Option<&str> {
+        self.flows.ports.network()
+    }
+
     /// The present tables, for workers that are about to start.
     pub fn tables(&mut self) -> std::sync::Arc<flow_tables::Tables> {
         self.flows.tables()
@@ -68,6 +73,28 @@ impl SwitchBridge {
         let mut news = News { all_flows: self.controllers.follow_flows(), ..News::default() };
         self.flows.bridge.expire(now, &mut news);
         // Ports whose VLANs are refused beside flows have none of these.
+        let _ = self.flows.publish(switch);
+        self.controllers.news(&news);
+    }
+
+    /// Gives frames to controllers, and adds flows that frames have learned.
+    pub(super) fn take_up(
+        &mut self,
+        all: impl Iterator<Item = Wanted>,
+        switch: &mut View<'_>,
+        now: Duration,
+    ) {
+        let mut news = News { all_flows: self.controllers.follow_flows(), ..News::default() };
+        for wanted in all {
+            match wanted {
+                Wanted::Frame(PuntedFrame { packet, bytes, frame_bytes }) => {
+                    if let Some(packet) = self.flows.bridge.packet_for(&packet, bytes, frame_bytes) {
+                        self.controllers.packet(&packet, now);
+                    }
+                }
+                Wanted::Learn(learn, key) => self.flows.bridge.learn(&learn, &key, now, &mut news),
+            }
+        }
         let _ = self.flows.publish(switch);
         self.controllers.news(&news);
     }

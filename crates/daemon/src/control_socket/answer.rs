@@ -62,6 +62,7 @@ pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -
         | Request::EndCapture
         | Request::Subscribe
         | Request::Bridges { .. }
+        | Request::Controllers
         | Request::FlowsDump { .. }
         | Request::FlowsChange { .. }
         | Request::FlowsTrace { .. }

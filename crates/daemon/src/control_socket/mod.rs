@@ -316,6 +316,9 @@ impl ControlSocket {
                 let states = bridges.set(&owner, wanted, epoll, switch);
                 Some(Outcome::Ok(answer::with_schema(json!({"bridges": states}))))
             }
+            Request::Controllers => {
+                Some(Outcome::Ok(answer::with_schema(json!({"controllers": bridges.controllers()}))))
+            }
             Request::FlowsDump { bridge, matching } => {
                 let what = What::Dump(matching.unwrap_or_default());
                 Some(answer::of_flows(bridges.request(FlowsRequest { bridge, what }, switch)))

@@ -216,9 +216,9 @@ fn a_file_with_what_is_not_there_yet_starts_no_switch() {
     let sockets = Sockets::new();
     let file = sockets.path("flows").display().to_string();
     let port = sockets.port("one", "vhost-user", "");
-    fs::write(&file, "priority=1 actions=normal\nip actions=controller\n").unwrap();
+    fs::write(&file, "priority=1 actions=normal\nip actions=LOCAL\n").unwrap();
     let run = Run::new(&["switch", &port[0], &port[1], "--flows", &file]).finish();
-    let said = format!("--flows {file}: line 2: action 'CONTROLLER:65535': there is no controller");
+    let said = format!("--flows {file}: line 2: action 'LOCAL': the switch has no port of its own");
     assert!(run.code == Some(2) && run.to_string().contains(&said), "{run}");
     fs::write(&file, "priority=1 actions=normal\n").unwrap();
     let tagged = format!("{},tag=5", port[1]);

@@ -2,6 +2,7 @@
 mod appctl;
 mod bonds;
 mod bridges;
+mod controllers;
 mod first;
 mod hostile;
 mod interfaces;

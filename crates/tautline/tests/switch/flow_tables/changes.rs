@@ -137,7 +137,7 @@ fn flows_are_added_replaced_and_deleted_while_frames_pass() {
 fn flows_that_are_refused_change_nothing_and_say_why() {
     let running = Running::start("0");
     for (words, said) in [
-        (&["add", "actions=learn(table=1)"][..], "line 1: action 'learn(table=1)': frames make no flows"),
+        (&["add", "actions=LOCAL"][..], "line 1: action 'LOCAL': the switch has no port of its own"),
         (&["add", "nonsense"], "actions are missing"),
         (&["add", "table=254 actions=drop"], "not permitted"),
         (&["add", "priority=0,check_overlap,ip actions=drop"], "overlaps"),

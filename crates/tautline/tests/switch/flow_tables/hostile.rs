@@ -1,14 +1,20 @@
 //! Controllers that misbehave: frames go on, others are served, and memory stays limited.
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use peers::bystander::{Bystander, test_name};
+
 use super::changes::Running;
-use crate::switch_process::wait_for;
+use crate::switch_process::guest::{RECEIVE, TRANSMIT};
+use crate::switch_process::{drops, wait_for};
 
 /// OpenFlow 1.5.
 const VERSION: u8 = 6;
 const HELLO: u8 = 0;
+const SET_CONFIG: u8 = 9;
+const PACKET_IN: u8 = 10;
 const PACKET_OUT: u8 = 13;
 const FLOW_MOD: u8 = 14;
 const MULTIPART_REQUEST: u8 = 18;
@@ -71,6 +77,21 @@ impl Controller {
     /// Whether the switch took these bytes.
     fn send(&mut self, bytes: &[u8]) -> bool {
         self.0.write_all(bytes).is_ok()
+    }
+
+    /// The frame of the next packet-in.
+    fn packet_in(&mut self) -> Vec<u8> {
+        loop {
+            let mut head = [0; 8];
+            self.0.read_exact(&mut head).unwrap();
+            let mut body = vec![0; usize::from(u16::from_be_bytes([head[2], head[3]])) - head.len()];
+            self.0.read_exact(&mut body).unwrap();
+            if head[1] == PACKET_IN {
+                // Buffer, lengths, reason, table and cookie; the match, padded; two more bytes.
+                let of_match = usize::from(u16::from_be_bytes([body[18], body[19]])).next_multiple_of(8);
+                return body.split_off(16 + of_match + 2);
+            }
+        }
     }
 
     /// Whether the switch has ended the connection.
@@ -157,5 +178,71 @@ fn hostile_controllers_hold_up_neither_frames_nor_others() {
     drop((bundles, flows));
     running.flows(&["del", "table=5"]);
     assert_eq!(running.reached(2), [3]);
+    running.scene.switch.end();
+}
+
+/// The longest time that a neighbour's frame may take, also on a machine with other work.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// All frames of port 1 go to a controller. Those of port 2 go to port 3 and to the controller.
+#[test]
+fn a_guest_that_sends_to_the_controller_without_end_delays_no_neighbour() {
+    const ROUNDS: u64 = 100;
+    const BURST: usize = 30;
+    let mut running = Running::start("0");
+    running.flows(&["add", "priority=9,in_port=1 actions=controller"]);
+    running.flows(&["add", "priority=9,in_port=2 actions=controller,output:3"]);
+    let mut controller = Controller::greeted(&running);
+    assert!(controller.send(&message(SET_CONFIG, &[0, 0, 0xff, 0xff])));
+    let before = running.resident_kib();
+
+    let numbered = |port: u8, number: u64| {
+        let mut frame =
+            [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, port, 0x88, 0xb5][..], &number.to_be_bytes()].concat();
+        frame.resize(1400, port);
+        frame
+    };
+    let [one, two, three] = &mut running.scene.guests[..] else { panic!("three guests") };
+    let (ends, mut worst, mut flooded, mut others) = (AtomicBool::new(false), Duration::ZERO, 0_u64, 0_u64);
+    std::thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let mut sent = 0;
+            while !ends.load(Ordering::Relaxed) {
+                (0..BURST).for_each(|_| one.send(&numbered(1, sent)));
+                one.wait_for_used(TRANSMIT, BURST);
+                sent += BURST as u64;
+            }
+            sent
+        });
+        for number in 0..ROUNDS {
+            let (frame, since) = (numbered(2, number), Instant::now());
+            two.send(&frame);
+            two.wait_for_used(TRANSMIT, 1);
+            for used in three.wait_for_used(RECEIVE, 1) {
+                assert_eq!(three.received(&used), frame);
+                three.post(1);
+            }
+            let arrived = since.elapsed();
+            while controller.packet_in() != frame {
+                others += 1;
+            }
+            worst = worst.max(since.elapsed());
+            // Slower than the limit of frames for controllers.
+            std::thread::sleep(Duration::from_millis(2));
+            assert!(worst < PATIENCE, "arrived after {arrived:?}, at the controller after {worst:?}");
+        }
+        ends.store(true, Ordering::Relaxed);
+        flooded = flood.join().unwrap();
+    });
+    Bystander { worst_latency: worst, sent: ROUNDS, lost: 0 }.print(&test_name());
+    println!("{flooded} frames of the flood, {others} of them at the controller");
+    let snapshot = running.scene.switch.snapshot();
+    let of = |port: &str, reason: &str| drops(&snapshot, port, reason);
+    let (given, refused) = (of("one", "given to controllers"), of("one", "limit of frames for controllers"));
+    assert_eq!(given + refused, flooded);
+    assert!(given >= others && refused > 0, "{given} given, {refused} refused");
+    assert_eq!(of("two", "limit of frames for controllers"), 0);
+    let grown = running.resident_kib().saturating_sub(before);
+    assert!(grown < GROWTH_KIB / 8, "{grown} KiB");
     running.scene.switch.end();
 }

@@ -1,4 +1,6 @@
 //! OVN controls a bridge of the switch: a real ovn-controller makes `br-int` and fills its tables.
+mod answers;
+
 use peers::Ovn;
 
 use super::Scene;

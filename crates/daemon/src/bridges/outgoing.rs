@@ -1,0 +1,118 @@
+//! The controllers of the table Controller, and when a bridge connects with them.
+use std::time::Duration;
+
+use control::{ControllerDescription, ControllerState};
+use controllers::Settings;
+use openflow::Role;
+
+use super::target::Target;
+
+/// Between two attempts to connect, at first; each that fails makes it twice as long.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest time between two attempts, unless the database says otherwise.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+/// Probes of the longest silence after which a bridge that is not secure forwards without its controllers.
+const PROBES: u32 = 3;
+
+/// A controller of a bridge.
+pub struct Outgoing {
+    /// The bridge's name.
+    pub bridge: String,
+    /// The target, as the database has it.
+    pub target: String,
+    /// The target, unless it has another form.
+    pub to: Option<Target>,
+    /// How the bridge is to be connected.
+    pub description: ControllerDescription,
+    /// The key of the connection.
+    pub connection: Option<u64>,
+    /// Why there is no connection.
+    pub error: Option<String>,
+    pause: Duration,
+    due: Duration,
+    /// The time at which the connection began or ended, or at which the controller was named.
+    changed: Duration,
+    was_connected: bool,
+}
+
+impl Outgoing {
+    /// A controller that was named at `now`.
+    pub fn new(bridge: &str, target: &str, description: ControllerDescription, now: Duration) -> Self {
+        let to = target.parse();
+        Outgoing {
+            bridge: bridge.to_owned(),
+            target: target.to_owned(),
+            error: to.as_ref().err().cloned(),
+            to: to.ok(),
+            description,
+            connection: None,
+            pause: SHORTEST_PAUSE,
+            due: now,
+            changed: now,
+            was_connected: false,
+        }
+    }
+
+    /// The settings of its connection.
+    pub fn settings(&self) -> Settings {
+        let ControllerDescription { probe_ms, frames_per_second, burst, .. } = self.description;
+        let settings = Settings::controller();
+        let packets = frames_per_second.map(|rate| (rate, burst.unwrap_or(rate / 4)));
+        match probe_ms {
+            None => Settings { packets, ..settings },
+            Some(0) => Settings { packets, probe_interval: None, ..settings },
+            // As Open vSwitch, no more often than once in five seconds.
+            Some(ms) => Settings {
+                packets,
+                probe_interval: Some(Duration::from_millis(ms).max(Duration::from_secs(5))),
+                ..settings
+            },
+        }
+    }
+
+    /// The target with which to connect now.
+    pub fn due(&self, now: Duration) -> Option<&Target> {
+        let connects = matches!(self.to, Some(Target::Tcp(_) | Target::Unix(_)));
+        self.to.as_ref().filter(|_| connects && self.connection.is_none() && now >= self.due)
+    }
+
+    /// An attempt to connect has failed, or the connection has ended.
+    pub fn ended(&mut self, why: String, now: Duration) {
+        let longest = self.description.longest_pause_ms.map_or(LONGEST_PAUSE, Duration::from_millis);
+        self.connection = None;
+        self.error = Some(why);
+        self.due = now + self.pause;
+        self.pause = (2 * self.pause).min(longest.max(SHORTEST_PAUSE));
+    }
+
+    /// Takes note of whether the bridge and the controller have agreed on a version.
+    pub fn note(&mut self, is_connected: bool, now: Duration) {
+        if is_connected != self.was_connected {
+            (self.was_connected, self.changed) = (is_connected, now);
+        }
+        if is_connected {
+            (self.pause, self.error) = (SHORTEST_PAUSE, None);
+        }
+    }
+
+    /// Whether a bridge that is not secure forwards without this controller.
+    pub fn is_away(&self, now: Duration) -> bool {
+        let probe = self.settings().probe_interval.unwrap_or(Duration::from_secs(5));
+        !self.was_connected && now.saturating_sub(self.changed) >= PROBES * probe
+    }
+
+    /// The state of the connection.
+    pub fn state(&self, role: Option<Role>, now: Duration) -> ControllerState {
+        let role = role.filter(|_| self.was_connected).map(|role| match role {
+            Role::Primary => "master",
+            Role::Secondary => "slave",
+            _ => "other",
+        });
+        ControllerState {
+            is_connected: self.was_connected,
+            role: role.map(str::to_owned),
+            seconds: Some(now.saturating_sub(self.changed).as_secs()),
+            error: self.error.clone(),
+        }
+    }
+}
