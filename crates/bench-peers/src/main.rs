@@ -99,8 +99,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures, and shows what was measured: what there is, is kept and shown, whatever came between. Whether all limits
-/// of the gate were held.
+/// Measures, and shows the results so far also after an error. Whether all limits of the gate were held.
 fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     // What is wrong with it is told before anything is measured.
     arguments.gate.as_deref().map(Gate::read).transpose()?;

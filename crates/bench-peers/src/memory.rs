@@ -1,7 +1,7 @@
 //! The kind of memory pages of all systems: huge pages, unless they cannot be had.
 use peers::pages::{Grown, free_mib};
 
-/// What nine of DPDK's testpmd, two Open vSwitches and our generators take of the system's huge pages.
+/// The huge pages, in MiB, that nine processes of DPDK's testpmd, two Open vSwitches and our generators use.
 const HUGE_PAGES_MIB: u64 = 1400;
 
 /// The requested kind of pages.

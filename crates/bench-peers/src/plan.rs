@@ -11,7 +11,7 @@ use crate::cell::{Cell, DriverKind, RingPath, System, Topology, is_headline};
 
 /// A search for zero loss takes as long as this number of trials.
 pub const SEARCHING: usize = 40;
-/// The part of the time in which all is to be done: the rest is for what takes longer than was thought.
+/// The part of the time in which everything must be done; the rest is for work that takes longer than planned.
 const WITHIN: f64 = 0.95;
 /// Starts of the systems of each ring path: the least that shows what another start changes.
 const STARTS: u32 = 2;

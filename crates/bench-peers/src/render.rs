@@ -17,7 +17,7 @@ use crate::results::{CodePath, Results, ZeroLoss};
 pub const DEVICE: &str = "testpmd as device (net_vhost)";
 pub const DRIVER: &str = "testpmd as driver (net_virtio_user)";
 
-/// A column: its heading, and what stands in it.
+/// A column: its heading, and its cell for a row.
 type Column<T> = (&'static str, fn(&T) -> String);
 
 fn table<T>(title: &str, columns: &[Column<T>], rows: &[T]) -> String {

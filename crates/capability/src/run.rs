@@ -16,7 +16,7 @@ use super::{leftover, parent};
 /// The first argument of a process that runs one probe; the second is the probe's name.
 pub const ARGUMENT: &str = "probe";
 
-/// So much of what a failed probe printed is searched for its last lines.
+/// The bytes at the end of a failed probe's output in which its last lines are searched.
 const OUTPUT_BYTES: u64 = 16 << 10;
 
 /// How long the removal of a killed probe's leftovers may take.

@@ -11,7 +11,7 @@ use crate::now::now_ns;
 
 /// Questions of one alignment.
 const QUESTIONS: usize = 500;
-/// Whoever has not answered by then is not there.
+/// If the other end has not answered within this time, it counts as absent.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The offset of the source's clock from the receiver's, and the bound of its error. The receiver is the end that

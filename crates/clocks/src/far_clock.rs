@@ -8,7 +8,7 @@ use measure::Failure;
 use crate::alignment::Alignment;
 use crate::exchange::Exchange;
 
-/// From one alignment to the other: what each of them is off by, over this, is what the rate is off by. Half a
+/// The time between the two alignments: the sum of their errors, divided by this time, is the error of the rate. Half a
 /// microsecond of error is two of a million, four microseconds in two seconds.
 const BASELINE: Duration = Duration::from_millis(500);
 

@@ -55,8 +55,8 @@ fn who_is_not_asked_answers_nothing() {
 }
 
 proptest! {
-    /// Of a clock that starts somewhere else and runs at another rate: within what the alignments were off by, and it
-    /// says no less.
+    /// For a clock that starts elsewhere and runs at another rate, the extrapolation is within the stated error, and
+    /// the stated error is not less than the error of the alignments.
     #[test]
     fn a_far_clock_goes_on_as_it_ran(
         start in 0..1u64 << 40, apart in -1i64 << 50..1i64 << 50, rate_ppm in -300.0f64..300.0,
@@ -76,7 +76,7 @@ proptest! {
         prop_assert!(far.error_by(found(near_ns, errors[2])) + 1 >= off_ns, "{off_ns}");
     }
 
-    /// Whatever the other end answers.
+    /// The other end may answer anything.
     #[test]
     fn no_answer_makes_it_panic(offsets: [i64; 3], times: [u32; 3], near: u64) {
         let [one, two, three] = [0, 1, 2].map(|n| at(u64::from(times[n]), offsets[n], 9));

@@ -25,7 +25,7 @@ const CHANGE_BYTES: usize = 8 << 10;
 /// Bytes of the longest text of flows in a request itself. JSON may make it twice as long.
 const INLINE_BYTES: usize = 24 << 10;
 
-/// Between two looks for an interrupt.
+/// The time between two checks for an interrupt.
 const TICK: Duration = Duration::from_millis(100);
 
 /// A memory file with this text, sealed against changes.

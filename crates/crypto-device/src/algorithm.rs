@@ -281,7 +281,7 @@ fn hmac_of<M: hmac::Mac + KeyInit>(key: &SecretKey, data: &[u8]) -> Result<Vec<u
     Ok(mac.chain_update(data).finalize().into_bytes().to_vec())
 }
 
-/// Bytes of a hash that the device has.
+/// The bytes of a hash that the device supports.
 fn hash_bytes(hash: Hash) -> Option<usize> {
     match hash {
         Hash::Sha224 => Some(28),
@@ -292,7 +292,7 @@ fn hash_bytes(hash: Hash) -> Option<usize> {
     }
 }
 
-/// Bytes of a MAC that the device has.
+/// The bytes of a MAC that the device supports.
 fn mac_bytes(mac: Mac) -> Option<usize> {
     match mac {
         Mac::HmacSha224 => Some(28),

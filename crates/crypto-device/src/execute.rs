@@ -38,7 +38,7 @@ pub struct Executor {
     bytes: Vec<u8>,
 }
 
-/// What is to be written: a part of the bytes that were read, and what follows it.
+/// The bytes to write: a part of the request's bytes, and the bytes behind it.
 struct Output {
     part: std::ops::Range<usize>,
     behind: Vec<u8>,
@@ -200,7 +200,7 @@ mod tests {
         }
     }
 
-    /// Whatever the status, and whatever was longer before.
+    /// Holds for every status, also after a longer request.
     #[test]
     fn no_byte_of_a_request_is_kept_behind_it() {
         let mut sessions = Sessions::new(Limits { request_bytes: 8192, ..Limits::default() });

@@ -46,8 +46,8 @@ pub fn run(ports: &[Port], log: Print, mut goes_on: impl FnMut() -> bool) -> Res
     served
 }
 
-/// A device whose rings and messages have taken a turn together leaves the rest for the next round: others wait for one
-/// turn and one request of it, however many rings it has.
+/// If the rings and messages of a device have used their common turn, the rest waits for the next round: other devices
+/// wait for one turn and one request of this device, however many rings it has.
 fn serve(
     backends: &mut [Backend<CryptoDevice>],
     contexts: &mut [PlainContext<Print>],
@@ -76,7 +76,8 @@ fn serve(
     Ok(())
 }
 
-/// Serves what is ready, each device for one turn; gives what is left of devices that have taken theirs.
+/// Serves the ready descriptors, each device for one turn. Returns the remaining descriptors of devices whose turn has
+/// ended.
 fn in_turns<E>(
     ready: Vec<(usize, Token)>,
     devices: usize,

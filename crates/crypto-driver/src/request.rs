@@ -42,7 +42,7 @@ pub fn mac_session(mac: Mac, key: &[u8], result_bytes: u32) -> CryptoSetup {
     }
 }
 
-/// A request whose fixed fields say what is in `parts`.
+/// A request with `parts`, whose lengths are in its fixed fields.
 fn bytes(session_id: u64, operation: Operation, parts: &[&[u8]]) -> Vec<u8> {
     let request = DataRequest { session_id, algorithm: 0, flag: 1, operation };
     [&request.to_bytes()[..], &parts.concat()].concat()

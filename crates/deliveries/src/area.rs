@@ -6,11 +6,11 @@ use std::sync::{Arc, LazyLock};
 use memory::{AtomicSlice, BindError, Mapping};
 use virtqueue::Position;
 
-/// What a file begins with; another layout gets another number.
+/// The number at the start of a file; each layout has its own number.
 const MAGIC: u64 = u64::from_be_bytes(*b"TAUTDLV1");
 const HEADER_WORDS: usize = 8;
 
-/// The most notes of one burst. A flood to more ports is not noted for the others.
+/// The most notes of one burst. If a flood reaches more ports, the further ones are not noted.
 pub(crate) const MAX_NOTES: usize = 64;
 /// Words of a note, which fill a cache line.
 pub(crate) const NOTE_WORDS: usize = 8;

@@ -129,8 +129,8 @@ fn first_folder(folders: OsString) -> PathBuf {
     OsString::from_vec(first.to_vec()).into()
 }
 
-/// Where the file of a port lies, always in memory: in a folder of the service that no pod or guest has any business in,
-/// or, without a service, beside the socket if no other user may write there. `None` if there is no such folder.
+/// The path of a port's file, always in memory: in a folder of the service that is not mounted into pods and guests,
+/// or, without a service, beside the socket, if no other user may write there. `None` if there is no such folder.
 fn place(runtime: Option<&Path>, socket: &Path) -> io::Result<Option<PathBuf>> {
     let (folder, name) = match runtime {
         Some(runtime) => {
@@ -186,7 +186,7 @@ fn locked(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens or makes it; whoever may write to the folder could have put something there before.
+/// Opens or makes the file. Every user who may write to the folder could have made a file there before.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);

@@ -6,8 +6,8 @@ use virtqueue::Position;
 
 use crate::area::{self, Area, Words};
 
-/// Words of a receiveq: the process that has it, the one that had it before, where it stood in between, and the last
-/// process that was about to publish to it at another place than that.
+/// Words of a receiveq: the process that has it, the process that had it before, the position at the change, and the
+/// last process that was about to publish to it at another position.
 const PROCESS: usize = 0;
 const PREVIOUS: usize = 1;
 const STOOD_AT: usize = 2;

@@ -86,7 +86,8 @@ impl SenderLog {
     }
 }
 
-/// What an earlier process has noted, if the ring still stands where that burst began: it was not completed.
+/// The notes of an earlier process, if the ring is still at the start of that process's burst: the burst was then not
+/// completed.
 fn past_at(words: &Words, process: u64, at: Position) -> Option<Past> {
     let (noted_by, count) = (words[PROCESS].load(Relaxed), words[NOTES].load(Relaxed));
     if noted_by == process || words[BEGAN_AT].load(Relaxed) != area::mark(at) || count == 0 {

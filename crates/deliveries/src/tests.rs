@@ -28,7 +28,7 @@ fn packed(slot: u16, wrap: bool) -> Position {
 /// The files of a sender and two receivers.
 struct Ports([Arc<Mapping>; 3]);
 
-/// What one process makes of them.
+/// The areas as one process maps them.
 struct Process([Arc<Area>; 3]);
 
 impl Ports {
@@ -53,8 +53,8 @@ impl Process {
     }
 }
 
-/// A process that is killed with a burst of 8 frames on its way: 0 to 3 and all odd ones are published to the first
-/// receiver in two turns, the even ones are about to be to the second.
+/// A process that is killed during a burst of 8 frames: frames 0 to 3 and all odd ones are published to the first
+/// receiver in two turns, and the even ones are about to be published to the second.
 fn killed(ports: &Ports) {
     let process = ports.opened_by(1);
     let (first, second) = (process.receiver(1, split(10)), process.receiver(2, packed(20, true)));
@@ -159,7 +159,7 @@ fn a_receiver_that_comes_back_to_where_it_was_has_what_it_got() {
     assert_eq!(sender.past().unwrap().left_for(Some(&receiver), &ALL), [0; 0]);
 }
 
-/// It had written a note and not published what it was of.
+/// The process had written a note, but had not published its frames yet.
 #[test]
 fn a_process_that_was_about_to_give_a_receiver_its_first_hides_nothing() {
     let ports = Ports::new();
@@ -260,7 +260,7 @@ fn a_file_is_one_processs_and_goes_with_its_port() {
     assert!(!file.exists());
 }
 
-/// The one that goes on if the other fails has its words mapped meanwhile, and finds them as they were.
+/// The process that continues if the other fails keeps its words mapped, and finds them unchanged.
 #[test]
 fn a_take_over_with_other_queue_pairs_shortens_no_file() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

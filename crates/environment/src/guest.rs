@@ -25,7 +25,7 @@ pub const ADDRESS: &str = "tautline_address";
 /// How long the interface may take until it passes frames: an emulated card agrees with its peer first.
 const CARRIER_LIMIT: Duration = Duration::from_secs(20);
 
-/// Where the kernel shows interfaces.
+/// The folder in which the kernel shows interfaces.
 const NETWORK: &str = "/sys/class/net";
 
 /// Whether this process is `/init` of a guest that this project started.
@@ -131,8 +131,8 @@ fn take_up(address: &str) -> Result<(), Failure> {
 
 /// Whether an interface that was taken up passes frames, as its files in sysfs tell.
 ///
-/// A carrier that comes later is not enough. The kernel's link watch runs up to a second after it; until then the
-/// interface drops whatever it is to send, and the neighbour's address is asked for again only another second later.
+/// A carrier that comes later is not enough. The kernel's link watch runs up to a second after the carrier. Until then
+/// the interface drops all outgoing frames, and the neighbour's address is requested again only after another second.
 /// The link watch sets the state to `up`. A device without a link has its carrier at once, and keeps `unknown`.
 #[derive(Default)]
 struct Link {

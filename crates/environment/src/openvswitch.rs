@@ -98,7 +98,7 @@ impl Programs {
         }
     }
 
-    /// What the switch says of its version and of DPDK's.
+    /// The text in which the switch reports its version and DPDK's.
     fn version(&self) -> Option<String> {
         let output = Command::new(&self.vswitchd).arg("--version").output().ok()?;
         Some(String::from_utf8_lossy(&output.stdout).into_owned())

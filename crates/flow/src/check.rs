@@ -76,7 +76,7 @@ fn learn(wanted: &Match, learn: &Learn) -> Result<(), Why> {
     Ok(())
 }
 
-/// Checks one action. `wanted` is what is known of the frame: the tag as the actions before have left it.
+/// Checks one action. `wanted` is the known state of the frame: its tags after the previous actions.
 fn one(wanted: &mut Match, action: &Action) -> Result<(), Why> {
     match action {
         Action::SetField(Field::VlanTci, value, mask) => {
@@ -124,7 +124,7 @@ fn one(wanted: &mut Match, action: &Action) -> Result<(), Why> {
     Ok(())
 }
 
-/// The order of OpenFlow's instructions. Everything that is none of them is applied at once.
+/// The order of OpenFlow's instructions. All other actions are applied at once.
 fn rank(action: &Action) -> u8 {
     match action {
         Action::Meter(_) => 0,

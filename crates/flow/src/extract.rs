@@ -122,7 +122,7 @@ pub fn extract_with<'a>(
     (layers, reader.window)
 }
 
-/// What follows the Ethernet type.
+/// Reads the headers behind the Ethernet type.
 fn network(reader: &mut Reader<'_, '_>, kind: u16, key: &mut Key, layers: &mut Layers) {
     layers.network = reader.at as u16; // within the window
     let transport = match kind {
@@ -213,7 +213,7 @@ fn ipv6(reader: &mut Reader<'_, '_>, key: &mut Key) -> Option<u8> {
     Some(protocol)
 }
 
-/// The protocol behind the extension headers, and what fragment it is.
+/// The protocol behind the extension headers, and the kind of fragment.
 fn extension_headers(reader: &mut Reader<'_, '_>, first: u8) -> Option<(u8, u8)> {
     let (mut protocol, mut fragment) = (first, 0);
     while let HOP_BY_HOP | ROUTING | DESTINATION | AUTHENTICATION | FRAGMENT = protocol {

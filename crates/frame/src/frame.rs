@@ -8,7 +8,7 @@ pub const SNAPSHOT_BYTES: usize = 64;
 /// The shortest Ethernet frame, without its check sequence (IEEE 802.3 §3.2.7). Guests may send shorter ones.
 pub const SHORTEST_FRAME_BYTES: usize = 60;
 
-/// The longest frame that takes the fast path. Jumbo frames do. The cost of copying longer frames is counted.
+/// The longest frame that takes the fast path. Jumbo frames are shorter. The cost of copying longer frames is counted.
 pub(crate) const FAST_FRAME_BYTES: usize = 10 << 10;
 
 /// Destination, source and type (IEEE 802.3 §3.1.1). A frame cannot be shorter.

@@ -18,7 +18,7 @@ use crate::frame::{Frame, FrameMeta};
 use work::{MAX_WORK, enough, of_popped};
 pub use {edited::EditedFrames, images::ImagesId};
 
-/// What holds the frames' slices.
+/// The owner of the frames' slices.
 #[derive(Debug)]
 enum Storage {
     /// Chains of a device queue.

@@ -60,7 +60,7 @@ pub fn edits(tree: &HostTree, parameters: &[String]) -> Result<Vec<Edit>, String
     }
 }
 
-/// What the files give the kernel.
+/// The variables that the files define, and the kernel parameters that follow from them.
 struct Sourced {
     words: Vec<Word>,
     /// The end of the value that applies to every boot entry.
@@ -83,7 +83,8 @@ impl Sourced {
         self.words.iter().any(|word| is(&word.text, split(parameter).0))
     }
 
-    /// What puts parameters in the place of those with the same key. Of several with one key, the first stays.
+    /// The changes that replace the parameters with the same keys. If several parameters have one key, the first one
+    /// stays.
     fn changes(&self, parameters: &[String]) -> Result<Vec<Change>, String> {
         let mut changes: Vec<Change> = Vec::new();
         for parameter in parameters {
@@ -202,7 +203,7 @@ struct Change {
     text: String,
 }
 
-/// What is put at a value's end. Parameters of plans need no quotes of their own.
+/// The change that appends parameters to a value. Parameters of plans need no quotes of their own.
 fn appended(end: &End, parameters: &str) -> Change {
     let blank = if end.empty { "" } else { " " };
     let quote = if end.quoted { "" } else { "\"" };
@@ -210,7 +211,7 @@ fn appended(end: &End, parameters: &str) -> Change {
     Change { file: end.file, bytes: end.byte..end.byte, text }
 }
 
-/// Some of a text, with its changes, which are sorted.
+/// A part of a text after its changes, which are sorted.
 fn changed(text: &str, bytes: Range<usize>, changes: &[&Change]) -> String {
     let (mut new, mut at) = (String::new(), bytes.start);
     for change in changes {

@@ -135,8 +135,9 @@ fn parse_mask(text: &str) -> CpuList {
     CpuList::from_mask(&words.join(",")).unwrap_or_default()
 }
 
-/// The variables of a file as `EnvironmentFile=` of systemd.exec(5) has them, in its order. Quotes are taken off a value
-/// that stands in one pair of them. Others stay: irqbalance stops at them, so that no CPU counts as banned by mistake.
+/// The variables of a file as `EnvironmentFile=` of systemd.exec(5) has them, in its order. Quotes are taken off a
+/// value that stands in one pair of them. Other quotes stay: irqbalance stops at them, so that no CPU counts as banned
+/// by mistake.
 fn assignments(text: &str) -> Vec<(String, String)> {
     let text = text.replace("\\\n", "");
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));

@@ -249,8 +249,8 @@ fn open_file(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
     }
 }
 
-/// Opens and locks the file of a name. The process that had the lock before may have removed the file since it was
-/// opened here: the name is opened again then, for no `undo` would find what is written to the removed file.
+/// Opens and locks the file of a name. The process that had the lock before may have removed the file after it was
+/// opened here. The name is then opened again, because no `undo` would find anything in the removed file.
 fn lock(path: &Path, mut open: impl FnMut() -> std::io::Result<File>) -> Result<File, Failure> {
     let until = Instant::now() + LOCK_LIMIT;
     loop {
@@ -272,7 +272,7 @@ fn lock(path: &Path, mut open: impl FnMut() -> std::io::Result<File>) -> Result<
     }
 }
 
-/// Whether a name still is that of an open file.
+/// Whether a path still leads to this open file.
 fn is_at(file: &File, path: &Path) -> std::io::Result<bool> {
     let open = file.metadata()?;
     match fs::metadata(path) {
@@ -299,7 +299,7 @@ fn boot(tree: &HostTree) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The other process's `undo` removes the journal between this one's opening and its lock.
+    /// The other process's `undo` removes the journal after it was opened here and before it is locked.
     #[test]
     fn a_journal_that_was_removed_before_it_was_locked_is_opened_again() {
         let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use super::tree::HostTree;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 const DRIVERS: &str = "/sys/bus/pci/drivers";
-/// In place of a name: none.
+/// Stands for no driver.
 const NONE: &str = "-";
 
 /// The driver that is bound to a device, and the only driver that may bind it (`driver_override`).

@@ -87,7 +87,7 @@ impl Recording {
     }
 }
 
-/// What one recording may unpack to. The largest host has some ten thousand files.
+/// The most files that one recording may unpack to. The largest host has some ten thousand files.
 const MOST_FILES: usize = 1 << 18;
 /// The largest size of a recording in bytes: of its text, and of its unpacked files.
 pub const MOST_BYTES: usize = 256 << 20;
@@ -165,7 +165,7 @@ pub fn unpack(text: &str, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a path lies below a folder; none where it would leave it.
+/// The path below a folder; `None` if it would leave the folder.
 fn below(folder: &Path, path: &str) -> Option<PathBuf> {
     let path = Path::new(path.trim_start_matches('/'));
     path.components().all(|part| matches!(part, Component::Normal(_))).then(|| folder.join(path))
@@ -187,7 +187,7 @@ fn expand(path: &str) -> Option<Vec<(String, Option<usize>)>> {
     Some((first..=last).flat_map(with).collect())
 }
 
-/// Puts the number, or one that is so much greater, in place of braces.
+/// Replaces braces by the number, or by the number plus the offset in them.
 fn fill(content: &str, number: usize) -> String {
     let mut text = String::new();
     let mut rest = content;

@@ -58,8 +58,7 @@ impl Audit {
         text
     }
 
-    /// The last lines: how many rules hold, the names of those that do not by what a change of them takes, and the
-    /// command to go on with.
+    /// The last lines: how many rules are met, the names of the others by what a change requires, and the next command.
     fn answer(&self, text: &mut String, width: usize) {
         let count = |state| self.count(state);
         let _ = writeln!(

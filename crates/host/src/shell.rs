@@ -275,7 +275,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What begins with a dollar sign or a backtick.
+    /// Parses an expansion, which begins with a dollar sign or a backtick.
     fn expansion(&mut self, value: &mut Value, run: usize, quoted: bool) -> Result<(), String> {
         let at = self.at;
         if self.take() == Some('`') {

@@ -18,7 +18,7 @@ pub struct Toggle<'a> {
     rules: Vec<Rule>,
 }
 
-/// One rule with what was changed for it, in order.
+/// One rule with its changes, in order.
 struct Rule {
     name: String,
     entries: Vec<Entry>,

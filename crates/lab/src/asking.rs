@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    /// What comes of a question that is answered by this line.
+    /// The result if the agent answers a request with this line.
     fn answered(line: String) -> Result<u16, NoAnswer> {
         let (own, other) = UnixStream::pair().unwrap();
         let mut channel = Channel::new(own.try_clone().unwrap().into(), own.into()).unwrap();

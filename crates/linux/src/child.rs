@@ -31,7 +31,7 @@ pub struct Child {
     status: Option<ExitStatus>,
 }
 
-/// What is killed at the child's end.
+/// The processes that are killed at the child's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Process,
@@ -226,7 +226,7 @@ mod tests {
         command
     }
 
-    /// Ended, or waiting to be reaped by whoever adopted it.
+    /// Whether a process has ended, or waits to be reaped by its new parent.
     fn is_gone(id: &str) -> bool {
         fs::read_to_string(format!("/proc/{id}/stat"))
             .map_or(true, |stat| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" Z")))

@@ -135,7 +135,7 @@ impl FromStr for WrittenCpus {
     }
 }
 
-/// What is left of a list's text.
+/// The rest of a list's text.
 struct Reader<'a>(&'a str);
 
 impl Reader<'_> {

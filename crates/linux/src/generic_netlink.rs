@@ -114,7 +114,7 @@ fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at + N)?.try_into().ok()
 }
 
-/// The messages of a datagram. What follows a malformed one is left out.
+/// The messages of a datagram. Messages behind a malformed one are left out.
 fn answers(mut bytes: &[u8]) -> impl Iterator<Item = Answer<'_>> {
     std::iter::from_fn(move || {
         let length = u32::from_ne_bytes(word(bytes, 0)?) as usize;

@@ -218,7 +218,7 @@ impl Interface {
         Ok(strings[3..].chunks_exact(NAME).map(text).collect())
     }
 
-    /// Which of so many features are on (`ETHTOOL_GFEATURES`).
+    /// The features that are on, of the first `count` (`ETHTOOL_GFEATURES`).
     fn active_features(&self, count: usize) -> io::Result<Vec<bool>> {
         const ETHTOOL_GFEATURES: u32 = 0x3a;
         let blocks = count.div_ceil(32);

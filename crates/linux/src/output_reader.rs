@@ -132,7 +132,7 @@ impl Shared {
 }
 
 impl Printed {
-    /// Takes what was read, no bytes at the end of the pipe. Whatever is not UTF-8 is replaced.
+    /// Adds the bytes that were read; no bytes mean the end of the pipe. Bytes that are not UTF-8 are replaced.
     fn add(&mut self, bytes: &[u8]) {
         self.closed = bytes.is_empty();
         self.pending.extend(bytes);

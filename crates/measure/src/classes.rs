@@ -3,7 +3,7 @@ use crate::statistics::median;
 
 /// The middle of the upper class over that of the lower, at the least.
 const HIGH_OVER_LOW: f64 = 2.0;
-/// Fewer than one of so many are no class of their own.
+/// A class has at least one of this many values.
 const FEW: usize = 20;
 
 /// The limit between two classes of a sample: the split with the largest variance of the logarithms between them

@@ -16,7 +16,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::median_interval::{self, rank};
 
-/// Ways to exchange labels that are all tried; of more, so many are drawn.
+/// The most exchanges of labels that are all tried; if there are more, this many are drawn at random.
 const MOST_EXCHANGES: u64 = 1 << 13;
 
 /// The result of the exchange of labels.
@@ -65,9 +65,9 @@ pub fn exchange_labels(metrics: &[Vec<Option<f64>>], seed: u64) -> Option<LabelE
 /// Blocks that one word of a set holds.
 const WORD: usize = u64::BITS as usize;
 
-/// How much metrics differ if the labels of a set of blocks are exchanged: how many do, and where that is the same,
-/// how much the blocks of all of them agree. Without the latter a difference that every block shows is no rarer
-/// than one that all but one show.
+/// How much metrics differ if the labels of a set of blocks are exchanged: how many do, and where that is the same, how
+/// much the blocks of all of them agree. Without the agreement, a difference that every block shows would be as
+/// frequent as a difference that all but one show.
 fn difference(metrics: &[Signs], exchanged: &[u64]) -> (usize, u64) {
     let mut sum = (0, 0);
     for signs in metrics {
@@ -78,7 +78,7 @@ fn difference(metrics: &[Signs], exchanged: &[u64]) -> (usize, u64) {
     sum
 }
 
-/// What of a metric's blocks decides whether it differs.
+/// The properties of a metric's blocks that decide whether it differs.
 struct Signs {
     blocks: usize,
     /// Two sets of blocks, one bit for each block: blocks whose ratio is above 1, and blocks whose ratio is below 1.
@@ -130,7 +130,7 @@ mod tests {
     /// The level at which `scripts/prove.sh` asks, and the starts that it makes.
     const SIGNIFICANCE: f64 = 0.005;
     const BLOCKS: usize = 12;
-    /// In groups that share much of a start's luck.
+    /// The number of metrics, in groups with common influences in each start.
     const METRICS: usize = 48;
     const GROUP: usize = 8;
 

@@ -93,7 +93,7 @@ impl CpuCgroup {
         Some(CpuCgroup { folders: folders.collect() })
     }
 
-    /// From the texts of `/proc/self/cgroup` (cgroups(7)) and `/proc/self/mountinfo` (proc(5)).
+    /// Finds the quota in the texts of `/proc/self/cgroup` (cgroups(7)) and `/proc/self/mountinfo` (proc(5)).
     fn find(cgroup: &str, mounts: &str) -> Self {
         let mut candidates = Vec::new();
         for line in cgroup.lines() {
@@ -235,9 +235,9 @@ mod tests {
         assert_eq!(parse_stat("nr_throttled x\nthrottled_usec -1\n"), Throttling::default());
     }
 
-    /// Wall time over CPU time of work that lasts `trial_us`, as the kernel throttles: a pool is filled up each
-    /// period; the running CPU takes all of it when its own share is used up, which it finds out at a tick, and
-    /// waits for the next period where there is nothing to take. What it used too much is paid back first.
+    /// Wall time divided by CPU time of work that lasts `trial_us`, throttled as by the kernel: a pool is refilled in
+    /// each period. When the running CPU notices at a tick that its share is used up, it takes the rest of the pool, or
+    /// waits for the next period if the pool is empty. Time that was used too much is paid back first.
     fn stretched(quota: CpuQuota, tick_us: u64, trial_us: u64, phase_us: u64) -> f64 {
         const STEP_US: u64 = 10;
         let full = quota.quota_us as i64;

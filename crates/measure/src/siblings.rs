@@ -10,9 +10,10 @@ use linux::cpus;
 
 use crate::statistics::quantile;
 
-/// The upper quartile of so many turns: a thread that is at work a third of the time shows, an interrupt does not.
+/// The number of turns, of which the upper quartile is taken: a thread that works for a third of the time is visible,
+/// an interrupt is not.
 const TURNS: usize = 100;
-/// Some microseconds a turn; code that was not optimised takes ten times as long for each.
+/// The steps of a turn, which takes some microseconds; unoptimised code takes ten times as long for each step.
 const STEPS: u64 = if cfg!(debug_assertions) { 400 } else { 4_000 };
 
 /// A core that takes this many times as long as its best time is disturbed. Beside a busy sibling a core takes up to

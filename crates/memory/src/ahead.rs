@@ -3,7 +3,7 @@
 use crate::lines::{LINE_BYTES, prefetch, prefetch_write};
 use crate::{Access, SharedSlice};
 
-/// The net header in front of a frame (VIRTIO 1.3 §5.1.6): what is behind it is written.
+/// The net header in front of a frame (VIRTIO 1.3 §5.1.6): the bytes behind it are written.
 const HEADER_BYTES: usize = 12;
 
 impl SharedSlice<'_> {

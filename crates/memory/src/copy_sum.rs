@@ -65,7 +65,7 @@ unsafe fn copy_volatile_summed(from: *const u8, to: *mut u8, len: usize) -> u16 
     /// Copies a word.
     ///
     /// # Safety
-    /// As for the whole.
+    /// As for the whole copy.
     #[inline(always)]
     unsafe fn step<T: Word, const AT: usize>(from: *const u8, to: *mut u8) -> u128
     where

@@ -66,7 +66,7 @@ impl Watches {
         }
     }
 
-    /// Some events are lost. The kernel lists the watches that there are.
+    /// Called if events were lost. The kernel's list of watches shows those that still exist.
     fn look_at_all(&mut self) {
         let Ok(listed) = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.inotify.as_raw_fd()))
         else {

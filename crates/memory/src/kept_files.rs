@@ -14,7 +14,7 @@ use rustix::fs::fstat;
 use crate::file_system::FileSystem;
 use crate::file_watch::{self, FileWatch};
 
-/// Files that are kept apart. What is in more than those counts for good.
+/// Files that are kept apart. Bytes of further files count permanently.
 const MAX_FILES: usize = 1024;
 
 /// Device and inode.
@@ -24,12 +24,12 @@ type Identity = (u64, u64);
 struct Status {
     identity: Identity,
     bytes: u64,
-    /// Bytes in pages that the file has.
+    /// The bytes of the pages that the file has.
     held_bytes: u64,
 }
 
 impl Status {
-    /// None for a file whose pages are not charged to the process that touches them: huge pages come from a pool.
+    /// `None` for a file whose pages are not charged to the process that touches them: huge pages come from a pool.
     fn of(file: impl AsFd) -> Option<Self> {
         let (file_system, _) = FileSystem::of(&file).ok()?;
         let status = fstat(&file).ok()?;
@@ -122,7 +122,7 @@ impl KeptFiles {
 }
 
 impl Ledger {
-    /// Forgets which file it is, unless it is mapped, and not what it keeps.
+    /// Forgets the identity of a file that is not mapped, and keeps the count of its bytes.
     fn fold(&mut self, identity: Identity) {
         if let btree_map::Entry::Occupied(entry) = self.files.entry(identity)
             && entry.get().mapped_bytes == 0

@@ -44,18 +44,19 @@ pub struct Mapping {
     guard: Option<Guard>,
 }
 
-/// Of a peer's memory.
+/// The registration of a peer's mapping.
 #[derive(Debug)]
 struct Guard {
     slot: &'static Slot,
     /// The file, which is counted for what it may keep when it is unmapped.
     file: OnceLock<CountedFile>,
-    /// The reservation. It is given back after the memory is unmapped, and keeps the peer alive that the slot refers
-    /// to.
+    /// The reservation. The reservation is released after the memory is unmapped, and keeps the peer alive to which the
+    /// slot refers.
     counted: Reserved,
 }
 
-/// A file of a peer that is mapped: it counts as such until this is dropped, and from then on for the pages that it has.
+/// A mapped file of a peer. Its mapped bytes count until this value is dropped; from then on the pages count that the
+/// file has.
 struct CountedFile {
     peer: Arc<PeerMemory>,
     file: Box<dyn AsFd + Send + Sync>,
@@ -76,7 +77,7 @@ impl fmt::Debug for CountedFile {
     }
 }
 
-/// What is mapped, until it is dropped.
+/// The mapped pages, which are unmapped on drop.
 struct Pages {
     base: NonNull<u8>,
     bytes: usize,
@@ -290,7 +291,7 @@ fn refused(call: &'static str, offset: u64, size: u64, errno: Errno) -> MapError
     MapError::System { call, offset, size, errno, hint: "send an open, mappable file" }
 }
 
-/// What is to be mapped, checked.
+/// The checked parameters of a mapping.
 struct Extent {
     file_system: FileSystem,
     seals: SealFlags,

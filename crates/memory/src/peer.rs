@@ -28,8 +28,8 @@ const SHARED_MAPPINGS: usize = 1 << 15;
 
 static SHARED_IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-/// Most mappings of all peers together beyond the assured ones. The holder of a mapping keeps its file open too, to
-/// hand it over, so half of the open-files limit is left for other files.
+/// The most mappings of all peers together, beyond the assured ones. The holder of a mapping keeps its file open too,
+/// to hand it over, so half of the open-files limit is left for other files.
 fn shared_mappings() -> usize {
     let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
     SHARED_MAPPINGS.min(files.unwrap_or(usize::MAX) / 2)
@@ -87,7 +87,7 @@ pub struct PeerMemory {
     loss: AtomicU64,
 }
 
-/// In the lowest bits of `loss`.
+/// The kind of loss, in the lowest bits of `loss`.
 const SHORTENED: u64 = 1;
 const HARDWARE_ERROR: u64 = 2;
 const CAUSE_BITS: u64 = 3;
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(peer.held_bytes(), 0);
     }
 
-    /// Freeing much memory takes long, and whoever drops the last mapping of it serves others.
+    /// Freeing much memory takes long, and the thread that drops the last mapping also serves other peers.
     #[test]
     fn who_drops_a_mapping_does_not_unmap_it() {
         struct Waits(std::sync::mpsc::Receiver<()>);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{MapError, Mapping, PeerMemory};
 
-/// What addresses and sizes of a peer's regions are multiples of: a page of every guest.
+/// Addresses and sizes of a peer's regions are multiples of this: a page of every guest.
 const GRANULE_BYTES: u64 = 4096;
 
 /// Why a region was rejected.

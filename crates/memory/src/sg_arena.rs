@@ -15,7 +15,7 @@ pub struct SgArena {
     /// `'static` only inside the arena: slices are handed out for no longer than the arena is borrowed, and `spaces`
     /// keeps their mappings.
     slices: Vec<SharedSlice<'static>>,
-    /// Every snapshot that a slice came from. There is one, unless memory changed in the middle of a burst.
+    /// Every snapshot that a slice came from. There is one snapshot, unless memory changed in the middle of a burst.
     spaces: Vec<Arc<AddressSpace>>,
 }
 

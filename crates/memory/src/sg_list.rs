@@ -23,7 +23,7 @@ impl<'a> SgList<'a> {
         SgList { skipped: self.skipped.saturating_add(bytes), ..self }
     }
 
-    /// The slices, cut to what is not skipped; empty ones are left out.
+    /// The slices without the skipped bytes; empty slices are left out.
     #[inline]
     fn slices(self) -> impl Iterator<Item = SharedSlice<'a>> {
         let mut offset = self.skipped;
@@ -75,7 +75,8 @@ impl<'a> SgList<'a> {
         summing.finish()
     }
 
-    /// Calls `copy` for each run of bytes that lies in one slice on both sides; both are of its length.
+    /// Calls `copy` for each run of bytes that is in one slice on both sides; the two slices passed to it have equal
+    /// lengths.
     #[inline(always)]
     fn copy_by(
         self,

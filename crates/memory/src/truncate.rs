@@ -54,7 +54,7 @@ static MAPPINGS: [Slot; SLOTS] = [const {
 }; SLOTS];
 /// Slots from here on were never used.
 static USED_SLOTS: AtomicUsize = AtomicUsize::new(0);
-/// Where the search for a free slot begins: as a rule, all before it are taken.
+/// The start of the search for a free slot: usually all slots before it are taken.
 static FREE_HINT: AtomicUsize = AtomicUsize::new(0);
 static LOST: AtomicU64 = AtomicU64::new(0);
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
@@ -112,7 +112,7 @@ impl Slot {
         })
     }
 
-    /// Puts anonymous memory in place of the mapping, or at least of the page; false if the system refuses both.
+    /// Replaces the mapping, or at least the page, by anonymous memory; false if the system refuses both.
     ///
     /// # Safety
     /// The calling thread must be using the mapping, so that it stays while this runs.
@@ -144,7 +144,7 @@ pub fn lost_mappings() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
 
-/// What becomes of a SIGBUS.
+/// The action for a SIGBUS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
     Replace(LossCause),
@@ -185,7 +185,7 @@ impl TruncationGuard {
     }
 }
 
-/// Sets what SIGBUS does, and gives what it did before.
+/// Sets the action of SIGBUS, and returns the former action.
 ///
 /// # Safety
 /// `handler` is `SIG_DFL`, `SIG_IGN` or an async-signal-safe function of the type that the flags ask for.
@@ -237,7 +237,7 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut l
 /// Does what would have been done without the guard.
 ///
 /// # Safety
-/// To be called by a handler, with what it was called with.
+/// Called by a handler with the handler's arguments.
 unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let previous = PREVIOUS.load(Ordering::Acquire);
     // SAFETY: all zeros is the default action with no flags; PREVIOUS was leaked and is never written again.
@@ -323,7 +323,7 @@ pub(crate) mod tests {
         assert_eq!(peer.take_loss(), None);
     }
 
-    /// A mapping of so many bytes, all of which its file has lost.
+    /// A mapping of `bytes` bytes, all of which its file has lost.
     fn emptied(bytes: u64) -> (Arc<PeerMemory>, Arc<Mapping>) {
         let peer = PeerMemory::new(2 * bytes, Backing::Ram).unwrap();
         let file = memfd(bytes);
@@ -332,7 +332,7 @@ pub(crate) mod tests {
         (peer, mapping)
     }
 
-    /// Each page replaced in the middle of a mapping would be a mapping more, and a process has 65 530.
+    /// Each page that is replaced in the middle of a mapping makes one mapping more, and a process has 65 530.
     #[test]
     fn every_second_page_of_640_mib_costs_one_mapping() {
         let _guard = TruncationGuard::install().unwrap();
@@ -434,7 +434,7 @@ pub(crate) mod tests {
         peer.map(&file, 0, 4096).unwrap();
     }
 
-    /// Where the system counts private memory beforehand, pages are replaced one by one.
+    /// If the system counts private memory in advance, pages are replaced one by one.
     #[test]
     fn a_whole_that_is_refused_is_replaced_by_pages() {
         if std::env::var_os(CHILD).is_none() {

@@ -34,7 +34,7 @@ const KINDS: [GroupKind; 4] =
 pub const ALL_GROUPS: u32 = 0xffff_fffc;
 /// The number of no group.
 const NO_GROUP: u32 = u32::MAX;
-/// The highest number of a bucket; above are those of the first, the last, all and none.
+/// The highest number of a bucket; higher values stand for the first bucket, the last, all and none.
 const MAX_BUCKET: u32 = 0xffff_ff00;
 /// The experimenter whose property says how a bucket is selected, and the property's number.
 const NETRONOME: u32 = 0x0000_154d;

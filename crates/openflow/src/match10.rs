@@ -70,7 +70,7 @@ pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Match, Failure> {
     Ok(wanted)
 }
 
-/// What counts only where the type and protocol have it.
+/// Reads the fields that count only for some Ethernet types and protocols.
 fn read_network(
     reader: &mut Reader<'_>,
     wanted: &mut Match,

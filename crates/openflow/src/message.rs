@@ -222,7 +222,7 @@ impl Codec {
         writer.finish().map_err(|what| EncodeError::NoForm(what, self.version.number()))
     }
 
-    /// Writes a message behind what is there.
+    /// Appends a message to the writer.
     fn write(self, writer: &mut Writer, transaction: u32, message: &Message) {
         let start = writer.len();
         writer.u8(self.version.number());

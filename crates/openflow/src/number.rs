@@ -5,7 +5,7 @@ use flow::port;
 use crate::bytes::{Reader, Writer};
 use crate::{Failure, Version};
 
-/// What a reserved port has more in 32 bits.
+/// The difference between a reserved port's 32-bit and 16-bit numbers.
 const OFFSET: u32 = 0xffff_0000;
 /// The first reserved port in 32 bits.
 const FIRST_RESERVED: u32 = OFFSET | port::FIRST_RESERVED as u32;

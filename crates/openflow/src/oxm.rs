@@ -26,7 +26,7 @@ pub(crate) struct Failures {
     pub mask: Failure,
 }
 
-/// In a match.
+/// The failures of fields in a match.
 pub(crate) const IN_MATCH: Failures = Failures {
     field: Failure::MatchField,
     length: Failure::MatchLength,

@@ -47,7 +47,7 @@ pub struct Port {
     pub properties: Vec<RawProperty>,
 }
 
-/// Features of OpenFlow 1.0 as those of later versions: five of them moved by four bits.
+/// Converts features of OpenFlow 1.0 to those of later versions: five of them move by four bits.
 fn of_10(bits: u32) -> u32 {
     bits & 0x7f | (bits >> 7 & 0x1f) << 11
 }

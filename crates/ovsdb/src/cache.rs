@@ -242,8 +242,9 @@ impl RowUpdate<'_> {
     }
 }
 
-/// The value after a `modify`: a column of at most one element is replaced; of a set, the elements that only one of
-/// the two values has are sent; of a map, the pairs that differ, with the new value, or the old one if it is gone.
+/// The value after a `modify`. The server sends, for a column of at most one element, the new value; for a set, the
+/// elements that only one of the two values has; for a map, the pairs that differ, with the new value, or with the old
+/// one if the pair was removed.
 fn changed(kind: &ColumnType, old: &Datum, change: Datum) -> Result<Datum, ValueError> {
     if kind.max == 1 {
         return kind.check(change);

@@ -84,7 +84,7 @@ pub enum SessionError {
     Silent(Duration),
 }
 
-/// What an answer will be about.
+/// The subject of a pending answer.
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Schema,
@@ -285,7 +285,7 @@ impl Session {
         Ok(())
     }
 
-    /// Asks for what is to be followed, as far as the schema has it.
+    /// Requests the tables and columns to follow, as far as the schema has them.
     fn start(&mut self, schema: &Schema) {
         let mut requests = serde_json::Map::new();
         for (table, names) in &self.follow.tables {

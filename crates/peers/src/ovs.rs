@@ -325,7 +325,7 @@ impl OvsDpdk {
         run(&mut self.instance.ofctl(words))
     }
 
-    /// Runs a command. An error quotes the switch's log, which tells what is wrong with the configuration.
+    /// Runs a command. An error quotes the switch's log, which says what is wrong with the configuration.
     fn tell(&self, mut command: Command) -> Result<String, Error> {
         run(&mut command).map_err(|error| Error::refused(error.to_string(), tail(&self.said())))
     }

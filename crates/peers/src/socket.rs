@@ -34,8 +34,8 @@ pub fn listens_beside(process: u32, path: &Path) -> bool {
     listens(&process.to_string(), path)
 }
 
-/// As `/proc/PROCESS/net/unix` tells: the path, and the flag of an accepting socket (`__SO_ACCEPTCON`, unix(7),
-/// proc_net_unix(5)).
+/// Whether a process listens at a path. `/proc/PROCESS/net/unix` shows the path, and the flag of an accepting socket
+/// (`__SO_ACCEPTCON`, unix(7), proc_net_unix(5)).
 fn listens(process: &str, path: &Path) -> bool {
     const ACCEPTS: u64 = 1 << 16;
     let table = std::fs::read_to_string(format!("/proc/{process}/net/unix")).unwrap_or_default();

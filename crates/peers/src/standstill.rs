@@ -20,8 +20,8 @@ use std::path::Path;
 const BUDGET: usize = 3;
 /// The variable that names the file of counted repetitions.
 const COUNTED_IN: &str = "TAUTLINE_STANDSTILLS";
-/// What Linux writes on its console when no CPU gets on; and when the thread of a guest's CPU faulted on its fault
-/// handler's own stack after a #VMEXIT, down to the guard page.
+/// The texts that Linux writes on its console if no CPU makes progress, and if the thread of a guest's CPU faulted on
+/// its fault handler's stack after a #VMEXIT, down to the guard page.
 const STALLS: [&str; 4] =
     ["detected stalls on CPUs", "self-detected stall", "soft lockup", "TASK stack guard page was hit"];
 

@@ -119,7 +119,7 @@ impl Drop for Daemon {
     }
 }
 
-/// A vCPU's thread with what is known of it.
+/// A vCPU's thread with its state.
 struct Watched {
     vcpu: Vcpu,
     /// The thread's policy before it was raised.
@@ -175,7 +175,7 @@ fn prepare(settings: &Settings) -> io::Result<()> {
     scheduler::set(Policy::Fifo(settings.priority + 1))
 }
 
-/// Any of those that are on any CPU may be there too.
+/// The most vCPUs that can be on one CPU: a vCPU that may run anywhere counts for each CPU.
 fn most_on_one_cpu(vcpus: &[Vcpu]) -> usize {
     let on = |cpu: Option<usize>| vcpus.iter().filter(|vcpu| vcpu.cpu == cpu).count();
     let most = vcpus.iter().filter_map(|vcpu| vcpu.cpu).map(|cpu| on(Some(cpu))).max();

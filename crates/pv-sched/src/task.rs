@@ -115,7 +115,7 @@ fn repeat(page: &Page, plan: &Plan, mut clock: Option<&mut FarClock>, done: &mut
     }
 }
 
-/// So much CPU time.
+/// Uses `time` of CPU time.
 fn work(time: Duration) {
     let used = || {
         let used = clock_gettime(ClockId::ThreadCPUTime);

@@ -86,8 +86,8 @@ fn who_always_wants_gets_its_budget_and_what_came_late_is_owed() {
 }
 
 proptest! {
-    /// Whatever a guest writes, and however late the daemon looks: no more than its part of the time, and the daemon
-    /// sleeps between two looks.
+    /// For any bytes of a guest, and any delay of the daemon, the guest gets no more than its share of the time, and
+    /// the daemon sleeps between two checks.
     #[test]
     fn no_guest_gets_more_than_its_budget(
         looks in proptest::collection::vec((any::<bool>(), any::<u64>(), -2_000_000i64..2_000_000, 0u64..3_000_000), 1..2000),
@@ -228,7 +228,7 @@ fn a_thread_that_ends_is_left_alone() {
     assert_eq!((raised[0].raised, &raised[0].failed), (1, &None), "{raised:?}");
 }
 
-/// What several daemons together may take of a CPU; a name that is given back is there again.
+/// The share of a CPU that several daemons together may use; a released share is available again.
 #[test]
 fn a_cpu_has_three_parts_and_no_more() {
     // No machine has so many CPUs: nobody else's claims are met.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use measure::median_interval;
 
-/// Where the interval begins and ends, and its coverage in percent; none for fewer than carry one.
+/// The ends of the interval, and its coverage in percent; `None` for too few blocks.
 fn ends(blocks: usize) -> Option<(String, f64)> {
     let (rank, coverage) = (median_interval::rank(blocks)?, median_interval::coverage(blocks)?);
     let ends = match rank {

@@ -5,7 +5,7 @@ use measure::Failure;
 use crate::view::View;
 use crate::{network, units};
 
-/// What one remedy would add.
+/// The measurements that one remedy would add.
 pub(crate) struct Gap<'a> {
     /// Environments, metrics of an environment and paths.
     names: Vec<String>,
@@ -49,7 +49,7 @@ impl Gap<'_> {
         self.names.join("; ")
     }
 
-    /// What is to be done.
+    /// The remedy.
     pub(crate) fn remedy(&self) -> String {
         units::text(&self.failure.remedy)
     }
@@ -59,8 +59,8 @@ impl Gap<'_> {
         self.names().chars().count() + ": ".len() + self.remedy().chars().count() <= room
     }
 
-    /// What is missing and what to do, in one line of about `room` characters: with the reason where there is room
-    /// for it, and with as many names as there is room for.
+    /// The missing measurements and the remedy, in one line of about `room` characters, with the reason and as many
+    /// names as fit.
     pub(crate) fn line(&self, room: usize) -> String {
         let (names, remedy) = (self.names(), self.remedy());
         let whole = format!("{names}: {}", units::text(&self.failure.to_string()));

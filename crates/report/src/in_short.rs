@@ -31,14 +31,14 @@ fn findings(view: &View, environment: &str) -> Option<String> {
     (metrics > 0).then_some(text)
 }
 
-/// What the intervals are, and their coverage as it is.
+/// The kind of the intervals, and their real coverage.
 fn intervals(view: &View) -> Option<String> {
     let blocks = view.analysis.comparisons.iter().filter(|c| c.interval.is_some()).map(|c| c.blocks).max()?;
     let coverage = coverage::of_ratios(blocks, "starts")?;
     Some(format!("intervals hold the true ratio in at least 95 % of cases; {coverage}"))
 }
 
-/// The CPU quota of an environment, and whether it was used up: the cause of what it slows down.
+/// The CPU quota of an environment, and how often it was used up: the cause of its slowdowns.
 fn quota(view: &View, record: &EnvironmentRecord) -> Option<String> {
     let QuotaRecord { quota, inherited, trial_ms } = record.cpu_quota?;
     let trials = || view.results.trials.iter().filter(|t| t.environment == record.name && t.verdict.counts());

@@ -35,7 +35,7 @@ pub(crate) const LMBENCH: [Published; 10] = [
 ];
 
 impl Published {
-    /// Our metrics of the same kind. Of a curve only the far end is taken, because only that was published.
+    /// Our metrics of the same kind. From a curve only its last point is taken, because only that was published.
     pub(crate) fn matching<'a>(&self, specs: &'a [MetricSpec]) -> Vec<&'a MetricSpec> {
         let x = |spec: &MetricSpec| spec.curve.as_ref().map(|point| point.x);
         let same_curve = |a: &MetricSpec, b: &MetricSpec| match (&a.curve, &b.curve) {

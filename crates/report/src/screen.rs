@@ -14,9 +14,9 @@ use crate::{EMULATED_MEANING, coverage, network, units};
 /// No answer is longer: with the two lines that name the results file and the page, a terminal of 30 lines shows all.
 pub const LINES: usize = 28;
 
-/// What is shown of all that was not measured.
+/// The most missing measurements that are shown.
 const GAPS: usize = 4;
-/// The metrics that are named of those that differ in a group.
+/// The most metrics that are named among those that differ in a group.
 const WORST: usize = 3;
 /// Columns of a group's name, and those that a line and its first column leave blank at their sides.
 const GROUP: usize = 9;
@@ -145,7 +145,7 @@ impl Screen {
         }
     }
 
-    /// What a packet of the smallest datagrams costs on each path, and which pieces add most.
+    /// The cost of a packet of the smallest datagrams on each path, and the parts that add most.
     fn network(&mut self, view: &View, kept: usize) {
         for line in network::in_short(view) {
             if self.left > kept {
@@ -212,7 +212,7 @@ pub(crate) fn verdict(view: &View, found: &[&Comparison], room: usize) -> String
     words
 }
 
-/// What the intervals are worth, and how many differences chance would make.
+/// The coverage of the intervals, and the expected number of differences by chance.
 fn sure(view: &View) -> Option<String> {
     let comparisons = &view.analysis.comparisons;
     let blocks = comparisons.iter().filter(|c| c.interval.is_some()).map(|c| c.blocks).max()?;

@@ -181,7 +181,7 @@ fn ratio_digits(ratio: f64) -> String {
     }
 }
 
-/// For what is exact rather than measured.
+/// For exact values, which were not measured.
 fn trimmed_scaled(value: f64, scales: &[(f64, &str)]) -> String {
     let text = scaled(value, scales);
     match text.split_once(' ') {

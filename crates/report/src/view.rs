@@ -41,8 +41,8 @@ impl Row<'_> {
         self.cells.iter().any(|cell| cell.summary().is_some_and(|summary| summary.histogram.is_some()))
     }
 
-    /// What the order of rows goes by: the worst slowdown that was shown outside emulation, then the worst
-    /// inside it. An emulated CPU slows everything, so it only orders what the others leave equal.
+    /// The key for sorting rows: the worst slowdown outside emulation, then the worst in emulation. An emulated CPU
+    /// slows everything, so it only orders what the others leave equal.
     fn severity(&self) -> (f64, f64) {
         let worst = |emulated: bool| {
             let found = self.cells.iter().filter_map(|cell| cell.comparison()).filter(|c| {

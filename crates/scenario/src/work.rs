@@ -3,7 +3,7 @@
 use crate::description::{Load, Work};
 use crate::{control, radio};
 
-/// Called with what is to be passed on: the number of a user, and bytes for that user.
+/// Called with each result to pass on: the number of a user, and bytes for that user.
 pub(crate) type Out<'a> = dyn FnMut(u32, &[u8]) + 'a;
 
 /// The work of the first member.

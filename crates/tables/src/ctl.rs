@@ -18,7 +18,8 @@ fn direction(value: &Value) -> &'static str {
     if value["from_guest"].as_bool().unwrap_or_default() { "from guest" } else { "to guest" }
 }
 
-/// A table; figures stand at the right, from column `figures` on to the last but so many.
+/// A table. Figures are aligned to the right, in the columns `figures`; the end of the range counts from the last
+/// column.
 fn table(head: &[&str], rows: Vec<Vec<String>>, figures: std::ops::Range<usize>, width: usize) -> String {
     let mut table = Table::new();
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));

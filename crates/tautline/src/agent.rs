@@ -25,7 +25,8 @@ pub fn dispatch() -> Option<ExitCode> {
     }
 }
 
-/// The agent itself, or the near end's relay to another machine's. All else that begins with `agent` is a command.
+/// The agent itself, or the near end's relay to another machine's. Any other first word that begins with `agent` is a
+/// command.
 fn agent() -> Option<ExitCode> {
     let arguments: Vec<_> = std::env::args_os().skip(2).collect();
     match &arguments[..] {
@@ -38,7 +39,7 @@ fn agent() -> Option<ExitCode> {
     }
 }
 
-/// `/init` of a guest. What goes wrong is printed to the console, which the host keeps.
+/// `/init` of a guest. Errors are printed to the console, which the host keeps.
 fn init() -> ExitCode {
     let result = guest::enter().map_err(|failure| failure.to_string()).and_then(|line| {
         let output = line.try_clone().map_err(|error| error.to_string())?;

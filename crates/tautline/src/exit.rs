@@ -67,7 +67,7 @@ pub fn code(result: anyhow::Result<Done>) -> ExitCode {
     }
 }
 
-/// Writes to the error output, if somebody reads it: the exit code is not to wait for that.
+/// Writes to the error output if it has a reader: the exit code must not wait for a reader.
 fn say_last(text: String) {
     let (done, written) = std::sync::mpsc::channel();
     let write = move || {

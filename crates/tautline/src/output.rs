@@ -17,7 +17,7 @@ use crate::exit::Usage;
 /// Lines end here where the output is no terminal.
 const DEFAULT_WIDTH: usize = 120;
 
-/// What holds for all that is printed.
+/// The settings of all output.
 #[derive(Clone, Copy, Debug, Default)]
 struct Look {
     color: bool,

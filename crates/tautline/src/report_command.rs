@@ -54,7 +54,7 @@ pub fn run(arguments: &cli::Report) -> anyhow::Result<Done> {
     of_compare(runs.collect::<anyhow::Result<_>>()?, &sink, html, gate.as_ref())
 }
 
-/// The schema that a file names, if it names one. Whatever else it holds, `compare` says what is wrong with it.
+/// The schema that a file names, if it names one. For any other schema, `compare` says what is wrong with the file.
 fn kind_of(file: &Path) -> anyhow::Result<Option<String>> {
     let text = std::fs::read(file).with_context(|| {
         format!("reading results from {}; give a file that --output FILE.json wrote", file.display())

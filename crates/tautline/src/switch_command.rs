@@ -55,7 +55,7 @@ fn place(database: &str, arguments: &cli::Switch, service: &Service) -> Result<o
     Ok(ovs::Settings { database: server, control: control.clone(), folder, bridges })
 }
 
-/// What follows the database, and what answers `ovs-appctl`, beside the switch.
+/// The threads beside the switch that follow the database and answer `ovs-appctl`.
 fn companions(
     settings: ovs::Settings,
     service: &Service,
@@ -82,7 +82,7 @@ fn companions(
     ]
 }
 
-/// What the flags say.
+/// The settings by the options.
 fn settings(arguments: &cli::Switch) -> anyhow::Result<Settings> {
     let cpus = arguments.cpus.as_deref().map(|list| cpu_list::read("--cpus", Some(list))).transpose()?;
     let mut settings = Settings {
@@ -128,7 +128,7 @@ fn each(
     texts.iter().try_for_each(|text| read(text).map_err(|why| Usage(format!("{option} {text}: {why}"))))
 }
 
-/// The port that `NAME=…` names, and what is said of it.
+/// The port in `NAME=…`, and the text behind it.
 fn of_port<'a, 'b>(
     settings: &'a mut Settings,
     text: &'b str,

@@ -7,7 +7,7 @@ use measure::Failure;
 
 /// A guest of ours mounts it there.
 const TRACEFS: &str = "/sys/kernel/tracing";
-/// What an event takes, amply.
+/// The bytes of the events of a tick, a generous estimate.
 const BYTES_A_TICK: u64 = 96;
 const LEAST_KIB: u64 = 512;
 

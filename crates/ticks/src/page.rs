@@ -36,7 +36,7 @@ enum Word {
     Ended = 8,
     /// Written by the receiver: a step of [`Step`].
     Step = 16,
-    /// Written by both: questions about the time and their answers, in three lines.
+    /// Written by both ends: questions about the time and their answers, in three lines.
     Exchange = 24,
     /// Written by the receiver: how many of its kernel's handler times are in the page.
     Handlers = 48,

@@ -170,7 +170,7 @@ fn silent(error: io::Error) -> Failure {
     Failure::new("waiting for a tick", error, "see whether the source still runs")
 }
 
-/// Until the descriptor is readable.
+/// Waits until the descriptor is readable.
 fn wait(interrupt: BorrowedFd<'_>, limit: Duration) -> io::Result<()> {
     let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
     loop {
@@ -193,7 +193,7 @@ fn take(interrupt: BorrowedFd<'_>) -> io::Result<u64> {
     }
 }
 
-/// Until there is a tick after `seen`, or the end: which of both.
+/// Spins until there is a tick after `seen`, or the source has ended; returns whether there is a tick.
 fn spin(page: &Page, seen: u64, limit: Duration) -> io::Result<bool> {
     let start_ns = now_ns();
     loop {

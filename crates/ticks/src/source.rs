@@ -80,7 +80,7 @@ pub fn run(
     Ok(sent)
 }
 
-/// What it asks of the system, for as long as ticks are sent; what is refused is a remark.
+/// Makes the system's settings for the time in which ticks are sent; each refusal is a remark.
 fn prepare(page: &Page, plan: &Plan) -> (Option<HeldOff>, Vec<String>) {
     page.touch();
     let mut remarks = Vec::new();

@@ -105,7 +105,7 @@ fn ticks_that_were_overwritten_are_lost_and_no_others() {
     assert_eq!(page.record(LAST + TICKS_KEPT as u64), None, "the one before was received");
 }
 
-/// What a source does by hand to a receiver that is ready, and what that saw.
+/// Runs `source` by hand for a receiver that is ready, and returns the receiver's counts.
 fn received_by_hand(plan: receiver::Plan, source: impl FnOnce(&Page, &dyn Fn())) -> receiver::Received {
     let memory = rustix::fs::memfd_create("ticks", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     rustix::fs::ftruncate(&memory, crate::PAGE_BYTES).unwrap();
@@ -136,7 +136,7 @@ fn a_receiver_that_was_away_counts_what_it_missed() {
     assert_eq!(received.late, TICKS_KEPT as u64, "they were due long ago");
 }
 
-/// The receiver takes the interrupts of what came while it worked together with that of the tick it worked for.
+/// The receiver takes the interrupts of ticks that came during its work together with the interrupt of the tick before.
 #[test]
 fn what_comes_while_the_receiver_works_is_not_slept_over() {
     let plan = receiver::Plan { work_ns: 30_000_000, silence_ms: 2_000, ..receiver_plan(Wait::Interrupt) };

@@ -23,8 +23,8 @@ const BROADCAST: Duration = Duration::from_millis(1);
 const HEADER_BYTES: usize = 14;
 /// The number of a broadcast stands behind them.
 const NUMBER_BYTES: usize = HEADER_BYTES + 8;
-/// Frames of each direction that are under way at most, and broadcasts beside them: both rings have a buffer for each,
-/// so none is lost here, however long the switch does not get a CPU, and a right switch drops none.
+/// The most frames of each direction under way, and the most broadcasts beside them. Both rings have a buffer for each,
+/// so no frame is lost here even if the switch gets no CPU, and a correct switch drops none.
 const WINDOW: u64 = 128;
 const BROADCASTS: u64 = 64;
 /// The number of the only flow.
@@ -151,8 +151,8 @@ struct Lane {
     window: Window,
 }
 
-/// Frames that are under way and keep their order. What comes behind a gap tells of a loss; where nothing comes any
-/// more, time does.
+/// Frames that are under way and keep their order. A frame behind a gap shows a loss; if no frames come any more, the
+/// time limit does.
 struct Window {
     size: u64,
     /// Frames with lower numbers are not waited for.
@@ -166,7 +166,8 @@ impl Window {
         Window { size, awaited: 0, since: Instant::now() }
     }
 
-    /// How many more may be sent now, if so many were sent, and all before `next` have come or do not come any more.
+    /// The number of frames that may be sent now, if `sent` frames were sent, and all frames before `next` have arrived
+    /// or count as lost.
     fn room(&mut self, sent: u64, next: u64, now: Instant) -> u64 {
         if next > self.awaited || self.awaited >= sent {
             (self.awaited, self.since) = (self.awaited.max(next), now);
@@ -197,8 +198,8 @@ struct Traffic {
     rate: u32,
 }
 
-/// Numbered broadcasts. A hostile front-end may send back a broadcast that it received. Such an echo is recognised
-/// behind a later number; before it, an echo cannot be told from the original.
+/// Numbered broadcasts. A hostile front-end may send back a broadcast that it received. An echo that comes after a
+/// later number is recognised; an earlier one cannot be distinguished from the original.
 struct Broadcasts {
     sent: u64,
     received: u64,

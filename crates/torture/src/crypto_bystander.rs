@@ -14,7 +14,7 @@ use virtio::crypto::Status;
 
 /// How long a request may be under way. After that it counts as lost.
 const LATE: Duration = Duration::from_secs(2);
-/// From one request to the next.
+/// The pause from one request to the next.
 const PAUSE: Duration = Duration::from_micros(200);
 /// Bytes of a request's data.
 const BYTES: u32 = 1024;

@@ -359,7 +359,7 @@ mod tests {
     use super::*;
     use message::{NEED_REPLY, REPLY, with_size};
 
-    /// What a front-end hears that asks for features, and is answered with these bytes.
+    /// The result of a request for features that is answered with these bytes.
     fn asked(answer: &[u8]) -> io::Result<u64> {
         let (ours, mut theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;

@@ -9,7 +9,7 @@ use measure::Failure;
 
 use crate::run::Target;
 
-/// Between two looks for its socket.
+/// The time between two checks for the socket.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A back-end at a socket.

@@ -153,7 +153,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The next cases of a family, at most so many, until the back-end is to be checked; whether to go on.
+    /// Runs the next cases of a family, at most `count`, until the back-end must be checked; returns whether to
+    /// continue.
     fn some(
         &mut self,
         counts: &mut Counts,

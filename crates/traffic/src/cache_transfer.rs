@@ -73,7 +73,7 @@ struct Index(AtomicU64);
 /// Words of a descriptor: 16 bytes.
 const DESCRIPTOR_WORDS: usize = 2;
 
-/// One direction of frames: a ring, its buffers, and how far each side is.
+/// One direction of frames: a ring, its buffers, and the position of each side.
 struct Direction {
     ring: Ring,
     lines: usize,
@@ -139,7 +139,7 @@ impl Direction {
         self.descriptors.slice((at % SLOTS) as usize * DESCRIPTOR_WORDS, DESCRIPTOR_WORDS)
     }
 
-    /// Where the device says that a slot is done.
+    /// The words that show the completion of a slot.
     fn completion(&self, at: u64) -> &[AtomicU64] {
         if self.ring.packed { self.descriptor(at) } else { self.used.slice((at % SLOTS) as usize, 1) }
     }
@@ -311,7 +311,8 @@ mod tests {
         }
     }
 
-    /// Both sides in one thread: each sees all that the other stored, and completions as often as the ring says.
+    /// Both sides in one thread: each sees everything that the other stored, and completions come as often as the ring
+    /// requires.
     #[test]
     fn every_slot_goes_round() {
         for ring in RINGS {

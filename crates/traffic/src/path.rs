@@ -256,7 +256,7 @@ pub fn judge_burst(outcome: &TrialOutcome, planned: Duration) -> Measured {
     counted(outcome)
 }
 
-/// What was offered and what came back.
+/// The offered and the received frames of a trial.
 fn counted(outcome: &TrialOutcome) -> Measured {
     let sum = |of: fn(&trial::LaneOutcome) -> u64| outcome.lanes.iter().map(of).sum::<u64>();
     // What the device had no room for when it was due is its loss, as it would be on a wire.

@@ -143,8 +143,9 @@ impl<D: Device> Engine<D> {
         Some(UsedLog { log: Arc::clone(log), ring })
     }
 
-    /// Where the device writes to a ring. What the front-end says of a packed ring for the log is not of use: QEMU
-    /// gives the device area's address (`used_phys`), DPDK takes it for the descriptors'. Memory knows both.
+    /// The places at which the device writes to a ring. The front-end's address of a packed ring for the log cannot be
+    /// used: QEMU gives the device area's address (`used_phys`), DPDK the descriptors'. The table of regions translates
+    /// both.
     fn ring_places(&self, config: &VringConfig, space: &AddressSpace, said: u64) -> RingPlaces {
         if layout_of(self.features) == RingLayout::Split {
             return RingPlaces { used: said, device_event: said };
@@ -406,7 +407,7 @@ impl<D: Device> Engine<D> {
     }
 }
 
-/// Watches the kicks of a ring that the control thread serves, and looks for those that came before.
+/// Watches the kicks of a ring that the control thread serves, and handles those that came before.
 fn watch_kick(index: usize, kick: &SharedFd, context: &mut (impl Context + ?Sized)) -> Outcome {
     context.after(tokens::kick(index), Duration::ZERO);
     let watched = context.watch(tokens::kick(index), kick, Interest::Readable);

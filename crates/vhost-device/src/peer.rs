@@ -125,7 +125,7 @@ impl<D: Device> Peer<D> {
         Ok(())
     }
 
-    /// One message; what is to be sent comes back.
+    /// Handles one message; returns the message to send.
     fn step(&mut self, message: Message, context: &mut D::Context<'_>) -> Result<Option<Message>, End> {
         match self.session.receive(message)? {
             Received::Nothing => Ok(None),

@@ -228,7 +228,7 @@ impl<D: Device> RingSet<D> for Rings<D> {
         self.put_all(taken, device, context);
     }
 
-    /// Attaches what is to be attached now, then puts aside what is not: frames find a queue all the while.
+    /// Attaches the queues that must be attached now, then parks the others: frames find a queue all the time.
     fn settle(&mut self, device: &D, context: &mut D::Context<'_>) {
         let wanted = self.wanted(device);
         let others = |is_attached: bool| {

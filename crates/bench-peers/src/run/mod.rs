@@ -81,7 +81,7 @@ impl Bench<'_> {
         self.progress.doing(format!("{:>3} %  {what}", (self.pace.part() * 100.0) as u64));
     }
 
-    /// Notes what is not measured; an interruption goes through.
+    /// Notes that something is not measured; returns the error if the user interrupted.
     fn leave_out(&mut self, what: &str, why: &anyhow::Error) -> anyhow::Result<()> {
         interrupt::check()?;
         // Programs answer at length.

@@ -47,7 +47,7 @@ pub fn run() -> Result<Finding, Failure> {
     })
 }
 
-/// A broadcast frame of the type for local experiments (IEEE 802, 0x88B5), told apart by its last byte.
+/// A broadcast frame of the type for local experiments (IEEE 802, 0x88B5), identified by its last byte.
 fn frame(mark: u8) -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend([0x02, 0, 0, 0, 0, mark]);

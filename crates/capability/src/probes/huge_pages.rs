@@ -7,7 +7,7 @@ use crate::files::{KIB, MIB, bytes, field, or_unknown, text};
 use crate::finding::Finding;
 use crate::sys::Mapping;
 
-/// What is tried of each size.
+/// The sizes of page, and the number of pages to allocate of each.
 const RESERVED: [(usize, usize); 2] = [(2 * MIB, 8), (1024 * MIB, 1)];
 
 /// Maps and touches reserved huge pages of 2 MiB and 1 GiB, and transparent ones.

@@ -14,7 +14,7 @@ const STRETCH: Duration = Duration::from_millis(500);
 /// A longest gap that a host's ordinary timers and interrupts stay below.
 const QUIET_GAP: Duration = Duration::from_millis(1);
 
-/// What a thread on one CPU saw while it did nothing but read the clock.
+/// The observations of a thread on one CPU that only read the clock.
 struct Stretch {
     cpu: usize,
     longest_gap: Duration,

@@ -5,7 +5,7 @@ use std::ptr::{NonNull, null_mut};
 use rustix::io::{self, Errno};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, mmap_anonymous, munmap};
 
-/// Both directions: no probe needs less.
+/// Reading and writing: every probe needs both.
 const ACCESS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 /// MAP_HUGE_SHIFT of linux/mman.h: where the size of a huge page stands in the flags.

@@ -171,7 +171,7 @@ pub fn perf_event_open(event: Event) -> io::Result<File> {
     owned(fd).map(File::from)
 }
 
-/// What a raw system call returned, or its error.
+/// The value that a raw system call returned, or its error.
 fn result(returned: c_long) -> io::Result<c_long> {
     let error = || Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL);
     if returned < 0 { Err(error()) } else { Ok(returned) }

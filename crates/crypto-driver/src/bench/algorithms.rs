@@ -19,7 +19,7 @@ const KEY: [u8; 64] = {
 };
 const IV: [u8; 16] = [0x49; 16];
 const NONCE: [u8; 12] = [0x4e; 12];
-/// As long as the header of a TLS record.
+/// Additional data with the length of a TLS record's header.
 const AAD: [u8; 13] = [0x41; 13];
 const TAG_BYTES: usize = 16;
 
@@ -123,7 +123,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// Works on these bytes once, in place where the algorithm changes them. Gives what it gives beside them.
+    /// Works on these bytes once, in place where the algorithm changes them. Returns the algorithm's result that is not
+    /// written in place.
     fn done(&self, data: &mut [u8]) -> Result<Vec<u8>, Status> {
         match self.algorithm.kind {
             Kind::Cipher { encrypt, .. } => {

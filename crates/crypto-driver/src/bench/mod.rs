@@ -16,7 +16,8 @@ pub use crate::connect::MOST_SLOTS;
 use crate::{Completed, Driver, DriverError, Options};
 pub use algorithms::{Algorithm, Work};
 
-/// The library looks at the clock after about so many bytes: looking costs as much as enciphering a few dozen.
+/// Trials of the library read the clock after this many bytes: reading it costs as much as enciphering a few dozen
+/// bytes.
 const BYTES_A_LOOK: usize = 1 << 16;
 
 /// The measurement to make.

@@ -84,8 +84,8 @@ pub(super) fn config(id: &str, settings: &Settings, start: &Start<'_>, rootless:
     })
 }
 
-/// The capabilities that the workloads use (capabilities(7)), as far as they are ours to give: an ordinary
-/// user has in a user namespace of its own what its bounding set has.
+/// The capabilities that the workloads use (capabilities(7)), as far as this process may grant them: in its own user
+/// namespace an ordinary user has the capabilities of its bounding set.
 fn capabilities(rootless: bool) -> Value {
     const WANTED: [(&str, u32); 4] =
         [("CAP_NET_ADMIN", 12), ("CAP_IPC_LOCK", 14), ("CAP_SYS_NICE", 23), ("CAP_SYS_RESOURCE", 24)];

@@ -80,8 +80,8 @@ impl Drop for LentCard {
     }
 }
 
-/// An interface of the host in a namespace. It comes back when this is dropped; and when the namespace goes, whatever
-/// becomes of this process (network_namespaces(7)).
+/// An interface of the host in a namespace. The interface returns to the host when this value is dropped, and also when
+/// the namespace ends for any other reason (network_namespaces(7)).
 struct LentInterface {
     name: String,
     at: Arc<Namespace>,

@@ -22,11 +22,11 @@ use crate::{Agent, spawn};
 /// The time limit for a connection to prove a key; after it the connection is dropped.
 pub const LIMIT: Duration = Duration::from_secs(5);
 
-/// Most connections that have not proved a key yet. One more drops the oldest, so that silent connections block no
+/// The most connections that have not proved a key yet. One more drops the oldest, so that silent connections block no
 /// peer.
 const UNPROVED: usize = 16;
 
-/// Most log lines in one second. Further lines are counted.
+/// The most log lines in one second. Further lines are counted.
 const TOLD: u32 = 5;
 
 /// Listens at an address. The socket is bound before `serve` is called.

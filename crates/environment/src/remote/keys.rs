@@ -26,7 +26,7 @@ pub const FAR_FILE: &str = "far.pem";
 pub(super) const FAR_NAME: &str = "far.tautline.invalid";
 const NEAR_NAME: &str = "near.tautline.invalid";
 
-/// A certificate is valid from so long before it was made: the two machines' dates may differ.
+/// A certificate is valid from this long before it was made, because the dates of the two machines may differ.
 const EARLIER: Duration = Duration::from_secs(24 * 3600);
 
 /// No key file is longer.

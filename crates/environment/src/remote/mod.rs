@@ -33,7 +33,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// `HOST:PORT`, whatever was left out.
+    /// `HOST:PORT`, also if the user left out the port.
     fn with_port(&self) -> String {
         let after_host = self.address.rsplit(']').next().unwrap_or_default();
         if after_host.contains(':') { self.address.clone() } else { format!("{}:{PORT}", self.address) }
@@ -49,7 +49,7 @@ impl Environment for Remote {
         "native, another machine"
     }
 
-    /// What runs that machine is not known here.
+    /// Unknown here: the other machine's kind is not visible.
     fn is_emulated(&self) -> bool {
         false
     }

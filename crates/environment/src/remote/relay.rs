@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustls::Connection;
 
-/// Bytes: no more is read from a side while this much waits for the other.
+/// If this many bytes wait to be written to one side, no more are read from the other side.
 const PENDING: usize = 64 << 10;
 
 /// How long sending the rest may take, once one side has ended.
@@ -45,8 +45,8 @@ fn prepare(socket: &TcpStream) -> io::Result<()> {
     Ok(sockopt::set_tcp_user_timeout(socket, KEEPALIVE.as_millis() as u32 * (PROBES + 1))?)
 }
 
-/// Waits until a descriptor has what is wanted of it. One of which nothing is to be known (`None`) is left out: poll(2)
-/// would report its hang-up at once, again and again.
+/// Waits until one of the descriptors has one of its wanted events. A descriptor without wanted events (`None`) is left
+/// out: poll(2) would report its hang-up at once, again and again.
 fn wait(
     wanted: [(BorrowedFd<'_>, Option<PollFlags>); 3],
     limit: Option<&Timespec>,

@@ -15,7 +15,7 @@ use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerCon
 
 use super::keys::{self, FAR_NAME};
 
-/// What an end may send until it has proved its key: far more than two certificates take.
+/// The most bytes that an end may send until it has proved its key: far more than two certificates need.
 const HANDSHAKE_BYTES: usize = 64 << 10;
 
 /// The far end's TLS settings: its own key, and the authority that a peer's certificate must be signed by.

@@ -128,7 +128,7 @@ fn dependencies(module: &[u8]) -> Vec<String> {
     value.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// What an x86 image says of itself (Linux, Documentation/arch/x86/boot.rst: `kernel_version`).
+/// The version that an x86 image contains (Linux, Documentation/arch/x86/boot.rst: `kernel_version`).
 fn version(image: &[u8]) -> Option<String> {
     if image.get(0x202..0x206)? != b"HdrS" {
         return None;

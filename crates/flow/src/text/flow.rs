@@ -5,7 +5,7 @@ use std::str::FromStr;
 use super::{ParseError, action, value};
 use crate::{Action, Flow, Match};
 
-/// What `dump-flows` prints of a flow that is no part of it.
+/// The words that `dump-flows` prints with a flow and that are no part of it.
 const STATISTICS: [&str; 5] = ["duration", "n_packets", "n_bytes", "idle_age", "hard_age"];
 
 fn number<T: TryFrom<u128>>(word: &str, text: &str) -> Result<T, ParseError> {

@@ -34,7 +34,7 @@ fn fields(word: &Word<'_>) -> Result<Vec<(Field, u128)>, ParseError> {
     Ok(fields)
 }
 
-/// A bucket behind `bucket=`. Words that are none of its own are actions.
+/// A bucket behind `bucket=`. All words except the bucket's keys are actions.
 fn bucket(text: &str, kind: GroupKind, id: u32) -> Result<Bucket, ParseError> {
     let mut bucket = Bucket { id, weight: u16::from(kind == GroupKind::Select), ..Bucket::default() };
     let (head, actions) = match text.split_once("actions=") {
@@ -262,7 +262,7 @@ impl FromStr for Meter {
     }
 }
 
-/// In one line. `ovs-ofctl` prints each band in a line of its own.
+/// Prints the meter in one line. `ovs-ofctl` prints each band in a separate line.
 impl Display for Meter {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let unit = if self.unit == MeterUnit::Packets { "pktps" } else { "kbps" };

@@ -30,7 +30,7 @@ fn met(wanted: &Match, field: Field) -> Result<(), &'static str> {
     if met { Ok(()) } else { Err(needed) }
 }
 
-/// Words of the match that are no field of their own. False if it is none of them.
+/// Parses a word of the match that is no field. Returns false for any other word.
 fn special(wanted: &mut Match, name: &str, text: &str) -> Result<bool, ParseError> {
     let all = |field: Field| value::parse(field, text);
     match name {

@@ -181,7 +181,7 @@ pub(super) fn hex(value: u128) -> String {
     if value == 0 { "0".to_owned() } else { format!("{value:#x}") }
 }
 
-/// The length of the prefix that a mask is.
+/// The length of the prefix, if the mask is a prefix.
 fn prefix(field: Field, mask: u128) -> Option<u32> {
     let length = (mask << (128 - field.bits())).leading_ones();
     (mask == field.all_bits() & !field.all_bits().checked_shr(length).unwrap_or(0)).then_some(length)

@@ -10,7 +10,7 @@ use crate::frame::{
 };
 use crate::{DropReason, HeadEdit, OwnMemory, WINDOW_BYTES};
 
-/// Room for an edited head: a window and what is put into it.
+/// The room for an edited head: a window and the inserted bytes.
 const HEAD_BYTES: usize = WINDOW_BYTES + HeadEdit::MAX_INSERTED_BYTES;
 
 /// Behind Ethernet, IPv4 and UDP: no payload that is cut into segments begins before it.
@@ -144,7 +144,7 @@ impl EditedFrames {
         true
     }
 
-    /// Any edit of any frame.
+    /// The general case: any edit of any frame.
     #[inline(never)] // so that `push_tag` is as short as it can be
     fn push_any(
         &mut self,

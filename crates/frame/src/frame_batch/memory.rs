@@ -120,7 +120,7 @@ impl FrameBatch {
     }
 }
 
-/// The place behind the last frame of the batch. It is added if the batch was never so long before.
+/// The place behind the last frame of the batch. The place is added if the batch was never that long before.
 #[inline(always)]
 fn next(metas: &mut Vec<FrameMeta>, len: usize) -> &mut FrameMeta {
     if len == metas.len() {

@@ -1,20 +1,19 @@
 //! The cost of frames. It ends a burst before the burst keeps all ports waiting.
 use crate::frame::FrameMeta;
 
-/// What the frames of one batch may cost until it is [full](crate::FrameBatch::is_full), in bytes copied: four frames of
-/// 64 KiB. The sender chooses how long its frames are, in how many pieces they lie, and into how many segments
-/// they are cut, and all ports have to wait for the copies. Frames above this limit are not lost: they come with
-/// the next burst.
+/// The most work of one batch, in copied bytes, until it is [full](crate::FrameBatch::is_full): four frames of 64 KiB.
+/// The sender chooses how long its frames are, in how many pieces they lie, and into how many segments they are cut,
+/// and all ports have to wait for the copies. Frames above this limit are not lost: they come with the next burst.
 ///
 /// A frame in one piece, without offloads, of up to [`FAST_FRAME_BYTES`](crate::frame::FAST_FRAME_BYTES) never
 /// ends a burst: 32 of them cost little more.
 pub(super) const MAX_WORK: u32 = 256 << 10;
 
-/// A segment has headers and a buffer of its own: as long as a copy of so many bytes takes.
+/// The work of one segment, which has its own headers and buffer: the time of copying this many bytes.
 const SEGMENT: u32 = 1024;
 
-/// A descriptor is followed, and a piece is found in the guest's memory and copied by itself: as long as a copy of so
-/// many bytes takes, where the pieces lie in 500 regions.
+/// The work of following a descriptor, or of finding and copying one piece in the guest's memory: the time of copying
+/// this many bytes, if the pieces are in 500 regions.
 const DESCRIPTOR_OR_PIECE: u32 = 512;
 
 /// One count's most, so that those of 256 frames add up.

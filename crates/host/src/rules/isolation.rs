@@ -9,7 +9,7 @@ use crate::set_aside::TICKLESS;
 use crate::survey::Survey;
 use crate::survey::{ISOLATED, Processor};
 
-/// Where run-time isolation puts the CPUs.
+/// The cgroup of the CPUs that are isolated at run time.
 const CGROUP: &str = "/sys/fs/cgroup/tautline-isolated";
 
 pub const RULES: &[Rule] = &[

@@ -55,7 +55,7 @@ fn kernel_threads(survey: &Survey) -> Verdict {
     off_isolated(survey, &all)
 }
 
-/// Which priority a kernel thread of an isolated CPU should have.
+/// The priority that a kernel thread of an isolated CPU should have.
 fn wanted_priority(name: &str) -> Option<i32> {
     let (kind, _) = name.split_once('/')?;
     match kind {
@@ -125,7 +125,7 @@ fn is_helper(thread: &Thread) -> bool {
     ["kvm-pit/", "vhost-", "kvm-nx-lpage-"].iter().any(|start| thread.id.name.starts_with(start))
 }
 
-/// That these threads may use no isolated CPU.
+/// Judges that these threads may use no isolated CPU.
 fn off_isolated(survey: &Survey, all: &[&Thread]) -> Verdict {
     let wanted = format!("on {}", survey.housekeeping());
     let astray: Vec<&&Thread> =

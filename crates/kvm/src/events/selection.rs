@@ -5,7 +5,7 @@ type Groups = &'static [&'static [&'static str]];
 
 /// Threads that take turns.
 const THREADS: &[&str] = &["sched/sched_switch", "sched/sched_waking"];
-/// Interrupts of devices, and what comes behind them.
+/// Interrupts of devices, and the events that follow them.
 const INTERRUPTS: &[&str] =
     &["irq/irq_handler_entry", "irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit"];
 /// The timer's interrupt.
@@ -57,12 +57,12 @@ const DELIVERIES: Groups = &[
     ],
     INTERRUPTS,
 ];
-/// What a kernel does for a device's interrupt.
+/// The event at which a kernel handles a device's interrupt.
 const HANDLERS: &[&str] = &["irq/irq_handler_entry"];
-/// Where latencies begin and end.
+/// The events at which latencies begin and end.
 const LATENCIES: Groups =
     &[&["kvm/kvm_entry", "kvm/kvm_apic_accept_irq", "kvm/kvm_inj_virq", "sched/sched_waking"]];
-/// What took the time of a latency: the guest's threads, and other work on their CPUs.
+/// The events that show the causes of a latency: the guest's threads, and other work on their CPUs.
 const BLAME: Groups = &[
     &[
         "kvm/kvm_entry",

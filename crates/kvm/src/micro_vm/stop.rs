@@ -20,7 +20,7 @@ pub struct Stoppable<'a> {
     thread: libc::pid_t,
 }
 
-/// Only its coming counts: it ends a system call.
+/// Does nothing: the signal's arrival alone ends a system call.
 extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
 impl Stop {

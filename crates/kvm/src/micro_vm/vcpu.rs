@@ -119,7 +119,7 @@ impl Vcpu {
         }
     }
 
-    /// Where the guest was, for an error's text.
+    /// The position of the guest, for an error's text.
     fn place(&self) -> String {
         self.vcpu.get_regs().map(|registers| format!(" at {:#x}", registers.rip)).unwrap_or_default()
     }

@@ -41,7 +41,7 @@ fn sent(walker: &Walker, trace: &Trace) -> Vec<Chain> {
     chains
 }
 
-/// What the virtual CPU does after its request until it is in the guest again, beyond what is known already.
+/// The steps of the virtual CPU from its request until it is in the guest again, without the known ones.
 fn way_back(walker: &Walker, vcpu: Pid, request: usize, known: &[Step]) -> Vec<Step> {
     let mut found = Vec::new();
     for index in walker.after(vcpu, request) {

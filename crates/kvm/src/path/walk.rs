@@ -8,7 +8,7 @@ use crate::events::{Context, Event, Kind, Pid, Target, Trace};
 
 /// A path has no more steps than this; longer ones are no path of one packet.
 const MOST_STEPS: usize = 64;
-/// Nor does it last longer, ns.
+/// The longest duration of a path, ns.
 const LONGEST: u64 = 1_000_000_000;
 /// Events of one packet's arrival follow each other within this, ns.
 const ARRIVAL: u64 = 1_000_000;
@@ -309,7 +309,7 @@ impl<'a> Walker<'a> {
         Left::Nothing
     }
 
-    /// Where a request that is done was handed to its device.
+    /// The event at which a completed request was handed to its device.
     fn issue(&self, done: usize, device: &str, sector: u64) -> Option<usize> {
         let end = self.event(done).time;
         (0..done).rev().take_while(|index| end - self.event(*index).time < LONGEST).find(|index| {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::events::{Event, Kind, Pid, Rate, Trace};
 
-/// Where KVM tells it (Documentation/virt/kvm: debugfs, `vcpuN/tsc-offset`).
+/// The folder in which KVM shows the offset (Documentation/virt/kvm: debugfs, `vcpuN/tsc-offset`).
 const DEBUGFS: &str = "/sys/kernel/debug/kvm";
 
 /// The offsets that a guest's virtual CPUs add to the host's time-stamp counter.

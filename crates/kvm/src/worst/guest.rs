@@ -23,7 +23,7 @@ pub struct Arrival {
     pub arrived: u64,
 }
 
-/// A CPU handles an interrupt, with what comes behind it.
+/// A CPU handles an interrupt, and then its softirqs.
 #[derive(Clone, Copy, Debug)]
 struct Handling {
     began: u64,

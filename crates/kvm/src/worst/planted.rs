@@ -111,7 +111,7 @@ fn the_planted_cause_is_named_first() {
 /// Something in the way, told as events.
 type Plant<'a> = &'a dyn Fn(&mut Story);
 
-/// What had begun before the latency did has its time too.
+/// An activity that began before the latency has its share of the time too.
 #[test]
 fn what_was_under_way_already_is_named() {
     let accept = || Kind::Accept { apic: 0, vector: 236 };
@@ -191,7 +191,7 @@ fn a_kernels_own_tick_is_no_storm() {
     assert_eq!((&third.cause, third.ns), (&Cause::Kernel, 3_000));
 }
 
-/// Where the thread was moved meanwhile, it waited for the one CPU and then for the other.
+/// If the thread was moved meanwhile, it waited for the one CPU and then for the other.
 #[test]
 fn a_thread_that_is_moved_waits_for_two_cpus() {
     let mut story = Story::new();

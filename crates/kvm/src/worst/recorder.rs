@@ -10,7 +10,7 @@ use super::guest::{Arrival, GuestFollower};
 use super::latest::{Latest, Span};
 use crate::events::{Arrived, Pipe, Rate, Selection, Trace};
 
-/// Where a guest mounts tracefs.
+/// The folder in which a guest mounts tracefs.
 const TRACEFS: &str = "/sys/kernel/tracing";
 /// The most arrivals in one answer; the latest are kept.
 const MOST_ARRIVALS: usize = 10_000;
@@ -31,7 +31,7 @@ pub struct GuestRecorder {
     pipe: Pipe,
     follower: GuestFollower,
     latest: Latest,
-    /// What the next call of [`GuestRecorder::news`] returns.
+    /// The result of the next call of [`GuestRecorder::news`].
     news: News,
     /// Dropped last, when all files of the instance are closed.
     _instance: Instance,

@@ -29,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(20);
 /// A member that hears nothing for so long gives up. Guests on an emulated CPU need some seconds to ask for the time.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// What a guest shares with this process: one small page.
+/// The memory that a guest shares with this process: one small page.
 const SHARED_BYTES: u64 = 4096;
 /// The interface of a guest's only card, as a kernel names it.
 const INTERFACE: &str = "eth0";

@@ -8,10 +8,10 @@ use measure::{Direction, Failure, Group, MetricId, MetricSpec, Noise, Outcome, U
 
 use super::job::{Job, Method};
 
-/// So few that it takes some seconds in all. The command has a limit of its own for each row.
+/// The samples in quick mode: few enough to take some seconds in all. The command has a limit of its own for each row.
 const QUICK_SAMPLES: usize = 500;
 const FULL_SAMPLES: usize = 5000;
-/// The number of CPUs: the guest's, and that of the thread that signals.
+/// The number of CPUs: one for the guest, and one for the thread that signals.
 const CPUS: usize = 2;
 
 /// A job for each row.
@@ -96,7 +96,7 @@ fn outcome(row: &Cost, is_emulated: bool) -> Result<Outcome, Failure> {
     })
 }
 
-/// In a process of its own: a guest that hangs takes a thread with it.
+/// Measures in a separate process, because a guest that hangs blocks a thread.
 fn run(samples: usize, cpus: &[usize]) -> Result<Costs, Failure> {
     let remedy = "run `tautline kvm costs` by itself";
     let failed = |answer: String| Failure::new("measuring the costs of KVM", answer, remedy);

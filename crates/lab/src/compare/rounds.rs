@@ -61,7 +61,7 @@ pub fn measure(
     }
 }
 
-/// What measures by itself, without the environment's agent.
+/// The measurements that need no agent of the environment.
 struct Others<'a> {
     kvm: KvmCosts,
     ticks: Ticks<'a>,

@@ -161,7 +161,7 @@ impl EnvironmentSlot {
         Ok((running, facts_to_show(&facts)))
     }
 
-    /// What errors call its agent.
+    /// The name of its agent in errors.
     fn agent(&self) -> String {
         format!("the agent in {}", self.name())
     }
@@ -219,7 +219,7 @@ fn quota(cgroup: &CpuCgroup, trial_ms: u64) -> Option<QuotaRecord> {
     })
 }
 
-/// What an agent sees from inside that a reader of its figures needs.
+/// The facts that an agent sees from inside and that a reader of its figures needs.
 fn facts_to_show(facts: &AgentFacts) -> Vec<(String, String)> {
     let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     [

@@ -117,7 +117,7 @@ fn apply(
     Ok(())
 }
 
-/// Everything that `apply` above has written.
+/// Undoes everything that `apply` above has written.
 fn put_back(tree: &HostTree, journal: &Path) -> Result<(), Failure> {
     let mut reasons = Vec::new();
     host::undo(tree, journal, |entry, outcome| {

@@ -17,7 +17,7 @@ use crate::asking::{Asking, NoAnswer};
 use crate::runner::{Quotas, Runner, Subject, Tried};
 use crate::{Launcher, Stopped};
 
-/// What errors call the agent.
+/// The name of the agent in errors.
 const AGENT: &str = "the agent that measures wake-ups";
 
 /// Beside the trial itself: an emulated CPU takes its time to start a process.

@@ -13,7 +13,7 @@ const WAITING: f64 = 0.3;
 const QUICK_WAITING: Duration = Duration::from_secs(25);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A look is repeated at once so often before it counts: a core that was idle may be slow for a moment.
+/// A check is repeated this many times at once before it counts: an idle core may be slow for a moment.
 const LOOKS: usize = 3;
 
 /// Looks after which the best of before is forgotten: some ten seconds of a quick run.
@@ -41,7 +41,7 @@ pub struct Cores {
     baselines: BTreeMap<Vec<usize>, Baseline>,
     begin: Instant,
     is_quick: bool,
-    /// On an emulated CPU a sibling's work cannot be told from the CPU's own pace.
+    /// On an emulated CPU a sibling's work cannot be distinguished from the CPU's own speed.
     is_emulated: bool,
     waited: Duration,
     /// When the first attempt of the present trial began.

@@ -50,7 +50,7 @@ impl Circumstances {
     }
 }
 
-/// What is said of a trial on cores whose SMT siblings were at work.
+/// The text about a trial on cores whose SMT siblings were busy.
 fn siblings(noise: &Noise) -> Option<String> {
     let cpus: Vec<String> = noise.disturbed_cpus.iter().map(usize::to_string).collect();
     (!cpus.is_empty()).then(|| format!("the SMT sibling of CPU {} was at work", cpus.join(" and ")))

@@ -18,7 +18,7 @@ use crate::tracing::Made;
 
 /// The schema of this version's files.
 pub const SCHEMA: &str = "tautline-kvm-trace/1";
-/// Between two looks at the guest's threads.
+/// The time between two checks of the guest's threads.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Called with the counts so far. It may end the trace.
@@ -103,7 +103,7 @@ fn count(
     Ok((tracer.read()?, elapsed))
 }
 
-/// What KVM counts by itself, where nothing can be traced.
+/// Fills the trace from KVM's own counts, if nothing can be traced.
 fn by_statistics(trace: &mut Trace, missing: Failure, watch: &Watch<'_>) -> Result<(), Failure> {
     let (limit, progress, pid) = (watch.time, watch.progress, trace.heading.pid);
     trace.method = "KVM's statistics files in debugfs".into();

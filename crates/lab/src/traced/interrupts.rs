@@ -18,9 +18,9 @@ use crate::tracing::Made;
 
 /// The schema of this version's files.
 const SCHEMA: &str = "tautline-host-interrupts/1";
-/// Between two looks at the guest's threads.
+/// The time between two checks of the guest's threads.
 const LOOK: Duration = Duration::from_millis(50);
-/// Rules that say which of these paths the host has; what is in use is counted.
+/// The rules about the paths that the host supports; the paths in use are counted.
 const FEATURES: [&str; 3] = ["posted-interrupts", "posted-timers", "gicv4"];
 
 /// The watched guest, and the duration.

@@ -223,8 +223,8 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// Sends them, and says from which thread. The source binds itself to a CPU and raises its priority: a thread of its
-/// own, so that neither sticks.
+/// Sends the ticks, and returns the sending thread's id. The source runs in a separate thread, because it binds itself
+/// to a CPU and raises its priority, and neither may stay.
 fn send(page: &Page, peer: &Peer, job: &Job) -> (u32, Result<Sent, Failure>) {
     thread::scope(|scope| {
         let source = scope.spawn(|| {
@@ -249,7 +249,7 @@ fn vcpu(qemu: u32) -> Result<i32, Failure> {
     id.ok_or_else(|| failed(format!("process {qemu} has no thread `CPU 0/…`")))
 }
 
-/// What errors call the agent in an environment.
+/// The name in errors of the agent in an environment.
 fn agent_in(name: &str) -> String {
     format!("the agent in {name}")
 }

@@ -8,9 +8,9 @@ use ticks::{Page, Record, TICKS_KEPT};
 
 use crate::tracing::Made;
 
-/// Of a tick's events on all CPUs.
+/// The bytes of one tick's events on all CPUs.
 const BYTES_A_TICK: u64 = 2048;
-/// For each CPU.
+/// The least size of the buffer of each CPU.
 const LEAST_KIB: u64 = 2 << 10;
 const MOST_KIB: u64 = 64 << 10;
 

@@ -3,7 +3,7 @@
 /// Bytes of a request, and of an answer.
 pub(super) const BYTES: usize = 152;
 
-/// Where the part begins that depends on the kind of request.
+/// The offset of the part that depends on the kind of request.
 const PAYLOAD: usize = 24;
 
 const RESULT_OK: u32 = 0;

@@ -4,8 +4,8 @@
 /// The line rates that are shown, in Gb/s.
 pub const LINE_RATES_GBPS: [f64; 4] = [1.0, 10.0, 25.0, 100.0];
 
-/// What a datagram has beside its payload: UDP (8), IPv4 (20), Ethernet with its check sequence (18), and on the wire
-/// preamble and gap (20).
+/// The bytes that a datagram has in addition to its payload: UDP (8), IPv4 (20), Ethernet with its check sequence (18),
+/// and on the wire preamble and gap (20).
 const OVERHEAD_BYTES: f64 = 66.0;
 /// Ethernet's shortest frame and its preamble and gap (IEEE 802.3).
 const LEAST_BYTES: f64 = 84.0;

@@ -114,7 +114,7 @@ pub const SENDING_VCPU: &str = "vCPU, sending";
 /// The virtual CPUs of the guest that receives, or answers.
 pub const RECEIVING_VCPU: &str = "vCPU, receiving";
 
-/// Whether a role's time goes by what was sent.
+/// Whether a role's time is divided by the sent packets.
 fn is_sending(role: &str) -> bool {
     role == SENDER || role == SENDING_VCPU
 }

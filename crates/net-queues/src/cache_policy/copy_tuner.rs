@@ -7,19 +7,19 @@ use memory::{LINE_BYTES, NonTemporal};
 use super::stores::CopyPolicy;
 use super::votes::Votes;
 
-/// Bursts from one comparison to the next, where the latest all said the same, and where they did not.
+/// Bursts from one comparison to the next: while the latest comparisons agree, and while they do not.
 const STABLE_INTERVAL: u16 = 1024;
 const UNSTABLE_INTERVAL: u16 = 128;
 /// Bursts of a sample of each policy.
 const SAMPLE_BURSTS: u16 = 16;
 /// Bursts at the beginning of a sample that do not count: the store buffer still drains the other policy's stores.
 const WARMUP: u16 = 2;
-/// Frames of a burst that counts; of fewer the clock and the ring are most of what is seen.
+/// The fewest frames of a burst that counts: with fewer frames, the clock and the ring are most of the measured time.
 const MIN_FRAMES: u64 = 16;
 /// Bursts that count in a sample that says something.
 const MIN_BURSTS: u16 = SAMPLE_BURSTS / 2;
-/// So much must be saved with each line: somewhat more than it costs a receiver that shares a cache with this core
-/// to fetch the line from memory instead (`docs/experiments/non-temporal-copies.md`).
+/// The least saving for each line: slightly more than the cost for a receiver that shares a cache with this core to
+/// fetch the line from memory instead (`docs/experiments/non-temporal-copies.md`).
 const MIN_GAIN_NS: u64 = 10;
 
 /// Finds the copy policy for one receiver: at intervals some bursts are copied under each policy.
@@ -41,7 +41,7 @@ pub(crate) struct CopyTuner {
     votes: Votes,
 }
 
-/// What one policy has taken in a comparison.
+/// The time that one policy has taken in a comparison.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     bursts: u16,
@@ -59,7 +59,8 @@ impl Spent {
         self.bytes / self.frames.max(1)
     }
 
-    /// Whether both have seen enough, and the same: a line of a small frame takes longer than one of a large.
+    /// Whether both have seen enough frames of about the same size: a line of a small frame takes longer than a line of
+    /// a large one.
     fn is_like(self, other: Spent) -> bool {
         let (own, others) = (self.frame_bytes(), other.frame_bytes());
         self.bursts.min(other.bursts) >= MIN_BURSTS && own.abs_diff(others) <= own.min(others) / 4

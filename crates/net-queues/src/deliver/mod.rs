@@ -166,7 +166,7 @@ fn next_identification() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The frame's first `bytes` (as far as it has them): the snapshot, and what lies behind it, read once.
+/// The frame's first `bytes` bytes, if it has that many: the snapshot, and the bytes behind it, read once.
 fn extended_snapshot<'s>(
     frame: &Frame<'_>,
     bytes: usize,
@@ -236,7 +236,7 @@ fn write_summed(
     front + summed.bytes
 }
 
-/// Where a segment goes.
+/// The buffers of a segment.
 struct SegmentBuffers<'t> {
     to: &'t [SharedSlice<'t>],
     layout: HeaderLayout,
@@ -298,7 +298,7 @@ fn whole_sum(frame: &Frame<'_>, plan: &Plan<'_>) -> u16 {
     sum
 }
 
-/// Copies what lies in several pieces to one buffer.
+/// Copies several pieces to one buffer.
 #[inline(never)] // the loop around it keeps its registers for frames of one piece
 fn copy_pieces(slices: &[SharedSlice<'_>], from: usize, to: SharedSlice<'_>) -> usize {
     // As frames with another head lie: the head's end, and what follows it.

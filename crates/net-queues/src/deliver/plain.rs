@@ -60,8 +60,8 @@ pub(crate) fn write_front(
     Some(bytes)
 }
 
-/// Writes a header at the start of a buffer unless it stands there: often it has a cache line of its own,
-/// which then need not travel between the cores. A peer that changes it at this moment changes its own.
+/// Writes a header at the start of a buffer, unless the same header is there: it often has a separate cache line, which
+/// then need not move between the cores. If a peer changes the header at this moment, only its own frame is affected.
 #[inline(always)]
 fn write_if_other<const N: usize>(to: SharedSlice<'_>, header: &[u8; N]) {
     if !to.begins_with(header) {

@@ -40,7 +40,7 @@ fn batch_of(header: NetHeader, frame: &[u8], splits: &[usize]) -> Result<FrameBa
     Ok(batch)
 }
 
-/// What a receiver gets: net headers and frames. Its buffers are split too.
+/// The net headers and frames that a receiver gets. Its buffers are split too.
 fn deliver(
     batch: &FrameBatch,
     accepts: &Accepts,
@@ -256,8 +256,8 @@ fn a_verified_checksum_is_told_only_to_who_asked_for_it() {
     assert_eq!(deliver(&batch, &CHECKSUM_ONLY, 99).unwrap()[0].0.flags, NetHeader::F_DATA_VALID);
 }
 
-/// Frames of every length around the snapshot's, in rooms that hold them just so: all of the frame and
-/// nothing else is written, for what lies behind it in the snapshot is another guest's.
+/// Frames of every length around the snapshot's, in buffers of exactly their length: all of the frame and nothing else
+/// is written, because the bytes behind it in the snapshot belong to another guest.
 #[test]
 fn plain_frames_are_written_to_their_last_byte_and_no_further() {
     plain_frames_are_written_whole(Temporal);
@@ -300,7 +300,7 @@ fn plain_frames_are_written_whole(stores: impl Stores) {
     }
 }
 
-/// What is more than a copy to one buffer is left to others.
+/// Frames that need more than a copy to one buffer take the general path.
 #[test]
 fn frames_with_something_to_be_done_are_not_plain() {
     let file = sealed_memfd(c"room", AREA).unwrap();

@@ -18,11 +18,11 @@ use crate::cache_policy::{CachePolicy, CopyPolicy, CopyTuner, DemotionTuner, Sto
 use crate::deliver::{GsoOutput, Scratch, write_plain};
 use crate::device::{EventFd, StoppedAt, notify_if};
 
-/// Chains that are held at once, and so the most that one frame may be spread over: 64 KiB in mergeable
-/// buffers of 128 bytes, a twelfth of what VIRTIO 1.3 §5.1.6.3.1 wants them to have at least.
+/// The most chains that are held at once, and so the most over which one frame is spread: 64 KiB in mergeable buffers
+/// of 128 bytes, a twelfth of the least size in VIRTIO 1.3 §5.1.6.3.1.
 const MAX_CHAINS: usize = 512;
 
-/// What the chains of one call may cost ([`Burst::work`]); a few thousand more come with the last ones. The
+/// The most work of the chains of one call ([`Burst::work`]); the last chains add at most a few thousand. The
 /// receiver's driver chooses how finely it splits its buffers, and it is all ports that wait. 256 frames in chains of
 /// 20 descriptors are a third of it.
 const MAX_WORK: u32 = 32_768;
@@ -31,7 +31,7 @@ const MAX_WORK: u32 = 32_768;
 pub struct ToGuest {
     queue: Box<dyn DeviceQueue>,
     options: ToGuestOptions,
-    /// The popped chains. Between two calls there are only those that were popped to find out how much room there is.
+    /// The popped chains. Between two calls it has only chains that were popped to count the room.
     burst: Burst,
     /// The first chain of the burst that has no frame yet.
     next: usize,
@@ -89,8 +89,8 @@ impl ToGuest {
         }
     }
 
-    /// Frames that go into the next chains as they are, one into each, as nearly all do; how many come before
-    /// one that takes more than this, or there are no more chains at hand.
+    /// Delivers frames that need one chain each and no processing, as nearly all do. Returns their number: it stops at
+    /// the first other frame, or if no chain is at hand.
     #[inline(always)]
     fn deliver_plain(&mut self, batch: &FrameBatch, which: &[u16], tally: &mut Tally<'_>) -> usize {
         if self.filter.is_some() || self.next == self.burst.len() {
@@ -138,7 +138,7 @@ impl ToGuest {
         delivered
     }
 
-    /// One frame, or what it becomes.
+    /// Delivers one frame, or its segments.
     #[inline(never)]
     fn deliver(&mut self, frame: Frame<'_>, frames_left: usize, tally: &mut Tally<'_>) {
         if self.filter.as_ref().is_some_and(|filter| !filter.accepts(frame.snapshot())) {
@@ -176,7 +176,7 @@ impl ToGuest {
         }
     }
 
-    /// Writes a parcel to the next so many chains.
+    /// Writes an output to the next `chains` chains.
     #[inline(always)]
     fn fill(&mut self, output: &GsoOutput<'_>, index: usize, chains: usize) {
         let (layout, first) = (self.options.layout, self.next);
@@ -198,7 +198,7 @@ impl ToGuest {
         }
     }
 
-    /// Finds chains for so many bytes, from `next` on; returns how many. `wanted` more may be of use soon.
+    /// Finds chains for `bytes` bytes, from `next` on; returns their number. `wanted` more may be of use soon.
     #[inline(always)]
     fn room_for(&mut self, bytes: usize, wanted: usize, tally: &mut Tally<'_>) -> Result<usize, DropReason> {
         loop {
@@ -235,8 +235,8 @@ impl ToGuest {
         Ok(popped)
     }
 
-    /// Pops about so many chains more. Where the burst is full, those with frames are given back first, and those
-    /// without are rewound and popped again: then `next` is 0.
+    /// Pops about `chains` more chains. If the burst is full, chains with frames are given back first, and chains
+    /// without are rewound and popped again: `next` is then 0.
     fn pop_more(&mut self, chains: usize, tally: &mut Tally<'_>) -> Result<(), DropReason> {
         if let Some(reason) = self.dry {
             return Err(reason);

@@ -69,7 +69,7 @@ impl Receive {
         [self.used.capacity(), self.to_post.capacity()]
     }
 
-    /// Sees to it that at least `wanted` used buffers wait to be looked at, if so many are there.
+    /// Reclaims used buffers until at least `wanted` are known, if there are that many.
     #[inline(always)]
     fn reclaim(&mut self, wanted: usize) -> Result<(), RingError> {
         let waiting = self.used.len() - self.next;
@@ -82,7 +82,7 @@ impl Receive {
         Ok(())
     }
 
-    /// Lends used buffers up to `max` that hold a frame each, as nearly all do.
+    /// Lends up to `max` used buffers that contain one whole frame each, as nearly all do.
     #[inline(always)]
     fn push_singles(&mut self, max: usize) {
         let Some(arena) = self.batch.arena_mut() else { return };
@@ -118,7 +118,7 @@ impl Receive {
         }
     }
 
-    /// Lends the frame that begins with the next used buffer, whatever there is about it.
+    /// Lends the frame that begins with the next used buffer, in the general case.
     #[cold]
     #[inline(never)]
     fn push_next(&mut self) -> Result<(), QueueError> {
@@ -141,8 +141,8 @@ impl Receive {
         Ok(())
     }
 
-    /// How many buffers a frame has that is not known to have one. The device wrote it; no frame has more than
-    /// its length needs, nor more than there are.
+    /// The number of buffers of a frame that may have several. The device wrote the number; it is refused if it exceeds
+    /// the number that the frame's length needs, or the number of used buffers.
     fn buffers_of(&self, first: Used) -> Result<usize, DropReason> {
         if (first.written as usize) < HeaderLayout::Full.bytes() {
             return Err(DropReason::TooShort);
@@ -163,7 +163,7 @@ impl Receive {
         Ok(if there == count { Ok(()) } else { Err(DropReason::MalformedHeader) })
     }
 
-    /// Lends what was written to the next used buffer.
+    /// Lends the written bytes of the next used buffer.
     #[inline(always)]
     fn push_buffer(&mut self) {
         let Used { cookie, written } = self.used[self.next];
@@ -177,7 +177,7 @@ impl Receive {
     }
 }
 
-/// What the net header of a filled buffer says; the device may change it at any time.
+/// The number of buffers in the net header of a filled buffer; the device may change it at any time.
 #[inline(always)]
 fn num_buffers(buffer: SharedSlice<'_>) -> u16 {
     let mut field = [0; 2];

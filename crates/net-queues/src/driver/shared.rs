@@ -10,16 +10,16 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_sea
 use virtio::net::HeaderLayout;
 use virtqueue::{ActivateError, DriverQueue, Position, QueueConfig, RingFeatures, RingLayout};
 
-/// Where the memory begins, in guest addresses and in user addresses alike: one name for every byte. Not 0,
-/// which some back-ends take for "no address".
+/// The start of the memory, in guest addresses and in user addresses, which are the same here. The start is not 0,
+/// because some back-ends treat 0 as "no address".
 const BASE: u64 = 1 << 32;
 
-/// What the processors of all peers move at once.
+/// The bytes that the processors of all peers move at once.
 const LINE_BYTES: u64 = 64;
 
-/// How far into a line each buffer begins: its net header ends with that line, and the frame has lines of its
-/// own. Headers mostly stay as they are, so their line need not travel between the cores, and the smallest
-/// frames take one line and not two.
+/// The offset of each buffer in its first line: its net header ends with that line, and the frame begins with the next.
+/// Headers mostly stay as they are, so their line need not travel between the cores, and the smallest frames take one
+/// line and not two.
 const LEAD_BYTES: u64 = LINE_BYTES - HeaderLayout::Full.bytes() as u64;
 
 /// The pages of the memory.
@@ -67,7 +67,7 @@ pub struct QueueShape {
     pub table_entries: u16,
 }
 
-/// Where the parts of one queue lie.
+/// The offsets of the parts of one queue.
 #[derive(Clone, Copy, Debug)]
 struct QueueOffsets {
     descriptors: u64,
@@ -77,7 +77,7 @@ struct QueueOffsets {
     buffers: u64,
 }
 
-/// Lays parts one after another, each on cache lines of its own.
+/// Allocates parts one after another, each at the start of a cache line.
 #[derive(Debug, Default)]
 struct Allocator(u64);
 

@@ -1,4 +1,4 @@
-//! Both halves of a device's queues in one thread: the driver's, which is tested, and a device's.
+//! Both halves of a device's queues in one thread: the driver half, which is tested, and a device half.
 use std::sync::Arc;
 
 use frame::{
@@ -232,7 +232,8 @@ fn the_copy_policy_is_not_to_be_seen() {
     }
 }
 
-/// Two generators take turns with somebody else; what a buffer holds of one is never taken for another's.
+/// Two generators take turns with another source: the content of a buffer from one generator never counts as the
+/// other's.
 #[test]
 fn frames_made_of_images_reach_the_device_whole_with_a_head_of_their_own() {
     const LENGTHS: [usize; 7] = [60, 65, 1076, 300, 3000, 65, 1076];

@@ -57,7 +57,7 @@ impl BufferImages {
 /// Which buffers are free, and which belong together. All of it is ours: nothing that the device can write
 /// is a link.
 struct Pool {
-    /// The free buffers. The one freed last is used first, because its lines are still in the cache.
+    /// The free buffers. The buffer that was freed last is used first, because its lines are still in the cache.
     free: Vec<u16>,
     /// For each buffer, the next one of the same frame.
     next: Vec<u16>,
@@ -116,11 +116,11 @@ impl Transmit {
         Ok(())
     }
 
-    /// Copies a frame that goes into one buffer as it is, as nearly all do. False, and nothing has happened,
-    /// if it takes more than that.
+    /// Copies a frame that needs one buffer and no processing, as nearly all do. False, and nothing has happened, if it
+    /// takes more than that.
     ///
-    /// Of a frame made of images the bytes behind the snapshot are copied unless the buffer holds them already.
-    /// (A device that changed them would be sending itself other frames.)
+    /// For a frame made of images, the bytes behind the snapshot are copied unless the buffer already contains them. (A
+    /// device that changed them would be sending itself other frames.)
     #[inline(always)]
     fn put_plain(&mut self, frame: &Frame<'_>, images: Option<ImagesId>) -> bool {
         let Some(&buffer) = self.pool.free.last() else { return false };
@@ -143,7 +143,7 @@ impl Transmit {
         true
     }
 
-    /// The device's core has read what was in the buffers that are free: their lines are to come back.
+    /// The device's core has read the free buffers: prefetches their lines.
     #[inline(always)]
     fn prefetch_later(&self) {
         let later = self.pool.free.len().checked_sub(1 + AHEAD);
@@ -210,8 +210,8 @@ impl Transmit {
         Ok(())
     }
 
-    /// Shows the device the frames of one buffer. There is a descriptor for each of them unless longer
-    /// frames have taken them.
+    /// Shows the device the frames of one buffer. There is a descriptor for each frame, unless longer frames have used
+    /// them.
     #[inline]
     fn add_singles(&mut self) {
         let added = self.queue.add(&self.singles, Direction::ToDevice);
@@ -225,7 +225,7 @@ impl Transmit {
         self.singles.clear();
     }
 
-    /// One frame, or what it becomes.
+    /// Sends one frame, or its segments.
     #[inline(never)]
     fn deliver(&mut self, frame: Frame<'_>) {
         let mut scratch = Scratch::default();

@@ -20,7 +20,7 @@ mod flag {
     pub const RANDOM: u16 = 16;
 }
 
-/// What a range has; the bits are in the order of the values.
+/// The parts of a range, one bit each; the bits are in the order of the values.
 mod range {
     pub const V4_MIN: u16 = 1;
     pub const V4_MAX: u16 = 2;

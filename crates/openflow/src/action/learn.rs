@@ -16,7 +16,7 @@ mod flag {
     pub const WRITE_RESULT: u16 = 4;
 }
 
-/// A specification's head: the width, where the value comes from, and what becomes of it.
+/// The head of a specification: the width, the source of the value, and its use.
 mod head {
     pub const BITS: u16 = 0x7ff;
     pub const IMMEDIATE: u16 = 1 << 13;
@@ -26,12 +26,12 @@ mod head {
     pub const OUTPUT: u16 = 2 << 11;
 }
 
-/// Bytes of a value of so many bits: whole words of 16 bits.
+/// The bytes of a value of `bits` bits: whole words of 16 bits.
 fn immediate_bytes(bits: u32) -> usize {
     2 * bits.div_ceil(16) as usize
 }
 
-/// A field and its lowest bit, of so many bits.
+/// Reads a field and its lowest bit, for a subfield of `bits` bits.
 fn read_bits(body: &mut Reader<'_>, bits: u32) -> Result<Subfield, Failure> {
     let field = oxm::read_header(body)?;
     oxm::subfield(field, body.u16()?.into(), bits)

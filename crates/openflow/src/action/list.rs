@@ -11,7 +11,7 @@ use crate::{Failure, Version};
 /// Actions in actions, at most.
 const MAX_DEPTH: u8 = 16;
 
-/// What reading an action needs to know.
+/// The information that reading an action needs.
 #[derive(Clone, Copy)]
 struct Context {
     version: Version,

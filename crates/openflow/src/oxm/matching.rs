@@ -50,7 +50,7 @@ fn meets(wanted: &Match, field: Field) -> bool {
     field == Field::VlanVid || wanted.meets(field.needs())
 }
 
-/// The field of the model for one of the wire, with value and mask.
+/// The model's field for a field on the wire, with value and mask.
 fn of_model(field: Field, value: u128, mask: u128) -> Result<(Field, u128, u128), Failure> {
     match field {
         Field::InPort if mask != 0 => Ok((Field::InPortOxm, value, Field::InPortOxm.all_bits())),

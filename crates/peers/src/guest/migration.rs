@@ -15,9 +15,9 @@ use crate::socket::wait_for_listener;
 const MONITOR: &str = "monitor";
 const INCOMING: &str = "incoming";
 
-/// QEMU 7.2 loses what an emulated CPU writes during a migration: where the memory is a multiple of 64 pages it clears
-/// pages' dirty bits without telling the CPU, whose next write to such a page sets none (`cpu_physical_memory_sync_dirty_bitmap`;
-/// mended in 9.0). QEMU takes sizes that are multiples of this.
+/// QEMU 7.2 loses writes of an emulated CPU during a migration. If the memory is a multiple of 64 pages, it clears
+/// pages' dirty bits without informing the CPU, whose next write to such a page sets no bit
+/// (`cpu_physical_memory_sync_dirty_bitmap`; fixed in 9.0). QEMU takes sizes that are multiples of this.
 const ODD_KIB: u32 = 8;
 
 /// A guest that can migrate. The guest is killed when this value is dropped.

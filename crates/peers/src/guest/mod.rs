@@ -335,7 +335,7 @@ impl Guest {
         self.folder.path()
     }
 
-    /// Records what the kernel's console says of a stall, if the guest answers no command either.
+    /// Records the kernel's report of a stall on the console, if the guest also answers no command.
     fn note_standstill(&self) {
         const PATIENCE: Duration = Duration::from_secs(10);
         let console = self.console();
@@ -374,7 +374,7 @@ impl Job<'_> {
     /// # Errors
     /// The guest has ended, the guest killed the command at its limit, or no answer came within the limit plus 20 s.
     pub fn wait(self) -> Result<Output, Error> {
-        /// As the shell tells of a command that SIGKILL ended.
+        /// The shell's exit status for a command that SIGKILL ended.
         const KILLED: i32 = 128 + 9;
         let doing = format!("running `{}` in the guest", self.line);
         let output = self.guest.control.output(self.id, self.limit + GRACE);

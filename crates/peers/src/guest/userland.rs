@@ -26,7 +26,7 @@ pub struct Userland {
     further: &'static [&'static str],
 }
 
-/// What tells archives apart.
+/// The key by which archives are distinguished.
 type Made = (PathBuf, &'static [&'static str]);
 
 impl Userland {

@@ -23,12 +23,12 @@ const READ: &str = "cd /sys/kernel/debug/kvm && for vm in [0-9]*; do [ -e $vm/ir
     echo $vm $(cat $vm/irq_exits) $(($(cat $vm/irq_injections) + $(cat $vm/nmi_injections) + $(cat $vm/halt_exits) + \
     $(cat $vm/io_exits) + $(cat $vm/mmio_exits) + $(cat $vm/irq_window_exits))); done; true";
 
-/// Has the kernel keep each exit by which a guest's CPU shut down: SVM_EXIT_SHUTDOWN, in a trace of its own.
+/// Makes the kernel record each exit by which a guest's CPU shut down: SVM_EXIT_SHUTDOWN, in a separate trace.
 const KEEP_SHUTDOWNS: &str = "mkdir -p /sys/kernel/tracing && cd /sys/kernel/tracing && \
     { [ -d events ] || mount -t tracefs tracefs . && cd .; } && mkdir -p instances/shutdowns && \
     cd instances/shutdowns && echo >trace && echo 'exit_reason == 0x7f' >events/kvm/kvm_exit/filter && \
     echo 1 >events/kvm/kvm_exit/enable";
-/// Prints what was kept, without the header.
+/// Prints the recorded shutdowns, without the header.
 const READ_SHUTDOWNS: &str = "grep -v '^#' /sys/kernel/tracing/instances/shutdowns/trace; true";
 
 /// Counters of one guest.

@@ -12,7 +12,7 @@ use crate::guest::modules;
 use crate::requirements::Requirements;
 use crate::{Error, process};
 
-/// What `modprobe` finds in the machine; what they depend on comes along.
+/// The modules that `modprobe` finds in the machine; their dependencies are included.
 const MODULES: &[&str] = &[
     "kvm_amd",
     "kvm_intel",

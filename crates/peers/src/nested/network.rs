@@ -72,7 +72,7 @@ impl NetworkPath {
         format!("52:54:00:00:02:{:02x}", self.number())
     }
 
-    /// What a shell of the machine does before QEMU starts.
+    /// The commands of the machine's shell before QEMU starts.
     fn prepare(self) -> String {
         let (number, address, mac) = (self.number(), self.machine_address(), self.mac());
         let tap = format!(
@@ -100,7 +100,7 @@ impl NetworkPath {
         }
     }
 
-    /// What a shell of the machine does with its own card on the wire of [`NetworkPath::Direct`].
+    /// The commands of the machine's shell for its own card on the wire of [`NetworkPath::Direct`].
     fn near_end() -> String {
         let address = Self::Direct.machine_address();
         format!(

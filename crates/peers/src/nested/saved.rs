@@ -22,7 +22,7 @@ use crate::process::PAUSE;
 
 const MEMORY: &str = "memory";
 const DEVICES: &str = "devices";
-/// Less than a second on a machine with nothing else to do.
+/// The time limit for saving, which takes less than a second on an idle machine.
 const LIMIT: Duration = Duration::from_secs(60);
 const SAVING: &str = "saving the nested machine";
 const RESTORING: &str = "restoring the nested machine";

@@ -67,7 +67,7 @@ impl Machine {
 }
 
 /// A program's file without debug information and symbols, which are most of it, and which every guest within would
-/// unpack with it. As it is, where it is no program or `strip` is missing.
+/// unpack with it. The file is unchanged if it is no program or `strip` is missing.
 fn without_symbols(program: &Path) -> Result<Vec<u8>, Error> {
     let lean = tempfile::NamedTempFile::new().map_err(Error::system("making a temporary file"))?;
     let mut strip = Command::new("strip");
@@ -87,7 +87,7 @@ fn send(data: &mut UnixStream, content: &[u8], limit: Duration) -> io::Result<()
     data.write_all(content)
 }
 
-/// As one word of a shell.
+/// A path as one word of a shell's command line.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const PROMPT: &str = "testpmd> ";
 const PACKAGES: &str = "dpdk-dev librte-net-virtio23 librte-net-vhost23";
 
-/// What no virtual port carries: RFC 2544 counts it, testpmd does not.
+/// The frame check sequence, which no virtual port carries: RFC 2544 counts it, testpmd does not.
 const FCS_BYTES: u16 = 4;
 
 /// The forwarding mode of testpmd (its `set fwd`).

@@ -40,7 +40,7 @@ pub(super) struct Held {
     _promiscuous: OwnedFd,
 }
 
-/// The queues that one attempt bound, and what it says of VLAN tags.
+/// The queues that one attempt bound, and its report about VLAN tags.
 struct Bound {
     queues: Vec<Queue>,
     held: Held,
@@ -134,7 +134,7 @@ fn open_by(
     })
 }
 
-/// What is wrong when no mode works.
+/// The error if no mode works.
 fn refused(name: &str, options: &AfXdpOptions, refusals: &[(&'static str, Refusal)]) -> PortError {
     let why: Vec<String> =
         refusals.iter().map(|(mode, (what, error))| format!("{mode}: {what}: {error}")).collect();

@@ -12,7 +12,7 @@ use net_queues::deliver::{GsoOutput, Scratch, write_plain};
 
 /// Copies begin with a net header, which stays behind: the descriptor names what follows it.
 const LAYOUT: HeaderLayout = HeaderLayout::Full;
-/// Where a frame begins in its chunk: on a cache line.
+/// The offset of a frame in its chunk: the start of a cache line.
 const FRAME_AT: usize = 64;
 
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl AfXdpSink {
         }
     }
 
-    /// Takes back what was sent.
+    /// Takes back the chunks of sent frames.
     #[inline]
     fn reclaim(&mut self) {
         let chunk = self.chunk_bytes as u64;
@@ -71,7 +71,7 @@ impl AfXdpSink {
         Some((chunk, self.memory.slice(chunk as usize + before, self.chunk_bytes - before)))
     }
 
-    /// The chunk that [`AfXdpSink::chunk`] gave goes to the kernel, with net header and frame in so many bytes.
+    /// Gives the chunk of [`AfXdpSink::chunk`] to the kernel, with net header and frame in `written` bytes.
     #[inline]
     fn put(&mut self, chunk: u64, written: usize) {
         self.free.pop();
@@ -79,7 +79,8 @@ impl AfXdpSink {
         self.to_send.put([chunk + FRAME_AT as u64, length_word(frame)]);
     }
 
-    /// A frame that goes as it is, as nearly all do. False, and nothing has happened, if it takes more than that.
+    /// Sends a frame that needs no processing, as nearly all do. False, and nothing has happened, if it takes more than
+    /// that.
     #[inline(always)]
     fn accept_plain(&mut self, frame: &Frame<'_>) -> bool {
         let Some((chunk, to)) = self.chunk() else { return false };

@@ -7,9 +7,10 @@ use frame::{FrameBatch, OwnMemory, OwnSgBuilder, QueueCounters, QueueError, Sour
 use super::ring::{ADDRESS_WORDS, Consumer, DESCRIPTOR_WORDS, Producer, length_of};
 use super::socket::Socket;
 
-/// Most frames of one batch.
+/// The most frames of one batch.
 const BURST: usize = 64;
-/// Looks for frames in a row that tell the kernel to send what it would not: then it waits for the next frame.
+/// The most consecutive polls that wake the kernel for frames that it has not sent yet; afterwards the wake-up waits
+/// for the next frame.
 const TELLINGS: u32 = 10_000;
 
 #[derive(Debug)]

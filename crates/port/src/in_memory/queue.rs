@@ -72,8 +72,8 @@ impl InMemorySink {
         InMemorySink { counters, ..self }
     }
 
-    /// A frame that goes into the next slot as it is, as nearly all do. False, and nothing has happened, if it
-    /// takes more than that.
+    /// Puts a frame that needs no processing into the next slot, as nearly all do. False, and nothing has happened, if
+    /// it takes more than that.
     #[inline(always)]
     fn accept_plain(&mut self, frame: &Frame<'_>) -> bool {
         let written = self.producer.free().and_then(|slot| write_plain(Temporal, frame, slot, LAYOUT, 1));

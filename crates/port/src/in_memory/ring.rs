@@ -19,7 +19,7 @@ pub(super) const LAYOUT: HeaderLayout = HeaderLayout::Full;
 #[repr(align(128))]
 struct Apart<T>(T);
 
-/// What both sides share. Positions count up for ever; a slot is a position's low bits.
+/// The state that both sides share. Positions count up for ever; a slot is a position's low bits.
 #[derive(Debug)]
 struct Ring {
     memory: OwnMemory,

@@ -122,8 +122,8 @@ fn a_receiver_without_offloads_gets_no_offloads() {
     assert_ne!(summed, frame(1));
 }
 
-/// With eight slots a lost wake-up may be made good by the next frame's; with one there is none until the
-/// consumer has woken, so it ends in the time limit.
+/// With eight slots, the next frame's wake-up may replace a lost one. With one slot there is no next frame until the
+/// consumer has woken, so a lost wake-up ends in the time limit.
 #[test]
 fn two_threads_lose_neither_frames_nor_wake_ups() {
     for (slots, frames) in [(8, 100_000), (1, 20_000)] {

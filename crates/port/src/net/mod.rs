@@ -25,7 +25,7 @@ use net_queues::device::{FromGuest, ToGuest, ToGuestOptions};
 use port::NetShared;
 use queue::{Kind, NetQueue, as_sink, direction, own_sink};
 
-/// What an MTU does not count: the Ethernet header, and one VLAN tag that may come with it.
+/// The bytes that an MTU does not count: the Ethernet header, and one VLAN tag.
 const BEYOND_MTU_BYTES: u32 = 14 + 4;
 
 #[derive(Clone)]

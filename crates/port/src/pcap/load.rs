@@ -15,7 +15,7 @@ use super::interface::{ByteOrder, Interface};
 use super::{obsolete, patience};
 use crate::PortError;
 
-/// The buffer at first, and at most: what is longer is no record.
+/// The first size of the buffer, and its largest: anything longer is no record.
 const BUFFER_BYTES: usize = 64 << 10;
 const RECORD_BYTES: usize = 4 << 20;
 
@@ -93,8 +93,8 @@ struct CaptureClock {
 }
 
 impl CaptureClock {
-    /// The time of a frame with this stamp. A stamp a day from the one before it is that of another clock, or of none
-    /// (as a 0 at the beginning): the frame follows at once, and time goes on from there.
+    /// The time of a frame with this stamp. A stamp that differs by a day from the one before it comes from another
+    /// clock, or from none (as a 0 at the beginning): the frame then follows at once, and time continues from there.
     fn time_of(&mut self, ns: i128) -> Duration {
         let origin = self.origin_ns.get_or_insert_with(|| {
             self.previous_ns = ns;
@@ -151,7 +151,7 @@ impl From<PcapError<&[u8]>> for Fault {
 }
 
 impl Loading {
-    /// Reads all records. The text says why it ended before the end of the file, if it did: what was read until then is
+    /// Reads all records. If reading ended before the end of the file, the text says why; the records until then are
     /// whole.
     fn read(&mut self, file: File) -> Result<Option<String>, String> {
         let mut reader = create_reader(BUFFER_BYTES, Whole(file)).map_err(|error| match error {

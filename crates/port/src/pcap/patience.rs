@@ -4,11 +4,11 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-/// How long the thread that serves all ports waits for a file system.
+/// The time that the thread which serves all ports waits for a file system.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs a request to a file system on a thread of its own. A file system that hangs blocks only that thread, which
-/// keeps what it opened there.
+/// keeps the files that it opened.
 pub(super) fn ask<T: Send + 'static>(
     question: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

@@ -85,7 +85,7 @@ impl Record {
         Ok(())
     }
 
-    /// Writes what waits.
+    /// Writes the buffered records.
     fn write(&mut self) -> Result<(), QueueError> {
         let written = self.file.write_all(&self.buffer);
         let (frames, bytes) = std::mem::take(&mut self.waiting);

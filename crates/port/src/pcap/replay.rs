@@ -13,7 +13,7 @@ use super::header::{FRONT_BYTES, LAYOUT};
 use super::load::Capture;
 use super::options::{Rounds, Timing};
 
-/// Most frames of one batch.
+/// The most frames of one batch.
 const BURST: usize = 64;
 
 /// Sends the frames of a capture from its memory, repeatedly if asked.

@@ -90,7 +90,7 @@ fn stamp(number: usize) -> u64 {
     1_700_000_000_000 + 1000 * number as u64
 }
 
-/// The same as pcapng: a section, an Ethernet and enhanced packets.
+/// The frames as pcapng: a section, an Ethernet interface and enhanced packets.
 fn pcapng(order: Order, frames: &[Vec<u8>]) -> Vec<u8> {
     let packets = frames.iter().enumerate();
     let packets = packets.flat_map(|(i, frame)| block(order, 6, packet(order, stamp(i), frame)));
@@ -288,7 +288,7 @@ fn what_is_no_capture_is_refused_with_the_reason() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
-    /// Whatever is in a file: it is read or refused, and what is read can be replayed.
+    /// Any file is read or refused, and frames that were read can be replayed.
     #[test]
     fn no_bytes_of_a_file_do_harm(
         which in 0..6usize,
@@ -312,8 +312,8 @@ proptest! {
     }
 }
 
-/// Where others may write to the folder, a link leads to a file that the operator did not name; and whoever reads a
-/// pipe, or does not, would hold a worker up.
+/// In a folder where other users may write, a link could lead to a file that the operator did not name. A pipe would
+/// block the worker, or give the frames to its reader.
 #[test]
 fn nothing_but_a_regular_file_is_recorded_to() {
     let folder = Folder::new();
@@ -335,7 +335,7 @@ fn nothing_but_a_regular_file_is_recorded_to() {
     assert_eq!(std::fs::read(&precious).unwrap().len(), 24, "it is emptied, and has a capture's header");
 }
 
-/// Opened as a file is, a pipe waits for somebody who writes, and the control thread with it.
+/// If a pipe were opened like a file, the control thread would wait for a writer.
 #[test]
 fn nothing_but_a_regular_file_is_replayed() {
     let folder = Folder::new();
@@ -375,7 +375,7 @@ fn a_full_disk_ends_the_recording_and_leaves_whole_records() {
     assert_eq!(all_frames(options(Path::new(&left))), sent);
 }
 
-/// By whatever name: links lead to the same file.
+/// Holds for any name of the file: links lead to the same file.
 #[test]
 fn a_file_is_recorded_to_by_one_port_and_by_none_that_it_is_replayed_by() {
     let folder = Folder::new();

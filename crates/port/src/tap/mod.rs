@@ -27,7 +27,7 @@ use self::sink::{LAYOUT, TapSink};
 use self::source::TapSource;
 use crate::{Port, PortContext, PortError, Token};
 
-/// Between two looks for an interface that was removed.
+/// The time between two checks for an interface that was removed.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 const RECHECK: Token = Token(0);
 

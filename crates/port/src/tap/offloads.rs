@@ -29,8 +29,8 @@ pub(super) fn negotiate(fd: BorrowedFd<'_>, wanted: bool) -> io::Result<Accepts>
     Err(refused.unwrap_or_else(|| io::ErrorKind::Unsupported.into()))
 }
 
-/// A kernel takes with a frame what it can send with one; checksums and TSO since before TAPs of several
-/// queues.
+/// A kernel accepts with a frame the offloads that it can also send with one; checksums and TSO are older than TAPs of
+/// several queues.
 fn accepts(set: libc::c_uint) -> Accepts {
     let has = |flag| set & flag != 0;
     Accepts {

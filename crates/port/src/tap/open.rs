@@ -65,7 +65,7 @@ fn open_device() -> Result<OwnedFd, PortError> {
     })
 }
 
-/// What is wrong when the kernel does not attach us.
+/// The error if the kernel does not attach this process.
 fn refused(options: &TapOptions, error: io::Error) -> PortError {
     let name = &options.name;
     let remedy = match Errno::from_io_error(&error) {
@@ -109,7 +109,7 @@ fn handed_over(fd: i32, name: &str) -> Result<OwnedFd, PortError> {
     Ok(ours)
 }
 
-/// What the user wants of the interface itself.
+/// Applies the user's settings of the interface itself.
 fn settings(options: &TapOptions) -> Result<(), PortError> {
     let refused = |what: String, by_hand: String| {
         let remedy = format!("leave the option out and do it by hand, as root: {by_hand}");

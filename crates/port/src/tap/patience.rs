@@ -1,7 +1,8 @@
 //! How often an idle TAP is polled. Each poll is a system call, and other sources wait for it.
 
-/// Looks that are left out between two, at most. A worker with nothing else to do makes so many in a few microseconds,
-/// and sleeps until the TAP wakes it; one that is busy elsewhere takes at most so many bursts in between.
+/// The most polls that are left out between two. A worker with nothing else to do makes this many in a few
+/// microseconds, and sleeps until the TAP wakes it; a worker that is busy elsewhere takes at most this many bursts in
+/// between.
 const MOST: u32 = 15;
 
 /// The number of empty polls, and of polls to skip because of them.
@@ -40,7 +41,7 @@ impl Patience {
 mod tests {
     use super::*;
 
-    /// So many times asked; when it was looked.
+    /// Asks `asked` times; returns the numbers of the polls that were made.
     fn looks(patience: &mut Patience, asked: u32) -> Vec<u32> {
         let mut looks = Vec::new();
         for at in 0..asked {

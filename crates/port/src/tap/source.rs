@@ -12,7 +12,7 @@ use super::patience::Patience;
 use super::sink::LAYOUT;
 use super::sys;
 
-/// Most frames of one batch.
+/// The most frames of one batch.
 const SLOTS: usize = 64;
 
 /// Room for any frame and one byte more, by which a longer one shows itself; an odd number of cache lines,

@@ -40,7 +40,7 @@ impl TryFrom<Spec> for VhostUserOptions {
     }
 }
 
-/// As `memory-backing=` takes it.
+/// Parses the value of `memory-backing=`.
 fn backing_of(text: &str) -> Option<Backing> {
     match text {
         "ram" => Some(Backing::Ram),

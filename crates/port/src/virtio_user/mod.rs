@@ -48,7 +48,7 @@ const TIMER: Token = Token(2);
 const RING_ERROR: Token = Token(3);
 const MEMORY: Token = Token(4);
 
-/// From one attempt to the next.
+/// The time from one attempt to the next.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// For the whole handshake: a back-end that maps memory and starts queues needs far less.
@@ -145,7 +145,7 @@ impl VirtioUser {
         }
     }
 
-    /// Looks for a peer: connects, or waits for one that connects.
+    /// Searches for a peer: connects, or waits for one that connects.
     fn find_peer(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
         self.state = State::Disconnected;
         let Some(listener) = &self.listener else {
@@ -319,7 +319,7 @@ fn exchange(connection: &mut Connection, handshake: &mut Handshake) -> Result<bo
     }
 }
 
-/// Nothing is asked while queues run, so nothing may come but the end.
+/// While queues run, no request is pending, so nothing may arrive except the end of the connection.
 fn expect_nothing(connection: &mut Connection) -> Result<(), CloseReason> {
     match connection.try_receive()? {
         Some(message) => Err(CloseReason::Unexpected(message.header.id)),

@@ -209,7 +209,7 @@ mod tests {
         assert!(outcomes[1].to_string().contains(crate::EMULATED_MARK), "{}", outcomes[1]);
     }
 
-    /// The example's host, measured twice: the second time `slowed` by so much in every metric.
+    /// The example's host, measured twice: the second time slower by the factor `slowed` in every metric.
     fn like_the_host(blocks: u32, slowed: f64) -> Results {
         let mut results = example::results();
         let name = results.environments[1].name.clone();

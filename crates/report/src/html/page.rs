@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
 
-/// What finds a metric by typing: the only script of a page.
+/// The script that finds a metric by its name: the only script of a page.
 const FINDER: &str = include_str!("find.js");
 /// The finder's SHA-256 in base64, by which the page's policy allows this script and no other.
 const FINDER_HASH: &str = "z3O7pj8GgZFwqM0xZ+Xl4hbYsyw4560gEZyzFLtkgjQ=";

@@ -7,7 +7,7 @@ use crate::diff::Diff;
 use crate::plot::{self, Series};
 use crate::{EMULATED_MARK, EMULATED_MEANING, units};
 
-/// As many rows as a plot stays readable with; the table has all.
+/// The most rows with which a plot stays readable; the table has all rows.
 const DRAWN: usize = 40;
 
 pub(super) fn section(diff: &Diff) -> Markup {

@@ -15,7 +15,7 @@ const RIGHT: f64 = WIDTH - 62.0;
 const TOP: f64 = 6.0;
 const ROW: f64 = 24.0;
 const BAR: f64 = 13.0;
-/// What fits left of the bars, in characters.
+/// The characters that fit left of the bars.
 const NAME_WIDTH: usize = 30;
 
 /// One path's bar.

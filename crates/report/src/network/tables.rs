@@ -79,7 +79,7 @@ fn flow_of<'a>(results: &'a Results, path: &PathRecord, work: &FlowRecord) -> Op
     results.network.flows.iter().find(|flow| flow.path == path.name && flow.work == work.work)
 }
 
-/// What the last piece adds, or takes away.
+/// The cost that the last part adds, or takes away.
 fn adds(rung: &Rung) -> String {
     let Some(own_ns) = rung.own_ns else { return String::new() };
     let signed = |ns: f64| {
@@ -183,7 +183,7 @@ pub(super) fn cpu_time(results: &Results, environment: &str, work: &FlowRecord) 
     tables
 }
 
-/// What went between guests and their host; none where no path has a guest.
+/// The events between guests and their host; `None` if no path has a guest.
 fn between_guest_and_host(found: &[(&PathRecord, Figures)], work: &FlowRecord) -> Option<Table> {
     let guests: Vec<_> = found.iter().filter(|(_, figures)| !figures.guest.is_empty()).collect();
     let names = guests.first()?.1.guest.iter().map(|(name, _)| (*name).to_owned());

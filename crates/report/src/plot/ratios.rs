@@ -27,7 +27,7 @@ const RIGHT: f64 = WIDTH - 66.0;
 const TOP: f64 = 24.0;
 const POINT_HEIGHT: f64 = 15.0;
 const ROW_GAP: f64 = 9.0;
-/// What fits left of the axis, in characters.
+/// The characters that fit left of the axis.
 const TITLE_WIDTH: usize = 27;
 
 /// The chart; `None` if no ratio can be drawn. The axis also covers `range`, so that charts side by side have the
@@ -94,7 +94,7 @@ fn draw_point(axis: &LogAxis, point: &Point, title: &str, y: f64) -> Markup {
     }
 }
 
-/// The title on one line or two; what is longer is cut, and whole in the tooltip and the table.
+/// The title on one line or two. A longer title is cut; the tooltip and the table have all of it.
 fn title(title: &str, top: f64, height: f64) -> Markup {
     let lines = broken(title);
     let first = top + height / 2.0 + 4.0 - (lines.len() - 1) as f64 * 7.0;

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use measure::{Failure, example};
 
-    /// Of each kind of secret one, in the place where runs have it.
+    /// A run with one secret of each kind, at the place where runs have it.
     fn planted() -> (Results, Value, Value, Vec<&'static str>) {
         let mut results = example::results();
         results.command = [

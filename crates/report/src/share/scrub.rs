@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Kernel parameters that say how a machine behaves; all others may name disks, networks or people.
+/// Kernel parameters that describe the behaviour of a machine; all others may contain names of disks, networks or
+/// persons.
 const PARAMETERS: [&str; 44] = [
     "amd_iommu",
     "amd_pstate",
@@ -50,7 +51,7 @@ const PARAMETERS: [&str; 44] = [
     "tsc",
     "tsx",
 ];
-/// Folders that every system has; a path elsewhere may name people and projects.
+/// Folders that every system has; other paths may contain names of persons and projects.
 const COMMON: [&str; 8] = ["/proc/", "/sys/", "/usr/", "/lib/", "/bin/", "/sbin/", "/dev/", "/etc/default/"];
 /// Folders below those whose entries are named by the owner of the machine or are its identity.
 const OWNED: [&str; 5] = ["/dev/mapper/", "/dev/disk/", "/usr/local/", "/usr/src/", "/sys/fs/cgroup/"];
@@ -138,7 +139,7 @@ impl Scrubber {
         found
     }
 
-    /// A piece without separators, and what it holds before and after dots and colons.
+    /// A piece without separators, and its parts before and after dots and colons.
     fn piece(&mut self, piece: &str) -> String {
         let core = piece.trim_end_matches(['.', ':', '!', '?']);
         let end = &piece[core.len()..];
@@ -225,7 +226,8 @@ fn find(text: &str, name: &str, from: usize) -> Option<usize> {
     text.to_ascii_lowercase().get(from..)?.find(name).map(|at| from + at)
 }
 
-/// What parts pieces of a text. A quotation mark of a substitute parts too, so that a scrubbed text stays as it is.
+/// Whether a character separates pieces of a text. A quotation mark of a substitute separates too, so that a scrubbed
+/// text stays unchanged.
 fn is_separator(c: char) -> bool {
     c.is_whitespace() || c.is_control() || ",;\"'`()[]{}<>|=*\u{2039}\u{203a}".contains(c)
 }
@@ -242,7 +244,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What stands in the place of a piece that names something.
+/// The substitute for a piece that names something.
 fn kind(piece: &str) -> Option<&'static str> {
     if piece.contains("://") {
         return Some("\u{2039}url\u{203a}");

@@ -93,7 +93,7 @@ fn slowdowns(view: &View, rows: &[Row]) -> Vec<String> {
     rows.iter().filter_map(found).collect()
 }
 
-/// For narrow terminals: the figures one below the other.
+/// The layout for narrow terminals: the figures one below the other.
 fn listed(view: &View, rows: &[Row]) -> (Vec<String>, Vec<Vec<Text>>) {
     let names = ["min", "median", "p99", "max", "samples", "missed", "beyond max"];
     let mut lines = Vec::new();

@@ -5,7 +5,7 @@ use crate::view::View;
 
 use crate::canvas::Canvas;
 
-/// As many names as a reader takes in; the results file has the others.
+/// The most names that are shown; the results file has the others.
 const NAMES_SHOWN: usize = 4;
 
 pub(super) fn draw(canvas: &mut Canvas, view: &View) {

@@ -90,7 +90,7 @@ struct Member<'a> {
     outcome: Outcome,
 }
 
-/// What came, out of its frame.
+/// A received message, out of its frame.
 enum Came {
     Ready,
     Data { tick: u64, user: u32, bytes: Vec<u8> },
@@ -114,7 +114,7 @@ impl Member<'_> {
         self.link.put(&self.frame)
     }
 
-    /// What the neighbours sent, within `limit`. Others' frames are passed over: a guest's kernel sends some of its own.
+    /// Receives the neighbours' messages within `limit`. Other frames are skipped: a guest's kernel sends some.
     fn hear(&mut self, limit: Duration, came: &mut Vec<Came>) -> Result<(), Failure> {
         let place = self.job.place;
         let until_ns = now_ns() + limit.as_nanos() as u64;
@@ -141,7 +141,7 @@ impl Member<'_> {
         }
     }
 
-    /// Until the next member is ready.
+    /// Waits until the next member is ready.
     fn await_next(&mut self) -> Result<(), Failure> {
         let start_ns = now_ns();
         let mut came = Vec::new();
@@ -335,7 +335,7 @@ impl Member<'_> {
     }
 }
 
-/// The first's stage, and of each other the way to it and its own.
+/// The stages: the first member's work, and for each other member the path to it and its work.
 fn stages(description: &Description) -> Vec<Stage> {
     let stage = |name: String, budget_ns| Stage { name, budget_ns, time: Histogram::new() };
     let mut stages = Vec::new();

@@ -58,7 +58,7 @@ fn a_member_whose_neighbour_never_comes_says_so() {
     assert!(error.contains("core: waiting for the first tick"), "{error}");
 }
 
-/// A guest's kernel sends frames of its own, which a switch that does not know their receivers gives to all.
+/// A guest's kernel also sends frames, which a switch floods to all ports if it does not know their receivers.
 #[test]
 fn frames_of_others_are_passed_over() {
     let mut description = Description::parse(BUILT_IN[0].1).unwrap();

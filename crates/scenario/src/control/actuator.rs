@@ -5,7 +5,7 @@ use super::controller::read;
 use crate::description::Load;
 use crate::work::Last;
 
-/// What was last right, and the filter that says what comes next.
+/// The last correct reading, and the filter that predicts the next one.
 #[derive(Clone, Copy)]
 struct Axis {
     estimate: Estimate,

@@ -5,7 +5,7 @@ const STEP: f64 = 0.001;
 /// Variance of a reading, and of what moves the axis.
 const READING_VARIANCE: f64 = 1e-4;
 const MOTION_VARIANCE: f64 = 1e-2;
-/// Of the state feedback: stiffness and damping.
+/// The gains of the state feedback: stiffness and damping.
 const STIFFNESS: f64 = 400.0;
 const DAMPING: f64 = 40.0;
 

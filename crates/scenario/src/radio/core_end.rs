@@ -38,7 +38,8 @@ impl CoreEnd {
         }
     }
 
-    /// The tick of a packet that is whole now; `None` if it is not. An error if it is not what was sent.
+    /// The tick of a packet that is now complete; `None` if it is not. Returns an error if the packet differs from the
+    /// sent one.
     fn open(&mut self, number: u32, bytes: &[u8]) -> Result<Option<u64>, ()> {
         let user = self.users.get_mut(number as usize).ok_or(())?;
         let Some(mut pdu) = user.rlc.take(bytes).map_err(drop)? else { return Ok(None) };

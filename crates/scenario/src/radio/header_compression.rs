@@ -10,11 +10,11 @@ use super::packet::HEADERS;
 const WITH_CONTEXT: u8 = 0xfd;
 /// A packet whose context the other end has.
 const COMPRESSED: u8 = 0x80;
-/// What a compressed packet has in place of its headers: kind, identification, UDP checksum.
+/// The bytes that replace the headers in a compressed packet: kind, identification, UDP checksum.
 const COMPRESSED_BYTES: usize = 5;
-/// The context is sent again after so many packets, for a receiver that has lost it.
+/// The context is sent again after this many packets, for a receiver that has lost it.
 const REFRESH: u32 = 64;
-/// Where the identification and the checksums are, and the lengths, which differ from packet to packet.
+/// The places of the lengths, the identification and the checksums, which differ from packet to packet.
 const LENGTH: std::ops::Range<usize> = 2..4;
 const IDENTIFICATION: std::ops::Range<usize> = 4..6;
 const IP_CHECKSUM: std::ops::Range<usize> = 10..12;

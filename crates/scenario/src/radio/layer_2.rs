@@ -12,12 +12,12 @@ use super::schedule::Scheduler;
 use crate::description::Load;
 use crate::work::{Middle, Out};
 
-/// Carriers of a cell: each packet goes over both, so that each is cut.
+/// The carriers of a cell: each packet is divided between both.
 const CARRIERS: usize = 2;
 /// Packets of one user that wait at most; more are refused.
 const LONGEST_QUEUE: usize = 16;
 
-/// What is kept of one user.
+/// The state of one user.
 struct User {
     compressor: Compressor,
     pdcp: Sender,
@@ -43,7 +43,7 @@ impl User {
         }
     }
 
-    /// From packets to PDUs.
+    /// Makes PDUs from packets.
     fn protect(&mut self) {
         for packet in self.came.drain(..) {
             self.scratch.clear();

@@ -9,7 +9,7 @@ const BEST_QUALITY: u32 = 15;
 /// Ticks over which the average goes.
 const AVERAGE_TICKS: f32 = 100.0;
 
-/// What the scheduler knows of one user.
+/// The scheduler's state of one user.
 #[derive(Clone, Copy, Debug)]
 struct User {
     quality: u32,

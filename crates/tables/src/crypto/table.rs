@@ -74,7 +74,7 @@ pub fn text(results: &Results, width: usize) -> String {
     text
 }
 
-/// How much of the library's work the device does.
+/// The device's operations a second divided by the library's.
 fn answer<'a>(size: u32, rows: impl Iterator<Item = &'a Row>) -> String {
     let ratios: Vec<(f64, &str)> =
         rows.filter_map(|row| Some((row.throughput()?.ratio, row.algorithm.as_str()))).collect();

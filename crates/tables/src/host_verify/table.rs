@@ -180,7 +180,7 @@ fn maxima(text: &mut String, verification: &Verification) {
     let _ = writeln!(text, "Counts hold the measurement's own timer and switches, alike in every state.");
 }
 
-/// How many of so many comparisons come out as differences by chance alone.
+/// The expected number of differences by chance alone among all comparisons.
 fn chance(text: &mut String, rules: &[RuleEffect]) {
     let all = || rules.iter().flat_map(|rule| ABLATION.into_iter().filter_map(|figure| rule.of(figure)));
     let expected: f64 =

@@ -12,7 +12,7 @@ const LEGEND: &str = "ticks: the median in ticks of the TSC. vmexit: the test of
     ARM study: the closest row of \"ARM Virtualization: Performance and Architectural Implications\". Each row includes \
     its two time stamps, the first row.";
 
-/// What the last lines answer, from rows of the table.
+/// The content of the last lines, from rows of the table.
 const ANSWERS: &[(&str, &[(&str, &str)])] = &[
     (
         "an exit",
@@ -118,7 +118,7 @@ fn settings(costs: &Costs) -> String {
     settings.collect::<Vec<_>>().join(" ")
 }
 
-/// What the figures are worth.
+/// Remarks on the validity of the figures.
 fn remarks(costs: &Costs) -> Vec<String> {
     let emulated = "Emulated CPU: these figures show that each path works, never how fast it is.";
     let mut remarks = Vec::from_iter(costs.emulated.then(|| emulated.to_owned()));

@@ -142,7 +142,7 @@ fn published(text: &mut String, report: &Report, ours: usize) {
     }
 }
 
-/// What is said before all else, where the rest is large.
+/// The first line, if the rest is large.
 fn unexplained(explanation: &Explanation) -> Option<String> {
     let share = 100.0 * explanation.rest_ns / explanation.total_ns.max(1.0);
     explanation.is_rest_large().then(|| match share < 0.0 {

@@ -78,7 +78,7 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-/// The budget's limits, or what was measured where there is none; then who had the time.
+/// The budget's limits, or the measured values if there is no budget; then the causes.
 fn bars(report: &Report) -> Bars {
     let watched = report.watched.name();
     let measured = [("p50", report.p50_ns), ("p99.9", report.p999_ns), ("max", report.max_ns)];

@@ -20,7 +20,7 @@ pub struct Diff {
     figures: Vec<Pair>,
 }
 
-/// One figure of both; None where a run does not have it.
+/// One figure of both runs; `None` if a run does not have it.
 #[derive(Debug, Serialize)]
 struct Pair {
     metric: String,

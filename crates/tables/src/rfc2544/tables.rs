@@ -38,7 +38,7 @@ fn us(seconds: f64) -> String {
     format!("{:.1}", seconds * 1e6)
 }
 
-/// As many digits as it takes to tell it from nothing.
+/// A percentage with enough digits to differ from zero.
 fn percent(ratio: f64) -> String {
     match ratio * 100.0 {
         0.0 => "0".to_owned(),

@@ -21,7 +21,7 @@ pub fn text(results: &Results, width: usize) -> String {
     text
 }
 
-/// From this column on cells are figures.
+/// Draws a table whose cells are figures from the column `figures_from` on.
 fn drawn(of: &figures::Table, width: usize, figures_from: usize) -> Table {
     let mut table = Table::new();
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));

@@ -34,7 +34,7 @@ pub fn table(results: &Results, ran: &[(&Environment, &[Run])]) -> Table {
     table
 }
 
-/// What the cells mean, in lines.
+/// The meaning of the cells, in lines.
 fn legend(results: &Results) -> Vec<String> {
     let missed = format!(
         "beside a number of users: ticks missed of 1000, least to most of its trials, of {} ticks each",
@@ -116,7 +116,7 @@ fn fitting(runs: &[Run]) -> String {
     format!("{middle} [{low}, {high}]")
 }
 
-/// Of all trials with so many users.
+/// The missed ticks of all trials with this number of users.
 fn missed(runs: &[Run], users: u32) -> String {
     let of_1000 = trials(runs)
         .filter(|trial| trial.users == users)

@@ -60,7 +60,7 @@ fn load(results: &Results) -> String {
     )
 }
 
-/// The stages of the run in the middle, and what is to be said of it.
+/// The stages of the run in the middle, and remarks on it.
 fn stage_rows(environment: &Environment, runs: &[Run], remarks: &mut Vec<String>) -> Vec<Vec<String>> {
     let mut order: Vec<&Run> = runs.iter().collect();
     order.sort_by_key(|run| run.fits);

@@ -21,7 +21,7 @@ pub fn run(arguments: &KvmCosts) -> anyhow::Result<Done> {
     exit::unless_interrupted(Done::Whole)
 }
 
-/// Those that were named, or the first two. One that works for both sides would measure its scheduler.
+/// The CPUs that the user named, or the first two. One that works for both sides would measure its scheduler.
 fn cpus(arguments: &KvmCosts) -> anyhow::Result<[usize; 2]> {
     let cpus = cpu_list::read("--cpus", arguments.cpus.as_deref())?;
     match cpus[..] {

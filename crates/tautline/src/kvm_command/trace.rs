@@ -42,10 +42,10 @@ pub fn show(file: &Path, sink: &Sink, html: Option<&Path>) -> anyhow::Result<Don
     crate::show::redraw(file, "kvm trace", sink, html, |trace, _| text(trace), page)
 }
 
-/// Between two drawings of `--live`.
+/// The time between two outputs of `--live`.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// `--live`: what came since the last look, drawn again each second.
+/// `--live`: the events since the last output, printed again each second.
 struct Live<'a> {
     pid: u32,
     sink: &'a Sink,

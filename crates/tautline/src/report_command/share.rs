@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::exit::{Done, Usage};
 use crate::output;
 
-/// Users of people, as systemd and shadow number them.
+/// The user numbers of persons, as assigned by systemd and shadow.
 const PEOPLE: std::ops::Range<u32> = 1000..60_000;
 
 pub(super) fn run(file: &Path, archive: &Path, is_confirmed: bool) -> anyhow::Result<Done> {
@@ -66,7 +66,7 @@ fn of_this_machine(results: &Results) -> (Option<Value>, Option<Value>) {
     (document(&["host", "audit"]), document(&["doctor"]))
 }
 
-/// What a command of this program prints as JSON. None, with a remark, where it prints none.
+/// The JSON output of a command of this program. `None`, with a remark, if it prints none.
 fn document(words: &[&str]) -> Option<Value> {
     let program = std::env::current_exe().ok()?;
     let output = Command::new(program).args(words).args(["--quiet", "--format", "json"]).output();
@@ -77,7 +77,7 @@ fn document(words: &[&str]) -> Option<Value> {
     found
 }
 
-/// Names of this machine and of the people who use it, each with what stands in its place.
+/// Names of this machine and its users, each with its substitute.
 fn names() -> Vec<(String, &'static str)> {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let short = host.split('.').next().unwrap_or_default().to_owned();

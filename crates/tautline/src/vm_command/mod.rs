@@ -42,7 +42,7 @@ impl PlaceThreads {
         Ok(CpuWishes { profile, count, vcpu_cpus, housekeeping, priority: self.priority })
     }
 
-    /// Says what there is not; an error where the user does not want to go on without.
+    /// Reports the unmet wishes; returns an error if the user does not accept them.
     fn accept(&self, missing: &[Shortfall], so_far: &str) -> anyhow::Result<()> {
         for shortfall in missing {
             eprintln!("tautline: {shortfall}");

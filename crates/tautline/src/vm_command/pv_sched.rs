@@ -36,7 +36,7 @@ pub struct RaisedStatus {
     vcpus: Vec<RaisedVcpu>,
 }
 
-/// What was done for one vCPU.
+/// The raised time of one vCPU.
 #[derive(Debug, Serialize)]
 struct RaisedVcpu {
     vcpu: usize,

@@ -23,7 +23,7 @@ use crate::exit::{Done, Usage};
 use crate::host_command::describe;
 use crate::output::{self, Sink};
 
-/// Between two looks at the guest's threads.
+/// The time between two checks of the guest's threads.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Starts a guest, and keeps its threads in place until it ends.
@@ -177,7 +177,7 @@ fn look_after(
     }
 }
 
-/// What is shown of the guest, and where.
+/// The output about the guest, and its destination.
 struct Show<'a> {
     sink: Sink,
     profile: Profile,
@@ -189,7 +189,7 @@ struct Show<'a> {
 }
 
 impl Show<'_> {
-    /// Ends the raising, and keeps what was done.
+    /// Ends the raising, and keeps its results.
     fn raised(&mut self, raising: Option<Raising>) {
         if let Some(raising) = raising {
             self.raised = Some(PvSched::status(raising.end()));

@@ -158,7 +158,7 @@ fn a_planted_delay_is_blamed_on_its_stage() {
     }
 }
 
-/// Where the CPU delivers interrupts by itself there is nothing to inject.
+/// If the CPU delivers interrupts by itself, there are no injections.
 #[test]
 fn interrupts_that_the_cpu_delivers_are_complete_too() {
     let posted = Lengths { posted: true, ..USUAL };

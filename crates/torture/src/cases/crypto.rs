@@ -20,7 +20,7 @@ const FORMS: [usize; 2] = [632, 1072];
 /// Descriptor flags (VIRTIO 1.3 §2.7.5).
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
-/// Where results are written: behind the longest request.
+/// The place of results: behind the longest request.
 const RESULTS: u64 = DATA + 0x2_0000;
 
 /// A session's message in the newer form.
@@ -86,7 +86,7 @@ pub fn sessions(path: &Path, random: &mut StdRng) -> io::Result<Done> {
     Ok(sender.end())
 }
 
-/// A request whose lengths may contradict each other or what is there, and the room for its result.
+/// A request whose lengths may contradict each other or the available bytes, and the room for its result.
 fn request(numbers: &[u64; 4], random: &mut StdRng) -> (Vec<u8>, u32) {
     let len = [0, 1, 16, 48, 4096, 65536][random.random_range(0..6)];
     let mut length = |right: u32| if random.random_bool(0.25) { odd_number(random) as u32 } else { right };

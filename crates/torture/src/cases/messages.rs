@@ -17,9 +17,9 @@ use crate::front_end::{FrontEnd, Session};
 use crate::memory::{BYTES, GUEST, Memory, USER};
 use crate::message::{self, HEADER_BYTES, NEED_REPLY, VERSION, flags, id, odd_number, payload, words};
 
-/// How long the back-end has to close a connection; what it keeps open is closed from this side.
+/// The time that the back-end has to close a connection; a connection that it keeps open is closed from this side.
 const CLOSES: Duration = Duration::from_millis(1);
-/// How long answers may take. A back-end that was told to give none gives none.
+/// How long answers may take. A back-end that was told to give no answers gives none.
 const ANSWERS: Duration = Duration::from_millis(20);
 /// Messages that are under way at once where each is answered.
 const AT_ONCE: u64 = 16;
@@ -48,7 +48,7 @@ pub(super) struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    /// On a connection that has only just been made.
+    /// Uses a connection that was made just now.
     fn on(front_end: &'a mut FrontEnd) -> Self {
         Sender { front_end, answers: false, answered_before: 0, sent: 0 }
     }

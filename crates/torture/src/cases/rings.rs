@@ -21,14 +21,15 @@ const UNSEEN: u32 = 2;
 pub(super) const LOOK: Duration = Duration::from_micros(300);
 /// A guest receives by the first and transmits by the second.
 const QUEUES: [u32; 2] = [0, 1];
-/// How many of the states are of what a guest transmits. Where it receives a back-end looks when frames come.
+/// The share of the states that are states of transmit rings. In its receive rings a back-end looks only when frames
+/// come.
 const TRANSMITTED: f64 = 0.95;
 /// Descriptors that are written for a state, at most.
 const MOST: u16 = 40;
 
 /// Descriptor flags (VIRTIO 1.3 §2.7.5, §2.8.6): NEXT, WRITE, INDIRECT.
 const FLAGS: u16 = 0b111;
-/// Of packed rings: available and used.
+/// The flags of packed rings: available and used.
 const PACKED_AVAILABLE: u16 = 1 << 7;
 const PACKED_USED: u16 = 1 << 15;
 
@@ -51,7 +52,7 @@ fn length(random: &mut StdRng) -> u32 {
     }
 }
 
-/// Any 16 bits, or mostly those below.
+/// A random number of 16 bits, mostly below `limit`.
 fn mostly(random: &mut StdRng, limit: u16) -> u16 {
     if random.random_bool(0.9) { random.random_range(0..limit) } else { random.next_u32() as u16 }
 }
@@ -141,7 +142,7 @@ struct HostileRing {
     unseen: u32,
 }
 
-/// What a driver says of calls: mostly that it wants them.
+/// A driver's setting for calls: mostly that it wants them.
 fn suppression(random: &mut StdRng, limit: u16) -> u16 {
     if random.random_bool(0.95) { 0 } else { mostly(random, limit) }
 }
@@ -196,7 +197,7 @@ impl HostileRing {
         memory.write(self.ring.driver, &[suppression(random, 2).to_le_bytes(), index.to_le_bytes()].concat())
     }
 
-    /// Slots are available, used, or neither; mostly from where the device is to look next.
+    /// Writes slots that are available, used, or neither; mostly from the place where the device looks next.
     fn write_packed(&mut self, memory: &Memory, random: &mut StdRng) -> io::Result<()> {
         let goes_on = random.random_bool(0.9);
         let size = u32::from(SIZE);

@@ -53,7 +53,7 @@ impl std::ops::Sub for Tally {
 /// How far behind the newest frame of its flow a frame may come and still be recognised.
 const WINDOW: u64 = 4096;
 
-/// One flow: what comes next, and which of the last [`WINDOW`] came.
+/// One flow: the next expected number, and the arrived ones among the last [`WINDOW`].
 #[derive(Clone, Debug)]
 struct Flow {
     /// Frames with lower numbers were sent in an earlier trial.
@@ -127,7 +127,7 @@ impl Flow {
     }
 }
 
-/// What frames of one length have in common.
+/// The common bytes of frames of one length.
 #[derive(Debug)]
 struct Image {
     /// The length of the whole frame, in bytes.
@@ -161,9 +161,9 @@ impl Image {
         }
     }
 
-    /// Whether this is the head of a frame of ours. Lengths, addresses, ports and padding are as they were sent,
-    /// and the checksum is that of what was sent. Only the Ethernet header, type of service, time to live and
-    /// the IP header's own checksum may have been rewritten, as forwarders do.
+    /// Whether this is the head of one of the sent frames. Lengths, addresses, ports and padding are as they were sent,
+    /// and the checksum is that of what was sent. Forwarders may have rewritten only the Ethernet header, type of
+    /// service, time to live and the IP header's checksum.
     #[inline(always)]
     fn has_head(&self, head: &[u8; SNAPSHOT_BYTES], stamp_at: usize, source_port: u16, stamp: Stamp) -> bool {
         const { assert!(SNAPSHOT_BYTES >= ETHERNET + VLAN + IPV4 + UDP + STAMP_BYTES, "a stamp ends in the head") };

@@ -11,7 +11,7 @@ pub(super) const VLAN: usize = 4;
 pub(super) const IPV4: usize = 20;
 pub(super) const UDP: usize = 8;
 
-/// What a port adds behind the bytes that software sees: the frame check sequence.
+/// The frame check sequence, which a port adds behind the bytes that software sees.
 const FCS_BYTES: u16 = 4;
 
 /// Preamble, start of frame and the gap to the next frame: what a frame takes of a link beside itself.

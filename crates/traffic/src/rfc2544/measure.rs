@@ -19,7 +19,7 @@ use super::{back_to_back, frame_loss, search};
 /// device's queues are then full whenever one of the programs pauses, and the generator is at its own limit.
 const SHARES: [u8; 3] = [10, 50, 90];
 
-/// What "idle" is: one frame each millisecond.
+/// The load that counts as idle: one frame each millisecond.
 const IDLE_FPS: u64 = 1000;
 
 /// Measures one size or mix.
@@ -85,7 +85,7 @@ pub fn size(
     })
 }
 
-/// Some undisturbed trials, or as many as there may be.
+/// Runs trials until enough of them are undisturbed, or until the limit of trials.
 fn maximum(bench: &mut Bench<'_, '_>) -> Result<Maximum, RunError> {
     let mut trials: Vec<MaximumTrial> = Vec::new();
     let undisturbed = |trials: &[MaximumTrial]| trials.iter().filter(|trial| !trial.disturbed).count();

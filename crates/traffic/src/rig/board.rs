@@ -51,7 +51,7 @@ pub enum RigError {
     },
 }
 
-/// What one port watches, and the queues that it has plugged in.
+/// The descriptors that one port watches, and the queues that it has attached.
 #[derive(Default)]
 struct Wiring {
     end: End,

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use port::in_memory::InMemory;
 
-    /// A responder at one end of a pair of ports in memory, and what comes back at the other.
+    /// A responder at one end of a pair of ports in memory, and the frames that return at the other end.
     fn answers(responder: &Responder, sent: usize) -> (usize, Vec<[u8; 12]>) {
         let (one, other) = InMemory::pair(1, Default::default()).unwrap();
         let (mut rig, mut peer) = (TestRig::new(), TestRig::new());

@@ -40,7 +40,7 @@ pub struct Maximum {
     pub cut: Option<Cut>,
 }
 
-/// Offers the highest load and reports what came through.
+/// Offers the highest load and reports the received rate.
 impl Search for Plan {
     type Found = Maximum;
     type Strategy = Repeats<TrialResult>;

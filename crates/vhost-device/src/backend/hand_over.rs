@@ -51,7 +51,7 @@ pub(super) struct PeerWords {
     asked_for_queues: bool,
 }
 
-/// A region that was added so often.
+/// A region, and how often it was added.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 struct RegionCount {

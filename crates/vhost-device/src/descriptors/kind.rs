@@ -13,15 +13,15 @@ use crate::event_fd;
 const LOCAL: [&str; 10] =
     ["bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "xfs", "zfs"];
 
-/// One that ordinary users can mount in namespaces of their own, over any other: of a local file system only where
-/// this process's namespace has it.
+/// A file system that ordinary users can mount in their own namespaces, over any other. It is accepted as a local file
+/// system only if it is mounted in this process's namespace.
 const STACKED: &str = "overlay";
 
 /// Bytes of a peer's list of mounts that are read: a peer may have made a hundred thousand.
 const LONGEST_LIST: u64 = 1 << 20;
 
-/// Null, zero, random and so on (devices.txt of Linux). Other devices have drivers that are asked: a terminal waits
-/// for its output.
+/// Null, zero, random and so on (devices.txt of Linux). Other devices have drivers that may wait: a terminal waits for
+/// its output.
 const MEMORY_DEVICES: u32 = 1;
 
 /// The kinds of descriptor that a peer may pass, and those that are refused.

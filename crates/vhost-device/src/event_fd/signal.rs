@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::aio::Aio;
 use super::timed::Timed;
 
-/// What one thread signals with, made when it first has to.
+/// A thread's means of signalling, made at its first signal.
 #[derive(Debug, Default)]
 struct Signaller {
     aio: Option<Result<Aio, Errno>>,

@@ -11,14 +11,14 @@ use super::aio::Aio;
 use super::timed::Timed;
 use super::*;
 
-/// Longer than anybody is ever waited for here, and shorter than for ever.
+/// A limit longer than any wait in these tests.
 const LONG: Duration = Duration::from_secs(10);
 
 fn is_readable(fd: &EventFd) -> bool {
     poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
 }
 
-/// As a hostile peer leaves it: the next plain write waits until somebody reads.
+/// An eventfd as a hostile peer leaves it: the next plain write waits for a reader.
 fn brimful() -> EventFd {
     let fd = EventFd::adopt(eventfd(0, EventfdFlags::CLOEXEC).unwrap()).unwrap();
     write(&fd, &(u64::MAX - 1).to_ne_bytes()).unwrap();
@@ -27,7 +27,7 @@ fn brimful() -> EventFd {
     fd
 }
 
-/// Runs it in a thread of its own; panics if that takes too long.
+/// Runs a function in a separate thread; panics if it takes too long.
 fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, answer) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(what()));
@@ -142,7 +142,7 @@ fn what_is_no_eventfd_is_refused() {
     assert!(!is_readable(&fd), "asking does not signal");
 }
 
-/// What never waiting costs. No limit: it is printed for whoever decides.
+/// The cost of a notification that never waits. There is no limit: the figures are printed for a decision.
 #[test]
 fn costs_of_a_notification() {
     const TIMES: u32 = 20_000;

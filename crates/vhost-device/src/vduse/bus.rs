@@ -100,7 +100,7 @@ fn add(name: &Name, driver: Driver) -> Result<Made, Refused> {
 /// up.
 ///
 /// # Errors
-/// What the kernel has refused. A device that is not on the bus is no error.
+/// The step that the kernel refused. A device that is not on the bus is no error.
 pub(super) fn remove(name: &Name) -> Result<(), Refused> {
     match vdpa::remove(name.as_str()) {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => Ok(()),

@@ -49,11 +49,11 @@ pub(super) enum End {
 
 /// The positions at which rings begin.
 pub(super) enum Bases {
-    /// As the driver has set them.
+    /// The positions that the driver has set.
     Driver,
-    /// As the rings themselves say, after a process that was killed.
+    /// The positions that the rings show, after a process was killed.
     Rings,
-    /// As another process has handed them over.
+    /// The positions that another process has handed over.
     HandedOver(BTreeMap<usize, VringBase>),
 }
 

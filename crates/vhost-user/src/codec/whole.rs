@@ -23,7 +23,8 @@ mod tests {
     use super::super::table::frontend_request;
     use super::*;
 
-    /// The sizes of the message table refuse these before: each of the two has to hold by itself.
+    /// The sizes in the message table already refuse these messages: the table and the parser must each be correct
+    /// alone.
     #[test]
     fn what_does_not_fit_is_refused_by_what_reads_it_too() {
         let field = |result: Result<MemoryTable, Violation>| result.unwrap_err().field;

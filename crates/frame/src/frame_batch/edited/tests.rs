@@ -26,7 +26,8 @@ fn whole(batch: &FrameBatch, index: usize) -> Vec<u8> {
     bytes
 }
 
-/// The sender may change its memory at any time: what a program has looked at is what is delivered.
+/// The sender may change its memory at any time: the bytes that a program has examined are the bytes that are
+/// delivered.
 #[test]
 fn what_was_looked_at_is_delivered_whatever_the_sender_writes() {
     let (batch, memory) = burst(1);
@@ -53,7 +54,7 @@ fn what_was_looked_at_is_delivered_whatever_the_sender_writes() {
     }
 }
 
-/// Tags have a path of their own; next to it are edits that are no tags, and frames that end in what is edited.
+/// Edits of tags have a separate path. Other edits, and frames that end in the edited bytes, must have the same result.
 #[test]
 fn a_frame_of_any_length_is_edited_as_bytes_are() {
     let tag = &[0x81, 0, 0, 5];

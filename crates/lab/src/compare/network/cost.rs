@@ -97,7 +97,7 @@ impl Reading {
         }
     }
 
-    /// Between a guest and its host; the guest is the near end.
+    /// The counts between a guest and its host; the guest is the near end.
     fn guest_since(&self, before: &Reading, near: &Counts) -> GuestCounts {
         let more = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
         let of = |of: fn(&Notifications) -> u64| {
@@ -115,7 +115,7 @@ impl Reading {
     }
 }
 
-/// What `tautline switch` has counted of its guest's port.
+/// The notifications that `tautline switch` has counted at its guest's port.
 #[derive(Debug, Default, PartialEq)]
 struct Notifications {
     /// Frames that the guest sent.
@@ -126,7 +126,7 @@ struct Notifications {
 }
 
 impl Notifications {
-    /// None of another switch, or where it does not answer: its guest's flow then tells why.
+    /// `None` for another switch, or if the switch does not answer: the guest's flow then shows the reason.
     fn of(switch: &UserSpaceSwitch) -> Option<Self> {
         let UserSpaceSwitch::Tautline(switch) = switch else { return None };
         let mut client = Client::connect(switch.control()?).ok()?;

@@ -127,7 +127,7 @@ impl<'a> Paths<'a> {
         slots
     }
 
-    /// None where one start of it is enough.
+    /// `None` if one start of the path is enough.
     fn open(
         &mut self,
         path: &PathDescription,

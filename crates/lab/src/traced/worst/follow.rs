@@ -14,18 +14,19 @@ use super::inside::Inside;
 use crate::Launcher;
 use crate::tracing::Made;
 
-/// Between two looks at what came. The flight recorder's buffers hold far more.
+/// The time between two readings of the recorders. The flight recorder's buffers hold far more.
 const LOOK: Duration = Duration::from_millis(20);
 /// At first nearly each latency is the longest so far, and none of them is worth a look.
 const WARMUP: Duration = Duration::from_secs(1);
 
-/// Between two questions to the guest's agent.
+/// The time between two requests to the guest's agent.
 const NEWS: Duration = Duration::from_millis(250);
-/// What the host delivered is kept for the guest's answer: so many interrupts.
+/// The most latencies of the host that are kept until the guest answers.
 const MOST_DELIVERED: usize = 1 << 16;
 /// Latencies since the last look, of which one has the median's path.
 const MOST_RECENT: usize = 1 << 12;
-/// The guest tells so much before and after a latency, ns: what ran as it began, and enough to see how the clocks fit.
+/// The time before and after a latency, in ns, for which the guest reports events: what ran when it began, and enough
+/// to compare the clocks.
 const MARGIN_NS: u64 = 20_000_000;
 
 /// The stages that the host sees by itself.
@@ -191,7 +192,7 @@ impl Both {
         }
     }
 
-    /// An answer of the guest, if it has one. One that fails ends its side, and what was found so far stays.
+    /// An answer of the guest, if it has one. If the answer is an error, that side ends, and the results so far stay.
     fn hear<T>(
         &mut self,
         watch: &Watch<'_>,
@@ -214,7 +215,7 @@ impl Both {
         self.fit.map_or(0, |fit| fit.early_ns())
     }
 
-    /// Hears of the guest now and then, and counts what came to its user space.
+    /// Asks the guest for news from time to time, and counts the arrivals in its user space.
     fn ask(&mut self, kept: &mut Kept, watch: &Watch<'_>, is_over: bool) {
         if !is_over && self.asked.elapsed() < NEWS {
             return;
@@ -234,8 +235,8 @@ impl Both {
         self.delivered.drain(..older);
     }
 
-    /// Of which latencies the guest's side is to be known: the longest, if it is new, and one as long as the median, as
-    /// far as the host's trace has them.
+    /// The latencies of which the guest's events are needed: the longest, if it is new, and one as long as the median,
+    /// if the host's trace has them.
     fn wanted(&mut self, kept: &Kept, host: &Trace) -> Vec<Latency> {
         let since = host.events.first().map_or(u64::MAX, |event| event.time);
         let is_there = |latency: &Latency| latency.began >= since;
@@ -245,7 +246,7 @@ impl Both {
         kept.worst().filter(|worst| kept.is_new() && is_there(worst)).into_iter().chain(median).collect()
     }
 
-    /// Freezes the host's trace, asks the guest for its part, and looks into what they hold.
+    /// Freezes the host's trace, asks the guest for its part, and looks up paths in both.
     fn look(&mut self, kept: &mut Kept, watch: &Watch<'_>) -> Result<(), Failure> {
         let host = self.flight.freeze()?;
         let wanted = self.wanted(kept, &host);

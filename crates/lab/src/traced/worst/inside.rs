@@ -13,9 +13,9 @@ use workload::protocol::{Recording, Reply, Request};
 
 /// An agent that has not answered by then is not there.
 const LIMIT: Duration = Duration::from_secs(20);
-/// For the recorder to end.
+/// The time that the recorder gets to end.
 const GRACE: Duration = Duration::from_secs(1);
-/// Answers to somebody who went away before, and a greeting.
+/// The most lines that are skipped: answers to an earlier client, and a greeting.
 const MOST_STRAY: usize = 4;
 
 /// The guest's recorder, and its clock.
@@ -42,7 +42,7 @@ impl Inside {
         Ok(inside)
     }
 
-    /// Asks, and waits for what is an answer to it. Others are answers to somebody who went away before.
+    /// Sends a request and waits for its answer. Other lines are answers to an earlier client.
     fn ask<T>(
         &mut self,
         recording: Recording,
@@ -107,7 +107,7 @@ fn unanswered(answer: impl ToString) -> Failure {
     Failure::new("asking the guest's agent", answer, remedy)
 }
 
-/// A guest's names come to a terminal: no control characters, and no more than a kernel's names have.
+/// Names from a guest are printed on a terminal: removes control characters, and cuts the name to the kernel's length.
 fn make_printable(name: &mut String) {
     *name = name.chars().filter(|one| !one.is_control()).take(64).collect();
 }

@@ -19,19 +19,19 @@ use virtqueue::QueueSize;
 
 use super::votes::Votes;
 
-/// Least laps of the ring from one comparison to the next: behind one that speaks against what is done, and at the
-/// most; each that speaks for it doubles them. Up to twice as many: queues of one switch are not to compare at the
-/// same time, for then each would time what all of them do.
+/// The fewest laps of the ring between two comparisons: after a comparison against the present policy, and at most.
+/// Each comparison for it doubles the laps. The real number is up to twice as large, because queues that compare at the
+/// same time would each measure the effect of all of them.
 const UNSTABLE_INTERVAL: u32 = 192;
 const STABLE_INTERVAL: u32 = 8192;
 /// Laps before a policy is timed: lines that were read under the policy before have to be written once, and a driver
 /// may have more buffers than the ring has slots.
 const SETTLE_LAPS: u32 = 8;
-/// Laps that are timed. A driver may take back what is used once a lap.
+/// Laps that are timed. A driver may take used buffers back only once a lap.
 const SAMPLE_LAPS: u32 = 12;
 /// The part of its time that a chain must be faster by before lines are demoted: a frame's line costs this core more
-/// than a descriptor's. What is demoted already goes on being so while that is no slower: a gain near this limit would
-/// otherwise be taken and left in turns, and compared all the time.
+/// than a descriptor's. Lines that are demoted already stay so while that is no slower: otherwise a gain near this
+/// limit would make the policy change, and the comparisons frequent, all the time.
 const FRAMES_GAIN: u64 = 16;
 const DESCRIPTORS_GAIN: u64 = 32;
 /// A chain that takes longer than this, in picoseconds, was not held up by a line.
@@ -39,7 +39,7 @@ const SLOW_PS: u64 = 1_000_000;
 /// Bursts after an empty poll that still count as device idle. A driver publishes more than one at a time.
 const IDLE_BURSTS: u8 = 4;
 
-/// What is compared; 0 is what is done unless something is found to be better.
+/// The number of policies that are compared; policy 0 is used unless another is found to be better.
 const POLICIES: usize = 4;
 
 /// Which lines to demote, and how.
@@ -160,8 +160,8 @@ impl DemotionTuner {
         }
     }
 
-    /// Whether a comparison is to try this policy. Where the device is busy, frames are not demoted; unless it is
-    /// busy with that.
+    /// Whether a comparison is to try this policy. If the device is busy, frames are not demoted, unless demotion
+    /// itself makes it busy.
     fn is_tried(&self, policy: usize, mostly_idle: bool) -> bool {
         let frames_now = matches!(self.current, Some(DemotionPolicy::Frames(_)));
         match self.policies[policy] {
@@ -223,7 +223,7 @@ impl DemotionTuner {
         Phase::Settling(policy)
     }
 
-    /// Votes by what was timed.
+    /// Votes by the measured times.
     fn judge(&mut self) {
         if self.took.iter().flatten().any(|took| *took > SLOW_PS) {
             return;
@@ -260,8 +260,8 @@ impl DemotionTuner {
         Phase::Using
     }
 
-    /// Whether the latest comparisons all found that what is used is better than nothing, or that nothing is better
-    /// than all that was tried.
+    /// Whether the latest comparisons all found the present policy better than no demotion, or no demotion better than
+    /// all policies.
     fn votes_agree(&self) -> bool {
         match self.best {
             0 => self.votes[1..].iter().all(|votes| votes[0] == Votes::AGAINST),

@@ -6,7 +6,7 @@ fn tuner(layout: RingLayout) -> DemotionTuner {
     DemotionTuner::new(QueueSize::new(layout, 256).unwrap(), layout == RingLayout::Split)
 }
 
-/// As on a processor that knows both policies; `None` where it does not, and says so.
+/// A tuner for a processor that has both policies; `None`, with a message, if this processor lacks one.
 fn able(layout: RingLayout) -> Option<DemotionTuner> {
     let tuner = tuner(layout);
     let able = tuner.policies[1..3].iter().all(Option::is_some);
@@ -31,7 +31,7 @@ fn burst(tuner: &mut DemotionTuner, idle: bool) {
     tuner.polled(32);
 }
 
-/// One comparison in which chains took so many nanoseconds, by policy, and the device was idle.
+/// One comparison in which chains took these nanoseconds, by policy, while the device was idle.
 fn found<const N: usize>(tuner: &mut DemotionTuner, took: [u64; N]) {
     tuner.took = std::array::from_fn(|policy| took.get(policy).map(|ns| ns * 1000));
     tuner.idle_without = true;
@@ -146,7 +146,7 @@ fn each_policy_has_as_many_laps() {
     }
 }
 
-/// They are worth it where they are, whether the device is idle or not; and no more than one thing at a time is done.
+/// Demoting descriptors helps whether or not the device is idle. Only one kind of line is demoted at a time.
 #[test]
 fn descriptors_are_demoted_where_that_is_better() {
     let Some(mut tuner) = able(RingLayout::Split) else { return };
@@ -181,7 +181,7 @@ fn nothing_is_compared_where_the_driver_is_ahead() {
     }
 }
 
-/// A driver that left the device idle no longer does: what was found for it ends.
+/// When a driver no longer leaves the device idle, the policy that was found for it ends.
 #[test]
 fn nothing_is_demoted_for_long_where_the_driver_is_ahead() {
     let Some(mut tuner) = able(RingLayout::Packed) else { return };

@@ -1,21 +1,21 @@
-//! A frame with another head is delivered as one that its sender had sent so.
+//! A frame whose head was replaced is delivered as if its sender had sent it so.
 use frame::{EditedFrames, HeadEdit, WINDOW_BYTES, Windows};
 
 use super::*;
 
-/// The frame of a batch, edited, with a window of so many bytes.
+/// The frame of a batch, edited, with a window of `window` bytes.
 fn edited(batch: &FrameBatch, window: usize, edit: &HeadEdit<'_>) -> Result<EditedFrames, DropReason> {
     let (mut windows, mut edited) = (Windows::new(1), EditedFrames::new(1).unwrap());
     let window = windows.extend(0, batch.frame(0), window);
     edited.push(batch, 0, window, edit).map(|()| edited)
 }
 
-/// By the book.
+/// The expected bytes of an edited frame.
 fn changed(frame: &[u8], edit: &HeadEdit<'_>) -> Vec<u8> {
     [&frame[..edit.at], edit.inserted, &frame[edit.at + edit.removed..]].concat()
 }
 
-/// Changes of tags: what goes behind the addresses, and what comes.
+/// Edits of tags: the number of bytes that are removed behind the addresses, and the bytes that are inserted.
 fn tag_edits() -> impl Strategy<Value = (usize, Vec<u8>)> {
     let tag = prop_oneof![Just([0x81, 0, 0, 10]), Just([0x88, 0xa8, 0x60, 20])];
     (0_usize..=2, prop::collection::vec(tag, 0..=2)).prop_map(|(removed, tags)| (4 * removed, tags.concat()))

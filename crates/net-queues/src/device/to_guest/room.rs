@@ -3,7 +3,7 @@ use virtqueue::PopError;
 
 use super::ToGuest;
 
-/// Most chains that [`ToGuest::room`](frame::Sink::room) counts: no burst is longer.
+/// The most chains that [`ToGuest::room`](frame::Sink::room) counts: no burst is longer.
 const ROOM_LOOKED_FOR: usize = 64;
 
 /// The longest frame of an ordinary Ethernet, without its check sequence.

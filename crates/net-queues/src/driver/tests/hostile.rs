@@ -85,7 +85,7 @@ fn no_device_passes_a_frame_longer_than_there_are() {
     }
 }
 
-/// Each of them is one buffer, and becomes some five hundred frames for a receiver that takes no segments to cut.
+/// Each frame has one buffer, and becomes some five hundred frames for a receiver that does not accept large segments.
 #[test]
 fn a_burst_of_frames_to_cut_into_very_many_ends_early() {
     for features in every_feature() {

@@ -8,7 +8,7 @@ fn load_bytes(bytes: &[u8]) -> Result<load::Capture, String> {
     load::load(&folder.file("a", bytes)).map_err(|error| error.to_string())
 }
 
-/// The frames of a capture, and what was said to be left out.
+/// The frames of a capture, and the reported omissions.
 fn loaded(bytes: &[u8]) -> (Vec<Vec<u8>>, Vec<String>) {
     let folder = Folder::new();
     let file = folder.file("a", bytes);
@@ -152,7 +152,7 @@ fn a_declared_frame_check_sequence_is_no_payload() {
     }
 }
 
-/// The block has no captured length: it is that of the interface, and the rest is padding.
+/// The block has no captured length: the interface's limit applies, and the rest is padding.
 #[test]
 fn a_simple_packet_that_was_cut_is_not_taken_for_whole() {
     for order in BYTE_ORDERS {
@@ -189,7 +189,7 @@ fn a_clock_that_was_set_makes_no_pause_of_years() {
     assert_eq!(times(&[0, 3000, 1000, 4000]), (vec![zero, three, three, second(4)], 0));
 }
 
-/// Where the clock of an interface begins is written in the order of the section.
+/// The start of an interface's clock has the byte order of the section.
 #[test]
 fn an_offset_of_an_interface_is_read_in_either_order() {
     for order in BYTE_ORDERS {

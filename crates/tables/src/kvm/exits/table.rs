@@ -37,7 +37,7 @@ pub(super) fn heading(trace: &Trace) -> Vec<String> {
     [Some(headline), trace.heading.emulated.then(|| emulated.into())].into_iter().flatten().collect()
 }
 
-/// Lines below the tables: what tracing cost, what is missing.
+/// Lines below the tables: the cost of tracing, and missing values.
 pub(super) fn notes(trace: &Trace) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(overhead) = &trace.overhead {

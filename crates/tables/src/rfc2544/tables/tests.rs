@@ -10,7 +10,7 @@ use traffic::search::{Budget, Fraction, Measured, SearchRange, TrialResult, Veri
 
 use super::*;
 
-/// What a device forwards that buffers 400 frames and drains them at 600,000 frames per second.
+/// The result of a device that buffers 400 frames and drains them at 600,000 frames per second.
 fn device(frames: u64, rate: Load) -> Result<Measured, Box<dyn Error>> {
     let sending = rate.time_for(frames);
     let drained = Load::new(600_000).unwrap().frames_in(sending);

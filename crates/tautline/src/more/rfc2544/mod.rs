@@ -92,7 +92,7 @@ fn show_run(run: &Run, sink: &Sink, html: Option<&Path>, gate: Option<&Gate>) ->
     judge(run, sink, gate)
 }
 
-/// Puts out two runs beside each other; the gate holds for the second.
+/// Prints two runs beside each other; the gate judges the second.
 fn show_diff(before: &Run, after: &Run, sink: &Sink, gate: Option<&Gate>) -> anyhow::Result<Done> {
     let diff = tables::rfc2544::Diff::new(before, after);
     sink.put(|width, _| diff.text(width), || Ok(serde_json::to_string(&diff)?))?;

@@ -7,7 +7,7 @@ use super::{Class, Goal, LoadTrial};
 use crate::search::bisection::narrow;
 use crate::search::{Bounds, Fraction, Load, SearchRange, TrialInput, nanoseconds};
 
-/// How many times as long as the one before the next short trial at a load is.
+/// The factor by which each short trial at a load is longer than the one before.
 const GROWTH: u32 = 4;
 
 /// Chooses the trials for one goal, one target of its [`chain`] after the other.

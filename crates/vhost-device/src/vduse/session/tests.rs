@@ -18,7 +18,7 @@ use crate::{BurstQueue, Context, Log, PlainContext};
 
 const PACKED: Features = Features::VERSION_1.union(Features::RING_PACKED);
 
-/// A device whose one queue gives back what was read, and counts the buffers of all its processes.
+/// A device whose one queue returns the bytes that were read, and which counts the buffers of all its processes.
 #[derive(Clone)]
 struct Echo;
 
@@ -81,7 +81,7 @@ impl Device for Echo {
     }
 }
 
-/// What the kernel has of the device.
+/// The kernel's state of the device.
 struct State {
     features: Features,
     queue: Queue,

@@ -67,7 +67,7 @@ pub struct Sent {
     pub refused: Option<(&'static str, Refusal)>,
 }
 
-/// What an answer changes once it says that the event was done.
+/// The change of the session after a successful answer to the event.
 #[derive(Debug)]
 enum Commit {
     Nothing,
@@ -83,7 +83,7 @@ enum Commit {
     Reset,
 }
 
-/// What a handler of one message came to.
+/// The result of handling one message.
 enum Next {
     Done,
     Reply(ReplyBody),
