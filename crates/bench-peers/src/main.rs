@@ -99,7 +99,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures, and shows the results so far also after an error. Whether all limits of the gate were held.
+/// Measures, and shows the results so far also after an error. Returns whether all limits of the gate were held.
 fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     // What is wrong with it is told before anything is measured.
     arguments.gate.as_deref().map(Gate::read).transpose()?;

@@ -60,7 +60,7 @@ pub fn edits(tree: &HostTree, parameters: &[String]) -> Result<Vec<Edit>, String
     }
 }
 
-/// The variables that the files define, and the kernel parameters that follow from them.
+/// The kernel parameters that the files define.
 struct Sourced {
     words: Vec<Word>,
     /// The end of the value that applies to every boot entry.

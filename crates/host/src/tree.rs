@@ -69,7 +69,7 @@ impl HostTree {
         Some(recording.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// The error for a file that cannot be read, which also says whether the file exists.
+    /// The error for a file that cannot be read. A recording keeps it too, unless the file does not exist.
     fn unread(&self, path: &str, error: io::Error) -> Unread {
         let unread = Unread { path: path.to_owned(), error };
         if !unread.is_absent() {

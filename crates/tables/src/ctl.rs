@@ -18,8 +18,7 @@ fn direction(value: &Value) -> &'static str {
     if value["from_guest"].as_bool().unwrap_or_default() { "from guest" } else { "to guest" }
 }
 
-/// A table. Figures are aligned to the right, in the columns `figures`; the end of the range counts from the last
-/// column.
+/// A table whose columns `figures` are aligned to the right.
 fn table(head: &[&str], rows: Vec<Vec<String>>, figures: std::ops::Range<usize>, width: usize) -> String {
     let mut table = Table::new();
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));

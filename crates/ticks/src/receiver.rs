@@ -193,7 +193,7 @@ fn take(interrupt: BorrowedFd<'_>) -> io::Result<u64> {
     }
 }
 
-/// Spins until there is a tick after `seen`, or the source has ended; returns whether there is a tick.
+/// Spins until there is a tick after `seen`, or the source has ended; returns whether it has ended.
 fn spin(page: &Page, seen: u64, limit: Duration) -> io::Result<bool> {
     let start_ns = now_ns();
     loop {

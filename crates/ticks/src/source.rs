@@ -80,7 +80,7 @@ pub fn run(
     Ok(sent)
 }
 
-/// Makes the system's settings for the time in which ticks are sent; each refusal is a remark.
+/// Prepares the thread and the machine for sending ticks; each refusal is a remark.
 fn prepare(page: &Page, plan: &Plan) -> (Option<HeldOff>, Vec<String>) {
     page.touch();
     let mut remarks = Vec::new();

@@ -61,7 +61,7 @@ fn lock(size: usize) -> io::Result<()> {
     }
 }
 
-/// The limit, and whether more memory was locked than it allows: mlock(2), CAP_IPC_LOCK.
+/// The limit, and whether CAP_IPC_LOCK overrides it, as more locked memory than the limit shows (mlock(2)).
 fn limit(locked_bytes: usize) -> String {
     match getrlimit(Resource::Memlock).current {
         None => "unlimited".into(),

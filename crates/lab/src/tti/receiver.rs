@@ -223,8 +223,8 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// Sends the ticks, and returns the sending thread's id. The source runs in a separate thread, because it binds itself
-/// to a CPU and raises its priority, and neither may stay.
+/// Sends the ticks, and returns the sending thread's id and the result. The source runs in a separate thread, because
+/// it binds itself to a CPU and raises its priority, and neither may stay.
 fn send(page: &Page, peer: &Peer, job: &Job) -> (u32, Result<Sent, Failure>) {
     thread::scope(|scope| {
         let source = scope.spawn(|| {

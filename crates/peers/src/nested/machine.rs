@@ -148,8 +148,8 @@ impl Machine {
 }
 
 impl Settings {
-    /// Whether the machine may continue from a saved one. It will not if this one has a file or socket of the test, or
-    /// a clock that counts from its start.
+    /// Whether the machine may continue from a saved state: not if it has a file or socket of the test, or a clock that
+    /// counts from its start.
     fn can_be_saved(&self) -> bool {
         self.clock == Clock::Host && !self.arguments.iter().any(|word| word.contains('/'))
     }

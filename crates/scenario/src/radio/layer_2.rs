@@ -12,7 +12,7 @@ use super::schedule::Scheduler;
 use crate::description::Load;
 use crate::work::{Middle, Out};
 
-/// The carriers of a cell: each packet is divided between both.
+/// The carriers of a cell: each packet goes over both, and is therefore segmented.
 const CARRIERS: usize = 2;
 /// Packets of one user that wait at most; more are refused.
 const LONGEST_QUEUE: usize = 16;
