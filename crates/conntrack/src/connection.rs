@@ -18,7 +18,7 @@ pub(crate) enum Protocol {
 /// The judgement about a frame of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
-    /// The connection is kept for so many milliseconds from now on; `None`: as long as before.
+    /// The connection is kept for this many milliseconds from now on; with `None` its deadline stays.
     Accepted {
         timeout: Option<u64>,
         is_assured: bool,

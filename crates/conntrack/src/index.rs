@@ -40,7 +40,7 @@ impl Slot {
     }
 }
 
-/// The table. It is at most half full.
+/// The table. The table is at most half full.
 #[derive(Debug)]
 pub(crate) struct Index {
     slots: Vec<u64>,
@@ -52,7 +52,7 @@ fn tag(hash: u64) -> u32 {
 }
 
 impl Index {
-    /// A table for so many references.
+    /// A table for this many references.
     pub fn new(references: usize) -> Self {
         let slots = (references * 2).next_power_of_two().max(2);
         Self { slots: vec![0; slots], mask: slots - 1 }

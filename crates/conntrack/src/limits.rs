@@ -26,7 +26,7 @@ pub enum Refusal {
     Port,
     /// The zone holds [`Limits::per_zone`] connections.
     Zone,
-    /// No translation is free, or the port holds its share of those that there are.
+    /// No translation is free, or the port holds its share of the translations.
     Translation,
     /// The connection's tuples belong to another connection.
     Taken,
@@ -72,7 +72,7 @@ impl Pools {
         Self { totals: HashMap::with_capacity(connections), shares: HashMap::with_capacity(connections) }
     }
 
-    /// Whether a port may have another one of so many source ports.
+    /// Whether a port may have another one of `ports` source ports.
     pub fn allows(&self, pool: u64, port: u16, ports: u32) -> bool {
         let total = self.totals.get(&pool).copied().unwrap_or(0);
         let share = self.shares.get(&(pool, port)).copied().unwrap_or(0);

@@ -19,7 +19,7 @@ pub struct Packet<'a> {
     pub(crate) payload: Payload<'a>,
 }
 
-/// What tracking needs beside the tuple.
+/// The data that tracking needs in addition to the tuple.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Payload<'a> {
     Tcp(Segment),

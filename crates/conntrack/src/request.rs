@@ -34,12 +34,12 @@ pub enum Translate<'a> {
 pub struct Request<'a> {
     /// The port by which the frame came: the connection that it begins counts for this port.
     pub port: u16,
-    /// The zone: connections in different zones have nothing to do with each other.
+    /// The zone: connections in different zones are independent.
     pub zone: u16,
     /// Whether a connection that the frame begins is kept, with these bits of mark and label. An existing connection gets
     /// these bits too.
     pub commit: Option<Written>,
-    /// Whether a frame in the direction of answers replaces its connection by one of its own.
+    /// Whether a frame in the direction of answers ends its connection and begins a new one.
     pub force: bool,
     /// Whether the frame is translated.
     pub translate: Translate<'a>,

@@ -166,7 +166,7 @@ pub(crate) enum Judgement {
     Invalid,
 }
 
-/// What the tag of a heartbeat says.
+/// The judgement of a heartbeat's tag.
 enum Heartbeat {
     Fits,
     /// Another tag may be right.

@@ -30,7 +30,7 @@ pub(crate) enum TcpState {
     Closed,
 }
 
-/// What a segment means in a state.
+/// The effect of a segment in a state.
 enum Next {
     To(TcpState),
     /// A new connection between the same ends begins.
@@ -89,7 +89,7 @@ impl Default for TcpRules {
     }
 }
 
-/// What the connection knows beside its TCP state.
+/// The facts that a connection keeps in addition to its TCP state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     /// A frame in the direction of answers was seen before this one.
@@ -132,7 +132,7 @@ struct Last {
     acknowledged: u32,
     end: u32,
     window: u32,
-    /// Options of an ignored SYN, for the case that the ends are in step and this table is not.
+    /// Options of an ignored SYN, in case the two ends agree on the connection and this table does not.
     offered: End,
     /// An ignored SYN may cause an acknowledgement that acknowledges no FIN (RFC 5961 §4).
     expects_challenge: bool,
@@ -274,7 +274,8 @@ impl Tcp {
         self.windows.has_closed() || self.last.direction == direction && self.last.kind == Some(Kind::Rst)
     }
 
-    /// Whether a segment accepts a SYN that was ignored here: the ends are in step, this table is not.
+    /// Whether a segment accepts a SYN that was ignored here: the two ends then agree on the connection, and this table
+    /// does not.
     fn answers_ignored_syn(&self, segment: &Segment, direction: Direction, kind: Kind) -> bool {
         kind == Kind::SynAck
             && self.last.kind == Some(Kind::Syn)
@@ -373,7 +374,7 @@ impl Tcp {
 /// How certain it is that a reset ends the connection.
 enum Reset {
     Invalid,
-    /// The windows decide.
+    /// The windows decide whether it ends the connection.
     Possible,
     /// The windows decide whether it passes; the state stays.
     Doubtful,

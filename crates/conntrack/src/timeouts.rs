@@ -17,7 +17,7 @@ pub struct Timeouts {
     pub tcp_last_ack: Duration,
     pub tcp_time_wait: Duration,
     pub tcp_closed: Duration,
-    /// A limit while bytes are sent again and again, or the receiver's window is closed.
+    /// The limit while bytes are sent repeatedly, or while the receiver's window is closed.
     pub tcp_stalled: Duration,
     /// A limit while bytes are not acknowledged.
     pub tcp_unacknowledged: Duration,

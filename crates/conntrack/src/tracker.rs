@@ -17,7 +17,7 @@ use crate::{
 /// Connections that are ended at most before a connection is kept, because their time is over.
 const EXPIRED_AT_ONCE: usize = 8;
 
-/// What a port holds.
+/// The connections of a port.
 #[derive(Clone, Debug, Default)]
 struct Port {
     held: u32,
@@ -41,7 +41,7 @@ pub struct Tracker {
     counters: Counters,
 }
 
-/// Where a connection was found.
+/// The place and direction of a found connection.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     place: u32,

@@ -9,10 +9,10 @@
 use crate::Direction;
 use crate::segment::{Options, Segment, before};
 
-/// An acknowledgement may be this much older than what was sent since, at least.
+/// The least amount by which an acknowledgement may be older than the bytes sent since.
 const OLDEST_ACKNOWLEDGEMENT: u32 = 66_000;
 
-/// What is known of one end.
+/// The known state of one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct End {
     end: u32,

@@ -7,11 +7,11 @@ use std::{io, thread};
 
 use crate::sandbox;
 
-/// What a companion does: it is given what logs a line, and what says whether it is to go on.
+/// The work of a companion, which gets two functions: one logs a line, the other returns whether to continue.
 type Work = Box<dyn FnOnce(&dyn Fn(&str), &dyn Fn() -> bool) + Send>;
 
-/// A thread to run beside the switch. It cannot open files, connects to sockets of the file system and to one TCP port
-/// at most, and has no capability but to reach sockets of other users.
+/// A thread to run beside the switch. The thread cannot open files. It can connect only to sockets of the file system
+/// and to at most one TCP port. Its only capability permits connecting to sockets of other users.
 pub struct Companion {
     /// The name of the thread, of at most 15 bytes.
     pub name: String,

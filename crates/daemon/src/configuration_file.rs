@@ -11,17 +11,17 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{Mode, OFlags, open};
 
-/// Most bytes of a file: far more than 1,024 ports take.
+/// The most bytes of a file: far more than 1,024 ports need.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// A file must stay the same for this long before it is used: a file that is being written may be valid at any
 /// moment.
 const STILL: Duration = Duration::from_millis(250);
 
-/// Most reads of a file that keeps changing.
+/// The most reads of a file that keeps changing.
 const MOST_LOOKS: u32 = 20;
 
-/// What a file holds, and which file it was.
+/// The content of a file, and its identity.
 #[derive(PartialEq)]
 struct Found {
     text: String,
@@ -76,10 +76,10 @@ fn read_when_still(path: &Path, mut pause: impl FnMut()) -> io::Result<String> {
     Err(io::Error::other("it changes all the time; put a new one in its place with rename (mv)"))
 }
 
-/// What a thread has read.
+/// The result of a thread's reading.
 type Answer = Arc<Mutex<Option<io::Result<String>>>>;
 
-/// Reads a file in a thread of its own: a file system that does not answer keeps that thread alone.
+/// Reads a file in a separate thread: a file system that does not answer delays only that thread.
 pub struct Reader {
     answer: Answer,
     done: Arc<OwnedFd>,

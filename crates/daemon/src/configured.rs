@@ -22,12 +22,12 @@ pub fn read_settings(path: &Path) -> Result<Settings, Invalid> {
     parse(path, configuration_file::read(path))
 }
 
-/// Says what is wrong in a file.
+/// The error for a file with a mistake.
 fn wrong(path: &Path, why: &dyn Display) -> Invalid {
     Invalid(format!("--config {}: {why}", path.display()))
 }
 
-/// Says what is wrong with a port of a file.
+/// The error for a wrong port of a file.
 pub fn wrong_port(path: &Path, name: &str, why: &dyn Display) -> Invalid {
     wrong(path, &format_args!("[ports.{name}] {why}"))
 }

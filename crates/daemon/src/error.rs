@@ -24,7 +24,7 @@ pub enum Error {
         /// What the user can do.
         remedy: &'static str,
     },
-    /// The switch could not go on.
+    /// The switch could not continue.
     #[error(transparent)]
     Run(#[from] switch::RunError),
     /// The counters could not be written.

@@ -7,7 +7,7 @@ use crate::bridges::{OWN, SwitchBridge, lines};
 use crate::configuration_file::read_up_to;
 use crate::error::Invalid;
 
-/// Most bytes of a file: more than a million of OVN's flows take.
+/// The most bytes of a file: more than a million of OVN's flows need.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// Makes a bridge of the flows of a file.

@@ -1,6 +1,6 @@
 //! The document that a switch hands over to the one that takes over.
 //!
-//! Versions one apart understand each other: unknown fields are ignored, missing ones have a default. [`FORMAT`]
+//! Versions that differ by one are compatible: unknown fields are ignored, and missing ones have a default. [`FORMAT`]
 //! is raised when a switch that does not know a field could not continue.
 use std::collections::BTreeMap;
 

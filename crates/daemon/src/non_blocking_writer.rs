@@ -31,13 +31,13 @@ struct Queue {
     texts: VecDeque<String>,
     bytes: usize,
     max_bytes: usize,
-    /// Texts that found no room since the last one that did.
+    /// Texts that were dropped since the last one that was accepted.
     dropped: u64,
     /// Being written.
     busy: bool,
     /// Writes so far.
     writes: u64,
-    /// The first error. A reader that went away (`| head`) is none.
+    /// The first error. The end of the reader (`| head`) does not count as an error.
     failed: Option<io::Error>,
 }
 
@@ -46,7 +46,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what comes, for ever.
+    /// Writes each text, without end.
     fn serve(&self, mut into: impl Write) {
         loop {
             let text = {

@@ -18,12 +18,12 @@ use crate::signals::{Signals, Told};
 use crate::take_over::{Inherited, TakeOver};
 use crate::watch::watch;
 
-/// Keys in the epoll set of signals and of the configuration file when it was read again; the control socket and
-/// metrics have the others.
+/// Keys in the epoll set: of signals, and of the configuration file after it was read again. The control socket and
+/// metrics have the other keys.
 const SIGNALS: u64 = 0;
 const CONFIGURATION: u64 = u64::MAX;
 
-/// What is handled before ports get their turn again.
+/// The most events that are handled before the ports get their turn again.
 const EVENTS: usize = 16;
 
 pub struct Management {
@@ -85,7 +85,8 @@ impl Management {
         Ok(())
     }
 
-    /// Serves controllers of the switch's bridge at this path; of a switch that takes over, once it has done so.
+    /// Serves controllers of the switch's bridge at this path. A switch that takes over listens there only after it has
+    /// taken over.
     ///
     /// # Errors
     /// The causes of [`Bridges::listen`].
@@ -117,7 +118,7 @@ impl Management {
         self.signals.is_interrupted()
     }
 
-    /// Ends captures, writes the last snapshot, and waits until all output is written, while it is read.
+    /// Ends captures, writes the last snapshot, and waits until all output is written, as long as a reader reads it.
     ///
     /// # Errors
     /// A counter or snapshot could not be written to the standard output or the file of `--output`.

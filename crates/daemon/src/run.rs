@@ -43,7 +43,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Says what is wrong with a port, by the name of what says it.
+    /// The error for a port's mistake, with the option or file that contains it.
     fn wrong_port(&self, name: &str, why: &dyn Display) -> Invalid {
         match &self.config {
             Some(path) => configured::wrong_port(path, name, why),

@@ -15,8 +15,8 @@ use seccompiler::{
     apply_filter,
 };
 
-/// What some kind of port may need: interfaces, packet sockets, XDP programs, sockets in other users' folders, huge
-/// pages, and the limit of open files.
+/// The capabilities that some kind of port may need: interfaces, packet sockets, XDP programs, sockets in other users'
+/// folders, huge pages, and the limit of open files.
 const CONTROL_KEEPS: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::BPF)
@@ -25,7 +25,7 @@ const CONTROL_KEEPS: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::IPC_LOCK)
     .union(CapabilitySet::SYS_RESOURCE);
 
-/// The newest that this was written for; older kernels do what they can.
+/// The newest version of Landlock that this code uses; on older kernels fewer restrictions apply.
 const LANDLOCK: ABI = ABI::V5;
 
 /// A system call: its name in libc, and its number.
@@ -154,7 +154,7 @@ pub fn confine_companion(tcp_port: Option<u16>) {
 /// The name of a restriction, and the function that applies it to the calling thread.
 type Wall = (&'static str, fn() -> Result<(), String>);
 
-/// The restrictions of a worker. Seccomp is last: it forbids the calls of the others. Seccomp and Landlock set
+/// The restrictions of a worker. Seccomp is last, because it forbids the calls of the others. Seccomp and Landlock set
 /// no_new_privs.
 const WALLS: [Wall; 3] = [
     ("capabilities", || keep(CapabilitySet::empty())),
@@ -196,7 +196,7 @@ fn no_files() -> Result<(), String> {
     no_files_but(None)
 }
 
-/// As [`no_files`], but a connection to this TCP port may be made.
+/// As [`no_files`], but connections to this TCP port are allowed.
 fn no_files_but(tcp_port: Option<u16>) -> Result<(), String> {
     let restrict = || {
         Ruleset::default()

@@ -112,7 +112,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Limits floods: `N` for all ports, `NAME=N` for one that is there already.
+    /// Limits floods: `N` for all ports, `NAME=N` for one port that was already added.
     ///
     /// # Errors
     /// The text is no number, or names no port.

@@ -168,7 +168,7 @@ pub enum Told {
     Reload,
 }
 
-/// systemd sets JOURNAL_STREAM for services; what they log are notices (sd-daemon(3)).
+/// systemd sets JOURNAL_STREAM for services; their log lines are notices (sd-daemon(3)).
 fn journal_prefix() -> &'static str {
     if std::env::var_os("JOURNAL_STREAM").is_some() { "<5>" } else { "" }
 }
@@ -181,7 +181,7 @@ struct Document<'a> {
     snapshot: &'a Snapshot,
 }
 
-/// How a switch stands, for people or for programs (one line of JSON).
+/// The state of a switch, as text or as one line of JSON.
 fn text(snapshot: &Snapshot, json: bool) -> serde_json::Result<String> {
     Ok(match json {
         true => serde_json::to_string(&Document { schema: SCHEMA, snapshot })? + "\n",

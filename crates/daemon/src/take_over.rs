@@ -29,7 +29,7 @@ use crate::hand_over_format::{self as format, FORMAT, HandOver, TAKEN};
 /// How long the running switch may take to hand over its state, from the connection on.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Most bytes of a switch's state.
+/// The most bytes of a switch's state.
 const MAX_BYTES: usize = 1 << 30;
 
 /// The state that the running switch has handed over.

@@ -79,7 +79,7 @@ pub struct Cache {
     epoch: u32,
     /// By place: the epoch, and some bits of the hash. Zero is no epoch.
     tags: Vec<(u32, u32)>,
-    /// By place: the compared fields.
+    /// The compared fields of each place.
     keys: Vec<Words>,
     places: Vec<Place>,
     /// Places that may have frames that are not flushed.

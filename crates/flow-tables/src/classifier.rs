@@ -39,7 +39,7 @@ pub struct Cost {
     pub compared: usize,
 }
 
-/// Some words of a mask.
+/// The words of a mask that are not zero.
 #[derive(Clone, Debug)]
 struct Words(Box<[(u8, u64)]>);
 

@@ -17,7 +17,7 @@ fn step(crc: u32, byte: u8) -> u32 {
     (0..8).fold(crc ^ u32::from(byte), |crc, _| times_x(crc))
 }
 
-/// The CRC32c after so many more zeros. The cost grows with the digits of their number: frames have up to 64 KiB.
+/// The CRC32c after `bytes` more zero bytes. The cost grows with the digits of their number: frames have up to 64 KiB.
 pub(crate) fn zeros(mut crc: u32, mut bytes: usize) -> u32 {
     let mut power = 1 << 23; // x^8
     while bytes > 0 {

@@ -23,7 +23,7 @@ pub const MAX_DEPTH: u32 = 64;
 pub const MAX_DELIVERIES: usize = 8192;
 /// The largest number of values on the stack when another table is visited. (Open vSwitch allows 65,536 bytes.)
 pub const MAX_STACK: usize = 1024;
-/// Actions in actions: limits the recursion that depth does not.
+/// The most levels of actions in actions, which `MAX_DEPTH` does not limit.
 const MAX_NESTED: u32 = 256;
 
 /// The effect of an action on the actions behind it.
@@ -158,7 +158,7 @@ impl<'a, S: Surroundings> Run<'a, S> {
         self.key.get(Field::InPort) as u16
     }
 
-    /// The action set, or what is left for later.
+    /// Executes the action set, or gives it to a waiting packet-in, and ends the execution.
     fn finish(mut self, next: Next) -> Cost {
         self.execute_set(next);
         self.end_of_copy();
@@ -315,7 +315,7 @@ impl<'a, S: Surroundings> Run<'a, S> {
         self.frozen = frozen;
     }
 
-    /// Gives what is left to the packet-in that waits.
+    /// Gives the remaining actions to the waiting packet-in.
     fn end_of_copy(&mut self) {
         let Some(mut rest) = self.frozen.take() else { return };
         rest.stack = self.lists.stack.present().to_vec();

@@ -264,7 +264,7 @@ impl HeaderWindow {
         }
     }
 
-    /// Where the datagram ends: padding may follow.
+    /// The end of the datagram: padding may follow.
     fn datagram_end(&self) -> usize {
         let at = usize::from(self.layers.network);
         let (at, header_bytes) = match self.held.get(Field::EthType) as u16 {
@@ -277,7 +277,8 @@ impl HeaderWindow {
         end.min(self.frame_bytes)
     }
 
-    /// Where the transport header's checksum is, if the header is whole, and whether zero says that there is none.
+    /// The place of the transport header's checksum, if the header is whole, and whether the value zero means that
+    /// there is no checksum.
     fn transport_sum(&self) -> Option<(usize, bool)> {
         let at = usize::from(self.layers.transport?);
         if self.held.get(Field::IpFrag) & FRAGMENT_LATER != 0 {
@@ -390,7 +391,8 @@ impl HeaderWindow {
         }
     }
 
-    /// The checksum is linear: it changes by that of the changed bits, followed by as many zeros as bytes follow.
+    /// Changes the ports and the checksum. The checksum is linear: it changes by the checksum of the changed bits,
+    /// followed by one zero byte for each byte behind them.
     fn sctp(&mut self, key: &Key, at: usize) {
         let (source, destination) = (key.get(Field::SctpSrc), key.get(Field::SctpDst));
         let left = self.datagram_end().saturating_sub(at);
@@ -446,7 +448,7 @@ impl HeaderWindow {
         }
     }
 
-    /// Where a link-layer address of this kind is among the options.
+    /// The place of the link-layer address of this kind among the options.
     fn option(&self, mut at: usize, wanted: u8) -> Option<usize> {
         loop {
             let [kind, length] = *self.bytes().get(at..at + 2)?.first_chunk()?;

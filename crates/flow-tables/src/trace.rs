@@ -7,7 +7,7 @@ use crate::cache::{MAX_HITS, MAX_STEPS};
 use crate::fields::has;
 use crate::{Delivery, Effect, HeaderWindow, Outcome, Surroundings, Tables, Uncached};
 
-/// The fields that a frame has. Registers and other metadata are left out where they are zero.
+/// The fields of a frame, as a match. Registers and other metadata are left out where they are zero.
 fn shown(key: &Key) -> Match {
     let mut shown = Match::ANY;
     for field in Field::ALL {

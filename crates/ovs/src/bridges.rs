@@ -22,7 +22,7 @@ fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.trim_start_matches("0x"), 16).ok().filter(|id| *id != 0)
 }
 
-/// The number of a bridge: the one that `other_config:datapath-id` asks for, or a part of the row's identity, which stays
+/// The number of a bridge: the value of `other_config:datapath-id`, or else a part of the row's identity, which stays
 /// the same.
 fn datapath_id(id: Uuid, bridge: &Row) -> u64 {
     let asked = bridge.get("other_config").and_then(|config| config.get("datapath-id"));

@@ -20,9 +20,9 @@ const TYPES: [&str; 6] = ["afxdp", "dpdkvhostuser", "dpdkvhostuserclient", "inte
 /// The connections with controllers, by bridge and target.
 pub type ControllerStates = BTreeMap<String, BTreeMap<String, ControllerState>>;
 
-/// One transaction with the columns that differ from the database; empty if none does. `failed` has the ports that
-/// the switch does not have, each with the reason. `observed` has the ports that it has, `states` the connections with
-/// controllers. A column that the server's schema lacks is left out.
+/// One transaction with the columns that differ from the database; empty if none does. `failed` has the ports that the
+/// switch does not have, each with the reason. `observed` has the present ports. A column that the server's schema
+/// lacks is left out.
 pub fn report(
     cache: &Cache,
     wanted: &Wanted,

@@ -6,7 +6,7 @@ use ovsdb::Follow;
 
 /// The lock that ovs-vswitchd takes, so that only one such program is active.
 pub const LOCK: &str = "ovs_vswitchd";
-/// After so much silence the database server is asked whether it is there.
+/// After this time without a message, the database server is asked whether it is there.
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
 
 /// The columns that are monitored.

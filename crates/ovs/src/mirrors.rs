@@ -40,7 +40,7 @@ impl Mirrors {
     }
 }
 
-/// Most mirrors of a bridge: each may look at all ports.
+/// The most mirrors of a bridge: each may observe all ports.
 const MOST_MIRRORS: usize = 64;
 
 /// The name of the switch's port that mirrors a port.
@@ -66,7 +66,7 @@ pub fn mirrors(cache: &Cache, bridge: &Row, is_port: impl Fn(&str) -> bool) -> M
     mirrors
 }
 
-/// Puts the mirrors of one row among the others.
+/// Adds the mirrors of one row to the others.
 fn read(
     cache: &Cache,
     bridge: &Row,

@@ -22,12 +22,12 @@ const OWNER: &str = "the database of Open vSwitch";
 const TICK: Duration = Duration::from_millis(100);
 /// Between two looks at the ports' counters (ovs-vswitchd's `stats-update-interval`).
 const LOOK: Duration = Duration::from_secs(5);
-/// Between two connections, at first; each that ends soon makes it twice as long.
+/// The first pause between two connections; each connection that ends soon doubles it.
 const SHORTEST_PAUSE: Duration = TICK;
 /// See [`SHORTEST_PAUSE`].
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// What the database may make this process keep. A switch has at most 1024 ports: two rows for each, and as many again
-/// for bridges of others.
+/// The most memory that the database can make this process use. A switch has at most 1024 ports: two rows for each, and
+/// as many again for bridges of others.
 const LIMITS: Limits = Limits {
     message_bytes: 16 << 20,
     message_values: 512 << 10,
@@ -114,7 +114,7 @@ fn failed(server: &str, action: &'static str) -> impl FnOnce(io::Error) -> RunEr
     move |source| RunError::Socket { action, server: server.to_owned(), source }
 }
 
-/// What outlives a connection.
+/// The state that outlives a connection.
 struct State<'a> {
     settings: &'a Settings,
     numbers: Numbers,
@@ -125,7 +125,7 @@ struct State<'a> {
     applied: BTreeMap<String, PortDescription>,
     /// The mirrors of the database that the switch has, by the port that is observed.
     mirrors: BTreeMap<String, Mirror>,
-    /// The logged messages about mirrors that are not possible, as long as they are not.
+    /// The logged messages about mirrors that are not possible, as long as they are not possible.
     said: BTreeSet<String>,
     log: &'a dyn Fn(&str),
     /// The switch's last report about its ports, and its time.
@@ -135,7 +135,7 @@ struct State<'a> {
     looked: Option<Instant>,
 }
 
-/// What one connection knows.
+/// The state of one connection.
 struct Connection {
     socket: Stream,
     session: Session,
@@ -200,7 +200,7 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Gives the switch what the database wants, and the database what became of it.
+    /// Applies the database's content to the switch, and reports the results to the database.
     fn apply(&mut self, connection: &mut Connection) -> Result<(), RunError> {
         let mut wanted = wanted(connection.session.cache(), &self.settings.folder);
         self.numbers.give(&wanted.interfaces);

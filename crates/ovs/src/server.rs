@@ -76,7 +76,7 @@ impl Server {
     /// `patience`.
     ///
     /// # Errors
-    /// No server listens there, or one of both ends does not accept the other's certificate.
+    /// No server listens there, or one end does not accept the other's certificate.
     pub(crate) fn connect(&self, tick: Duration, patience: Duration) -> io::Result<Stream> {
         match self {
             Server::Unix(path) => {

@@ -93,7 +93,7 @@ const VLAN_MODES: [&str; 5] = ["access", "trunk", "native-tagged", "native-untag
 const BOND_MODES: [&str; 2] = ["active-backup", "balance-slb"];
 /// Bytes of the longest path of a socket (unix(7)).
 const PATH_BYTES: usize = 107;
-/// Most bridges: each has a table of addresses.
+/// The most bridges: each has a table of addresses.
 const MOST_BRIDGES: usize = 32;
 /// Bytes of the longest name of an interface.
 const NAME_BYTES: usize = 64;
@@ -160,7 +160,7 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
     wanted
 }
 
-/// Why none of a bridge's interfaces can be.
+/// The reason why none of a port's interfaces can be served.
 fn refused_bridge(bridge: &Row, is_served: bool) -> Option<String> {
     let name = text(bridge, "name");
     if text(bridge, "datapath_type") != "netdev" {
@@ -217,8 +217,8 @@ fn bond(
     Ok(options)
 }
 
-/// What a port's columns say of VLANs, as options of a port of the switch: it ignores what has no meaning for the mode, as
-/// ovs-vswitchd does. Unknown values in `other_config` are as if they were not there.
+/// The VLAN columns of a port as options of a port of the switch, which ignores options without a meaning for the mode,
+/// as ovs-vswitchd does. Unknown values in `other_config` are as if they were not there.
 fn vlans(port: &Row) -> Result<BTreeMap<String, OptionValue>, String> {
     let mut options = BTreeMap::new();
     let mut add = |key: &str, text: String| _ = options.insert(key.to_owned(), OptionValue::Text(text));
@@ -250,7 +250,7 @@ fn vlans(port: &Row) -> Result<BTreeMap<String, OptionValue>, String> {
     Ok(options)
 }
 
-/// Where an interface is.
+/// The bridge, port and folder of an interface.
 struct Seat<'a> {
     bridge: &'a Row,
     /// The options of the port that has the interface.
@@ -259,7 +259,7 @@ struct Seat<'a> {
 }
 
 impl Seat<'_> {
-    /// What becomes of an interface, or why it cannot be. A port is put among the others.
+    /// Finds the place of an interface, or the reason why it has none. A port is added to `ports`.
     fn place(&self, interface: &Row, ports: &mut BTreeMap<String, PortDescription>) -> Result<Place, String> {
         let name = text(interface, "name");
         if name.contains(char::is_control) {
@@ -286,7 +286,7 @@ impl Seat<'_> {
         text(interface, "type") == "internal" && text(interface, "name") == text(self.bridge, "name")
     }
 
-    /// The port of an interface, without what all types have.
+    /// The port of an interface, without the options that all types have.
     fn described(&self, interface: &Row) -> Result<PortDescription, String> {
         let name = text(interface, "name");
         match text(interface, "type") {

@@ -1,8 +1,8 @@
 //! Bonds: several ports that are one link to another switch.
 //!
-//! A network knows a bond by one of its ports. Stations behind any port of the bond are learned behind that one, and a
-//! flood names that one only. [`Bonded`] lets each frame for it leave by one port of the bond. A station's frames leave
-//! by one port as long as that port is up, so the other switch sees the station in one place.
+//! A network knows a bond by one of its ports. Stations behind any port of the bond are learned behind this port, and a
+//! flood has only this port as its target. [`Bonded`] lets each frame for it leave by one port of the bond. A station's
+//! frames leave by one port as long as that port is up, so the other switch sees the station in one place.
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -18,13 +18,13 @@ use crate::PortId;
 #[derive(Debug)]
 pub struct Connections {
     tracker: Mutex<Tracker>,
-    /// The number of ports; frames of controllers count as those of one more.
+    /// The number of ports; frames of controllers count as those of one additional port.
     ports: u16,
 }
 
 /// The most connections that a table keeps.
 const MAX_CONNECTIONS: u32 = 1 << 18;
-/// The most of them that frames of one port begin.
+/// The most connections that frames of one port can begin.
 const MAX_OF_PORT: u32 = 1 << 16;
 
 fn number(address: IpAddr) -> u128 {

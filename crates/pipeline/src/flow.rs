@@ -37,7 +37,7 @@ pub fn of_frame(frame: &Frame<'_>, key: &Key) -> u64 {
     hash_with(frame.snapshot(), key, &|at| ports_beyond(frame, at))
 }
 
-/// As far as the snapshot tells.
+/// The hash of the fields that the snapshot contains.
 #[cfg(test)]
 fn hash(snapshot: &[u8], key: &Key) -> u64 {
     hash_with(snapshot, key, &|_| None)

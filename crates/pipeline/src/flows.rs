@@ -44,7 +44,7 @@ impl<'a> BurstTime<'a> {
         BurstTime { now, read: Cell::new(None) }
     }
 
-    /// In ms, of [`flow_ms`].
+    /// The time in ms, by [`flow_ms`].
     fn ms(&self) -> u64 {
         self.read.get().unwrap_or_else(|| {
             let read = flow_ms((self.now)());
@@ -54,7 +54,7 @@ impl<'a> BurstTime<'a> {
     }
 }
 
-/// What tables ask of a switch about a frame.
+/// The parts of a switch that tables use for a frame.
 struct Around<'a> {
     program: &'a FlowProgram,
     time: &'a BurstTime<'a>,

@@ -46,7 +46,7 @@ pub struct Injected {
     pub frame: ControllersFrame,
 }
 
-/// What actions ask of a switch about a controller's frame.
+/// The parts of a switch that actions use for a controller's frame.
 struct Around<'a> {
     program: &'a Injected,
     now: Instant,

@@ -28,7 +28,7 @@ impl Key {
     }
 }
 
-/// Both halves of the product.
+/// Combines both halves of the product.
 #[inline(always)]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);

@@ -10,11 +10,12 @@ use crate::RateLimit;
 pub struct Policing {
     /// Packets a second; `None` for any number.
     pub packets_per_second: Option<u64>,
-    /// Packets that may come at once, but never fewer than 64; `None` for those of 50 ms.
+    /// The most packets that may come at once, but never fewer than 64; `None` for as many as the rate allows in 50 ms.
     pub packets_burst: Option<u64>,
     /// Bits of frames a second, from destination address to payload's end; `None` for any number.
     pub bits_per_second: Option<u64>,
-    /// Bits that may come at once, but never fewer than two of the largest frames; `None` for those of 50 ms.
+    /// The most bits that may come at once, but never fewer than two of the largest frames; `None` for as many as the
+    /// rate allows in 50 ms.
     pub bits_burst: Option<u64>,
 }
 

@@ -4,7 +4,7 @@ use crate::PortId;
 /// The ports of a network by their OpenFlow numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortNumbers {
-    /// In ascending order.
+    /// The numbers in ascending order.
     numbers: Box<[u16]>,
     /// The port of each number, at the same place.
     ports: Box<[PortId]>,

@@ -49,7 +49,7 @@ pub trait Output {
     /// The worker's flow tables of this number, to be taken for the time of one burst; none if there are none.
     fn flows(&mut self, tables: TablesId) -> &mut Option<Box<WorkerFlows>>;
 
-    /// Counts so many frames that go nowhere.
+    /// Counts frames that go nowhere.
     fn drop(&mut self, reason: DropReason, frames: u64);
 }
 

@@ -2,7 +2,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a full bucket holds: tokens of this time, but not fewer than its least burst.
+/// A full bucket has the tokens of this time, but not fewer than its least burst.
 const BURST: Duration = Duration::from_millis(50);
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -34,7 +34,7 @@ impl RateLimit {
         RateLimit { epoch: Instant::now(), per_second, burst_ns, full_ns: AtomicU64::new(0) }
     }
 
-    /// A full bucket that holds so many tokens, at most [`RateLimit::MOST_BURST`].
+    /// A full bucket of `burst` tokens, at most [`RateLimit::MOST_BURST`].
     pub fn with_burst(per_second: u64, burst: u64) -> Self {
         let per_second = per_second.clamp(1, Self::MOST_PER_SECOND);
         let burst_ns = (burst.clamp(1, Self::MOST_BURST) * SECOND_NS).div_ceil(per_second);

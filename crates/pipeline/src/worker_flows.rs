@@ -37,14 +37,14 @@ pub struct WorkerFlows {
 }
 
 impl WorkerFlows {
-    /// For these tables.
+    /// The state of a worker for these tables.
     pub fn new(tables: Arc<Tables>) -> Self {
         let window = HeaderWindow::new(&[], 0, tables.max_tags());
         WorkerFlows { tables, window, caches: Vec::new(), outcome: Outcome::default(), bursts: 0 }
     }
 
-    /// Other tables hold from now on. The former ones are returned, so that another thread frees their memory. The
-    /// counters of their flows are up to date.
+    /// Replaces the tables. The former ones are returned, so that another thread frees their memory. The counters of
+    /// their flows are up to date.
     pub fn set_tables(&mut self, tables: Arc<Tables>, now: Instant) -> Arc<Tables> {
         self.flush(now);
         std::mem::replace(&mut self.tables, tables)
@@ -87,7 +87,7 @@ impl WorkerFlows {
     }
 }
 
-/// Makes the cache of a port, in the place of that of another port, which is gone or has another number.
+/// Makes the cache of a port, in place of the cache of a port that was removed or has another number.
 #[cold]
 fn add(caches: &mut Vec<Option<(u16, Cache)>>, port: PortId, number: u16, now_ms: u64) -> &mut Cache {
     let at = usize::from(port.0);

@@ -9,7 +9,7 @@ use crate::{PortId, QueueId};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Of one queue: what its counters said, and since when they have.
+/// The last values of one queue's counters, and the time of their last change.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     frames: u64,

@@ -1,4 +1,4 @@
-//! A running switch is changed: ports come and go, and their limits.
+//! Changes a running switch: adds and removes ports, and changes their limits.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -23,10 +23,10 @@ use crate::setup::{Forwarding, NamedPort};
 use crate::snapshot::Link;
 use crate::{MAX_NETWORKS, MAX_PORTS, PortId, PortOptions, announce};
 
-/// Most rings of copies that replace former ones and that the observer has not taken up yet. Further queues are not
+/// The most rings of copies that replace former ones and that the observer has not taken yet. Further queues are not
 /// copied.
 const REPLACED: usize = 8;
-/// Most stations that are announced when another port of a bond becomes active, for each bond.
+/// The most stations that are announced when another port of a bond becomes active, for each bond.
 const MOST_ANNOUNCED: usize = 256;
 
 impl Control {
@@ -254,8 +254,8 @@ impl Control {
         self.announce_on_bonds(&before);
     }
 
-    /// Announces the stations of the network on the port of a bond that has become active: the other switch has to
-    /// send their frames there from now on. Stations behind the bond itself, and those of a VLAN, are not announced.
+    /// Announces the stations of the network on the port of a bond that has become active: the other switch has to send
+    /// their frames there from now on. Stations behind the bond itself, and stations of a VLAN, are not announced.
     fn announce_on_bonds(&self, before: &Bonds) {
         for bond in self.bonds.changed(before) {
             let is_meant = |station: &Station| {
@@ -325,7 +325,7 @@ impl Control {
         self.attachments.end_observation(id);
     }
 
-    /// Copies what passes one port to another, in one direction or both.
+    /// Copies the frames of one port to another, in one direction or both.
     pub(crate) fn mirror(&mut self, from: &str, to: &str, only: Option<Side>) -> Result<(), ChangeError> {
         let (from_id, to_id) = (PortId(self.place_of(from)? as u16), PortId(self.place_of(to)? as u16));
         let entry = &self.entries[usize::from(to_id.0)];

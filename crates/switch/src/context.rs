@@ -33,7 +33,7 @@ type Taken = BTreeMap<(QueueId, Side), Queue>;
 struct Watch {
     key: u64,
     interest: Interest,
-    /// A second reference, so that the descriptor can be removed from the set whatever its owner did.
+    /// A second reference, so that the descriptor can be removed from the set whatever its owner has done.
     fd: SharedFd,
 }
 
@@ -158,7 +158,7 @@ impl Attachments {
         }
     }
 
-    /// Puts another source in the place of one that a worker has; one that has stopped is not there any more.
+    /// Replaces a source of a worker; does nothing if the source has stopped.
     fn change_source(
         &self,
         id: QueueId,
@@ -473,7 +473,7 @@ impl PortContext for SwitchContext<'_> {
         self.attachments.take(self.port, which)
     }
 
-    /// In place: frames find it all the while.
+    /// Changes the sink in place: frames find it all the time.
     fn change_sink(&mut self, pair: u16, how: SinkChange<'_>) -> bool {
         let changed = self.attachments.change_sink(self.id(pair), |mut sink| {
             copies::change_inside(&mut *sink, how);

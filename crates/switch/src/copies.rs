@@ -16,7 +16,7 @@ use port::in_memory::{InMemorySink, InMemorySource, QueueOptions, queue};
 
 use crate::{PortId, QueueId};
 
-/// Most copies of one queue that wait for the observer.
+/// The most copies of one queue that wait for the observer.
 const WAITING: u16 = 1024;
 
 /// Whose copies.

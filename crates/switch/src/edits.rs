@@ -1,4 +1,4 @@
-//! Frames of the present burst that are sent with another head, or of which more than the snapshot was read.
+//! Frames of the present burst that are sent with another head, or of which more bytes than the snapshot were read.
 use std::io;
 use std::ops::Range;
 

@@ -30,7 +30,7 @@ struct ToSinks<'a> {
 }
 
 impl ToSinks<'_> {
-    /// Frames of which more was looked at than their snapshots: what was looked at is what the port gets.
+    /// Sends frames of which more bytes than the snapshot were read: the port gets the bytes that were read.
     #[cold]
     fn send_windows(&mut self, to: PortId, frames: Range<u16>) -> bool {
         frames.fold(true, |taken, index| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{PortId, QueueId};
 
-/// In no queue.
+/// The code for a thread that is in no queue.
 const NOWHERE: u64 = u64::MAX;
 
 /// The heartbeat. The worker writes it with plain stores, once for each burst.
@@ -113,7 +113,7 @@ impl Heartbeat {
 
 /// proc_pid_stat(5).
 fn parse(stat: &str) -> Option<ThreadState> {
-    /// Of utime and stime; the kernel's ABI on every architecture that is built for.
+    /// The unit of utime and stime; the kernel's ABI on every supported architecture.
     const TICKS_PER_SECOND: u64 = 100;
     // The name is in parentheses and may have any character.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');

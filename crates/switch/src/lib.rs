@@ -14,10 +14,10 @@
 //!                             Source::release
 //! ```
 //!
-//! A frame that arrives is admitted by its source address and length, its sender is learned, and it goes to
-//! the port behind which its receiver was seen; to all others if none was, or if it is for a group. Two ports can
-//! be connected by a wire instead: each forwards all frames to the other, whatever their addresses. If no port has
-//! options for VLANs ([`VlanOptions`]), VLAN tags pass unchanged, and addresses are learned without regard to
+//! A received frame is admitted by its source address and length, and its sender is learned. The frame goes to the port
+//! behind which its receiver was seen. If the receiver is unknown or a group, the frame goes to all other ports. Two
+//! ports can be connected by a wire instead: each forwards all frames to the other, whatever their addresses. If no
+//! port has options for VLANs ([`VlanOptions`]), VLAN tags pass unchanged, and addresses are learned without regard to
 //! them.
 //!
 //! # Threads

@@ -22,7 +22,7 @@ pub(crate) struct Generation(pub u64);
 /// A sink that workers share with the control thread.
 pub(crate) type SharedSink = (QueueId, Generation, Arc<SharedQueue<dyn Sink>>);
 
-/// For a worker.
+/// A message for a worker.
 pub(crate) enum Message {
     AddSource {
         id: QueueId,
@@ -60,8 +60,8 @@ pub(crate) enum Message {
         programs: Programs,
         reply: mpsc::Sender<()>,
     },
-    /// The worker uses these flow tables from now on; `None` removes the tables of this number. It answers with what it no
-    /// longer uses.
+    /// The worker uses these flow tables from now on; `None` removes the tables of this number. The worker answers with
+    /// the tables that it no longer uses.
     SetFlows {
         id: TablesId,
         tables: Option<Arc<Tables>>,
@@ -71,7 +71,7 @@ pub(crate) enum Message {
     CountFlows {
         reply: mpsc::Sender<()>,
     },
-    /// Answered once the worker has given up what it does not need, and looks for frames.
+    /// Answered after the worker has released what it does not need, and polls for frames.
     Begun {
         reply: mpsc::Sender<()>,
     },
@@ -86,7 +86,7 @@ pub(crate) enum FormerFlows {
     All(Box<WorkerFlows>),
 }
 
-/// From a worker.
+/// A report from a worker.
 pub(crate) enum Report {
     /// A queue stopped by itself and was removed.
     Stopped { id: QueueId, side: Side, generation: Generation, why: QueueError },
@@ -109,12 +109,11 @@ pub(crate) struct Incarnation {
 ///
 /// `post` puts the message in, then sets `any`, then wakes. The worker checks `any` before it sleeps. Only the worker
 /// clears the waker, by [`take`](Mailbox::take) or [`clear_stale`](Mailbox::clear_stale), and it checks `any` again
-/// before it sleeps. A wake that was cleared therefore came with an `any` that is still visible: reading the
-/// eventfd comes after the write that it consumes (both are system calls on one counter, which the kernel locks),
-/// and `any` was set before that write. If the worker takes a message between the last two steps of `post`, the
-/// waker stays set without a message. `clear_stale` clears it; otherwise it would stay readable. `any` is set
-/// before the wake, because otherwise a woken worker would spin while the poster is preempted between the two
-/// steps.
+/// before it sleeps. When a wake is cleared, the `any` that came with it is therefore still visible: `any` was set
+/// before the write to the eventfd, and the worker reads the eventfd after that write (the kernel locks the counter for
+/// both calls). If the worker takes a message between the last two steps of `post`, the waker stays set without a
+/// message. `clear_stale` clears it; otherwise it would stay readable. `any` is set before the wake, because otherwise
+/// a woken worker would spin while the poster is preempted between the two steps.
 pub(crate) struct Mailbox {
     messages: Mutex<VecDeque<Message>>,
     any: AtomicBool,
@@ -247,14 +246,15 @@ mod tests {
     const POSTS: u8 = 3;
 
     impl Model {
-        /// `order`: what `post` does, one after the other.
+        /// Executes the next step of `post`; `order` has its steps.
         fn post(mut self, order: &[fn(&mut Model); 3]) -> Option<Self> {
             order.get(usize::from(self.poster % 3)).filter(|_| self.poster < 3 * POSTS)?(&mut self);
             self.poster += 1;
             Some(self)
         }
 
-        /// Check, sleep, check, clear; or swap, clear, take. `None`: it sleeps.
+        /// Executes the worker's next step: check, sleep, check, clear; or swap, clear, take. `None` if the worker
+        /// sleeps.
         fn work(mut self) -> Option<Self> {
             match self.worker {
                 0 => self.worker = if self.any { 4 } else { 1 },
@@ -271,7 +271,8 @@ mod tests {
         }
     }
 
-    /// What is found on all ways through: messages that a sleeper never gets, or more wake-ups for nothing than posts.
+    /// The faults in all orders of steps: messages that a sleeping worker never gets, or more needless wake-ups than
+    /// posts.
     fn faults(order: &[fn(&mut Model); 3]) -> Vec<Model> {
         let first = Model { poster: 0, worker: 0, messages: 0, any: false, readable: false, stale: 0 };
         let (mut seen, mut left, mut faults) = (BTreeSet::from([first]), vec![first], Vec::new());

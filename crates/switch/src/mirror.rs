@@ -12,7 +12,7 @@ use crate::copies::{Copied, CopiesId};
 /// The token on which the mirror looks for new queues.
 pub(crate) const LOOK: Token = Token(0);
 
-/// Between two looks: a queue that comes later is mirrored so much later.
+/// The time between two checks for new queues: a new queue is mirrored with this delay.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The ports of a mirror.
@@ -80,7 +80,7 @@ impl Port for Mirror {
     }
 }
 
-/// A queue's place in a mirror: both directions of a pair, one behind the other.
+/// A queue's place in a mirror: the two directions of a pair are neighbours.
 fn mirror_pair(pair: u16, side: Side) -> u16 {
     2 * pair + u16::from(side == Side::ToGuest)
 }

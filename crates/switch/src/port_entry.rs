@@ -16,7 +16,7 @@ pub(crate) struct PortEntry {
     /// Another process has the port's state, or is about to have it. The port then ends without notifying its
     /// peer.
     pub elsewhere: bool,
-    /// As it was when its control side was called last.
+    /// The state of the link at the last call of the control side.
     pub link: Link,
     /// Whether the system's interface has a carrier, as far as it was asked: only for ports of bonds.
     pub has_carrier: bool,

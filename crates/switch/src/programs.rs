@@ -38,19 +38,19 @@ pub(crate) fn networks<'a>(ports: &'a Places<'_>) -> BTreeSet<&'a str> {
 struct BondedNetwork {
     /// All ports, those of bonds included.
     ports: Arc<[PortId]>,
-    /// By which ports the frames for bonds leave.
+    /// The ports by which frames for bonds leave.
     bonds: Arc<[BondExits]>,
 }
 
 /// Ports that learn from each other.
 struct Network {
-    /// Of each bond, one port.
+    /// The members; for each bond only one port.
     members: Arc<[PortId]>,
-    /// What its programs need besides if it has bonds.
+    /// The additional data of its programs, if it has bonds.
     bonded: Option<BondedNetwork>,
     /// The OpenFlow numbers of its members.
     numbers: Arc<PortNumbers>,
-    /// The tables by which its members forward, if they do.
+    /// The tables by which its members forward, if they have tables.
     flows: Option<TablesId>,
     table: Arc<MacTable>,
     /// Whether a port of the network has a VLAN option.

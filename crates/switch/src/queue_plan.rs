@@ -28,7 +28,7 @@ struct Network<'a> {
     members: &'a Arc<[PortId]>,
     /// Whether frames may go back to the port that they came from.
     and_back: bool,
-    /// By worker: the ports whose frames it moves.
+    /// For each worker, the ports whose frames it moves.
     sending_ports: Vec<BTreeSet<PortId>>,
 }
 

@@ -33,7 +33,7 @@ use crate::worker_counters::{WorkerCounters, WorkerState};
 use crate::worker_options::Common;
 use crate::{MAX_PORTS, PortId, QueueId};
 
-/// Empty passes until a worker is idle, and between two readings of the clock while it is.
+/// The number of empty passes after which a worker is idle, and between two readings of the clock while it is idle.
 const QUIET_PASSES: u32 = 32;
 
 /// Keys of what a sleeping worker waits for.
@@ -61,7 +61,7 @@ struct RxQueue {
 /// [`Source::sleep`] says that something is there.
 const WORK_OF_A_PASS: u32 = 16 << 10;
 
-/// What a visit to one source came to.
+/// The result of a visit to one source.
 enum Visit {
     /// Whether there were frames.
     Done { moved: bool },
@@ -456,7 +456,7 @@ impl RunningWorker {
         Ok(Slept::Woken { moved })
     }
 
-    /// Polling goes on at the first so many sources.
+    /// Resumes polling at the first `count` sources.
     fn wake(&self, count: usize) {
         self.rx_queues[..count].iter().for_each(|rx_queue| _ = self.with(rx_queue, |source| source.wake()));
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Attempts before the thread sleeps: a burst takes microseconds, unless its worker was preempted.
 const CLAIM_SPINS: u32 = 2000;
 
-/// Between two attempts after that.
+/// The pause between two later attempts.
 const CLAIM_PAUSE: Duration = Duration::from_micros(50);
 
 /// How long one worker waits for another at most. Longer than a preempted worker waits for its turn; one that

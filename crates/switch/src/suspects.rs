@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::PortId;
 
-/// So many times with the same partner, and both go: who of them is to blame will not show.
+/// If a port gets stuck this many times with the same partner, both are ended, because the cause cannot be determined.
 const MOST_WITH_ONE: usize = 3;
 
 /// For each port, the ports with which it was found in a call that did not return.

@@ -9,7 +9,7 @@ use virtio::net::MacAddress;
 use crate::snapshot::NetworkSnapshot;
 use crate::{MAX_PORTS, PortId};
 
-/// Most stations of a network that are held behind ports by request.
+/// The most stations of a network that are held behind ports by request.
 pub(crate) const MOST_HELD: usize = 1024;
 
 /// Addresses that only the ports which list them may use, by network.

@@ -27,7 +27,7 @@ struct TxQueue {
     edited: [Vec<u16>; SLOTS],
 }
 
-/// What came of a burst; `None` if the sink is gone, or another worker does not give it back.
+/// The result of a burst; `None` if the sink is gone, or another worker does not release it.
 #[inline]
 fn accept(
     queue: &SharedQueue<dyn Sink>,
@@ -50,7 +50,7 @@ fn accept(
     Some(result)
 }
 
-/// Which of so many queues a frame takes: all of one flow take the same.
+/// The queue of a frame among `queues` queues: all frames of one flow take the same queue.
 #[inline(always)]
 fn queue_of(frame: &Frame<'_>, queues: usize, key: &Key) -> usize {
     ((u128::from(flow::of_frame(frame, key)) * queues as u128) >> 64) as usize

@@ -74,7 +74,8 @@ mod tests {
     const DEADLINE: Duration = Duration::from_millis(1000);
     const INTERVAL: Duration = Duration::from_millis(250);
 
-    /// Looks at a worker without progress, an interval after each other; after how many it is stuck.
+    /// Observes a worker without progress at regular intervals; returns the number of observations after which it
+    /// counts as stuck.
     fn looks(state: impl Fn(u32) -> Option<ThreadState>) -> Option<u32> {
         let (mut dog, begin) = (Watchdog::new(DEADLINE), Instant::now());
         assert_eq!(dog.observe(begin, 5, false, || unreachable!()), None);

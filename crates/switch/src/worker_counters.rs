@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::heartbeat::Heartbeat;
 
-/// Of so many passes one is timed: enough of them to know what a frame costs, too few to cost anything.
+/// One of this many passes is timed: enough to know the cost of a frame, and too few to add a cost.
 const PASSES_PER_TIMED: u64 = 16;
 
 /// The state of a worker.

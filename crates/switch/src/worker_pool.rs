@@ -26,7 +26,7 @@ use crate::worker_handle::WorkerHandle;
 use crate::worker_options::Common;
 use crate::{QueueId, RunError};
 
-/// Threads that were given up and are still there, at most: each keeps what it held.
+/// The most abandoned threads that still exist: each keeps its resources.
 const MOST_ABANDONED: usize = 16;
 
 /// The pool of workers. Dropping it stops them.

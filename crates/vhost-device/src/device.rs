@@ -100,8 +100,9 @@ pub trait Device: Clone + Send + Sized {
     /// engine adds the features that it implements itself.
     fn features(&self) -> Features;
 
-    /// The features of the rings, given those agreed on. They differ if the device's front-end passes on too few.
-    /// QEMU's front-end of a crypto device agrees on no ring feature, yet lets the guest use them.
+    /// The features of the rings, given those agreed on. The features of the rings differ from the agreed ones if the
+    /// device's front-end passes on too few. QEMU's front-end of a crypto device agrees on no ring feature, yet lets
+    /// the guest use them.
     fn ring_features(&self, agreed: Features) -> Features {
         agreed
     }

@@ -1,4 +1,4 @@
-//! Feature bits of the protocol. Those of the device are [`virtio::Features`].
+//! Feature bits of the protocol. The feature bits of devices are in [`virtio::Features`].
 use bitflags::bitflags;
 
 bitflags! {

@@ -24,7 +24,7 @@ fn transport(kind: u8, wanted: &Match) -> Vec<u8> {
     header
 }
 
-/// What stands behind the Ethernet header.
+/// The bytes behind the Ethernet header.
 fn payload(kind: u16, wanted: &Match) -> Vec<u8> {
     let transport_kind = wanted.value().get(Field::NwProto) as u8;
     let behind = || match wanted.value().get(Field::IcmpType) as u8 {

@@ -282,7 +282,7 @@ impl Management {
         self.connections.values().filter(is_one).count()
     }
 
-    /// One turn of a connection: what has come is read once and carried out.
+    /// One turn of a connection: the received bytes are read once and handled.
     fn serve(&mut self, key: u64, turn: &mut Turn<'_, '_>) -> io::Result<()> {
         let Some(connection) = self.connections.get(&key) else { return Ok(()) };
         let Some(bridge) = turn.bridges.get_mut(&connection.bridge) else { return Ok(()) };
@@ -303,7 +303,7 @@ impl Management {
         ended.map_err(io::Error::other)
     }
 
-    /// Sends what waits for the controllers of a bridge, and copies of their messages.
+    /// Sends the waiting bytes to the controllers of a bridge.
     pub fn send(&mut self, bridge: &str, turn: &mut Turn<'_, '_>) {
         let Some(of) = turn.bridges.get_mut(bridge) else { return };
         let copies = of.controllers.take_copies();

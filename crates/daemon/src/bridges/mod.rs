@@ -200,7 +200,7 @@ impl Bridges {
         self.management.states(&self.all, now())
     }
 
-    /// Serves what is ready under this key.
+    /// Serves the socket or connection with this key.
     pub fn ready(&mut self, key: u64, epoll: &OwnedFd, switch: &mut View<'_>) {
         let now = now();
         let Bridges { all, management, ticker, looked, .. } = self;

@@ -40,7 +40,7 @@ impl Ports {
         self.known.iter().find(|(_, port)| port.name == name).map(|(number, _)| *number)
     }
 
-    /// An address for a port that has none of its own: locally administered, and unique on a bridge.
+    /// An address for a port without one: locally administered, and unique on a bridge.
     fn address(&self, number: u16) -> [u8; 6] {
         let [.., a, b, c] = self.datapath_id.to_be_bytes();
         let [high, low] = number.to_be_bytes();
@@ -80,7 +80,7 @@ impl Ports {
     }
 }
 
-/// The counts of a port. The switch receives what comes from the guest.
+/// The counts of a port. Frames from the guest are received frames of the port.
 fn counts(port: &PortSnapshot) -> PortCounts {
     let (mut packets, mut bytes, mut dropped) = ((0, 0), (0, 0), (0, 0));
     for queue in &port.queues {

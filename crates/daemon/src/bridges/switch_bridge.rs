@@ -112,7 +112,7 @@ impl SwitchBridge {
         self.controllers.connect(settings, &Served::new(&mut self.flows, switch), now)
     }
 
-    /// Takes bytes of a controller, and publishes what they change before anything is answered.
+    /// Takes bytes of a controller, and publishes their changes before any answer is sent.
     ///
     /// # Errors
     /// The connection has ended.

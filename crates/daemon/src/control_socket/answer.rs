@@ -12,7 +12,7 @@ use crate::ports;
 /// The highest VLAN (IEEE 802.1Q §9.6).
 const MOST_VLAN: u16 = 4095;
 
-/// Most stations in an answer.
+/// The most stations in an answer.
 const MOST_STATIONS: usize = 32 << 10;
 
 /// Carries out a request that needs no record in the control socket, and returns its answer.
@@ -121,7 +121,7 @@ fn stations(switch: &View<'_>) -> Outcome {
     Outcome::Ok(with_schema(json!({"stations": stations})))
 }
 
-/// Most frames first.
+/// The drops, largest counts first.
 fn drops(snapshot: &Snapshot) -> Vec<Value> {
     let queues = snapshot.ports.iter().flat_map(|port| port.queues.iter().map(move |queue| (port, queue)));
     let mut drops: Vec<(u64, Value)> = queues

@@ -1,4 +1,4 @@
-//! Frames of a port into a file, by a thread of its own: neither the control thread nor a worker waits for a disk.
+//! Writes frames of a port to a file, in a separate thread: neither the control thread nor a worker waits for a disk.
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::net::UnixStream;
@@ -132,7 +132,7 @@ struct Recorded {
     port_is_gone: bool,
 }
 
-/// The file, and what is in it.
+/// The file, and the counts of its frames.
 struct Recording<'a> {
     options: &'a Options,
     out: BufWriter<File>,
@@ -158,7 +158,7 @@ impl<'a> Recording<'a> {
         self.options.count.is_some_and(|count| self.captured >= count)
     }
 
-    /// One more queue, or another ring of one that is there: the one before gets no more copies.
+    /// Adds a queue, or replaces the ring of a queue that is already recorded: the former ring gets no more copies.
     fn add(&mut self, copied: Copied) -> io::Result<()> {
         let Copied { pair, side, source, counters } = copied;
         if let Some(at) = self.queues.iter().position(|queue| (queue.pair, queue.side) == (pair, side)) {
@@ -267,7 +267,7 @@ mod tests {
 
     use super::*;
 
-    /// So many rings of one queue, of four copies each, and as many frames for each.
+    /// Queues `rings` rings of one queue, each with room for four copies and with `frames` frames.
     fn rings(rings: u8, frames: usize) -> Receiver<Copied> {
         let (feed, copied) = sync_channel(rings.into());
         for round in 0..rings {

@@ -13,10 +13,10 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use super::capture::Capture;
 use super::passed_file::PassedFile;
 
-/// Most bytes that wait to be read by the client.
+/// The most bytes that wait to be read by the client.
 const ANSWER_BYTES: usize = 8 << 20;
 
-/// Most bytes of events that wait to be read by a client: some hundred events. More end its subscription.
+/// The most bytes of events that wait to be read by a client: some hundred events. More end its subscription.
 const EVENT_BYTES: usize = 64 << 10;
 
 /// A request must be whole, and an answer be read, within this.
@@ -139,8 +139,8 @@ impl Connection {
         !self.wants_to_write() && self.request.contains(&b'\n')
     }
 
-    /// Sends an answer. What the socket has no room for waits for [`Connection::write`]. In place of an answer of more
-    /// than 8 MiB the client is sent its size and the limit.
+    /// Sends an answer. If the socket has no room, the rest waits for [`Connection::write`]. In place of an answer of
+    /// more than 8 MiB the client is sent its size and the limit.
     ///
     /// # Errors
     /// [`End::Gone`] if more than 8 MiB would wait to be read, or the socket failed.

@@ -38,13 +38,13 @@ use passed_file::PassedFile;
 /// Connections at once.
 const MOST_CONNECTIONS: usize = 32;
 
-/// Captures at once: each has a thread and rings of its own.
+/// The most captures at once: each has a thread and rings.
 const MOST_CAPTURES: usize = 4;
 
 /// Threads that close files which came with requests and are not wanted.
 const CLOSERS: usize = 4;
 
-/// What a capture may take to write what it has when the switch ends.
+/// The time that a capture may take to write its frames when the switch ends.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// Keys in the epoll set; connections count up from the last.
@@ -386,7 +386,7 @@ impl ControlSocket {
         self.close(key, switch);
     }
 
-    /// Its capture ends too; the thread writes what it has.
+    /// Closes a connection. Its capture ends too; the thread writes the remaining frames.
     fn close(&mut self, key: u64, switch: &mut View<'_>) {
         if let Some(connection) = self.connections.remove(&key)
             && let Some(capture) = connection.capture

@@ -7,7 +7,7 @@ use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 
 use super::passed_file::PassedFile;
 
-/// Most bytes of a text: about a hundred thousand flows.
+/// The most bytes of a text: about a hundred thousand flows.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// Reads the text of a file. Only a memory file is read: it never makes the reader wait. Its seals must forbid changes

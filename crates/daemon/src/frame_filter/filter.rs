@@ -42,7 +42,7 @@ impl Filter {
         self.holds(Start { bytes, frame_bytes }) == Some(true)
     }
 
-    /// `None` if the frame ends before a field that decides: tcpdump keeps no such frame, whatever is negated.
+    /// `None` if the frame ends before a field that decides: tcpdump keeps no such frame, even in a negation.
     fn holds(&self, start: Start<'_>) -> Option<bool> {
         match self {
             Filter::Within(field, least, most) => Some((*least..=*most).contains(&field.read(start)?)),

@@ -1,6 +1,6 @@
-//! From the words of pcap-filter(7) to a filter. As in pcap-filter(7), `and` and `or` have the same precedence,
-//! from the left. A value without qualifiers takes those of the value before it (`port 53 or 80`). Each `vlan`
-//! moves what is behind it in the text by a tag.
+//! From the words of pcap-filter(7) to a filter. As in pcap-filter(7), `and` and `or` have the same precedence, from
+//! the left. A value without qualifiers takes those of the value before it (`port 53 or 80`). Each `vlan` moves the
+//! conditions behind it in the text by one tag.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
@@ -59,7 +59,7 @@ enum Kind {
     Protocol,
 }
 
-/// What stands before a value.
+/// The words before a value.
 #[derive(Clone, Copy, Debug)]
 struct Qualifiers<'a> {
     /// `ip`, `tcp` and so on, or nothing.
@@ -381,7 +381,7 @@ fn is_value(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_digit() || first == '\\') || word.contains([':', '.'])
 }
 
-/// As C writes numbers, which is how tcpdump reads them: hexadecimal behind 0x, octal behind 0.
+/// A number in C's notation, which tcpdump uses: hexadecimal after 0x, octal after 0.
 fn number(word: &str) -> Option<u32> {
     match (word.strip_prefix("0x"), word.strip_prefix('0')) {
         (Some(digits), _) => u32::from_str_radix(digits, 16).ok(),

@@ -37,7 +37,7 @@ impl End {
     }
 }
 
-/// An Ethernet header with so many tags: where everything behind it begins.
+/// An Ethernet header with this number of tags, which gives the place of everything behind it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Link {
     pub tags: usize,

@@ -96,7 +96,7 @@ fn ports(source: u16, destination: u16) -> Vec<u8> {
     [&source.to_be_bytes()[..], &destination.to_be_bytes(), &[0, 20, 0, 0, 1, 2, 3, 4]].concat()
 }
 
-/// 10.0.0.1 to 10.0.0.2, with a header of so many words and this fragment field.
+/// A packet from 10.0.0.1 to 10.0.0.2, whose header has `words` words and this fragment field.
 fn ipv4(protocol: u8, words: u8, fragment: u16, source: u16, destination: u16) -> Vec<u8> {
     let mut header = vec![0x40 | words, 0, 0, 60, 0, 1];
     header.extend(fragment.to_be_bytes());
@@ -220,7 +220,7 @@ const EVERYDAY: &[&str] = &[
     "not net fd00::/16 and greater 20",
 ];
 
-/// An expression of up to so many primitives, in parentheses and negated.
+/// A random expression of at most `primitives` primitives, with parentheses and negations.
 fn expression(random: &mut StdRng, primitives: u32) -> String {
     if primitives <= 1 {
         return EVERYDAY[random.random_range(0..EVERYDAY.len())].to_owned();
@@ -248,7 +248,7 @@ fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// Which of the frames tcpdump keeps, or what it says instead; `without_optimizer` is "-O" or nothing.
+/// The frames that tcpdump keeps, or its error; `without_optimizer` is "-O" or nothing.
 fn kept_by_tcpdump(
     capture: &[u8],
     expression: &str,
@@ -281,8 +281,8 @@ fn kept_by_tcpdump(
 
 /// At least 5,000 pairs of a frame and an expression have the outcome that tcpdump gives them.
 ///
-/// A frame that ends before a field is not kept where that field is read, and tcpdump's optimizer reads fewer fields: of
-/// a frame about which tcpdump with and without the optimizer disagree, either outcome is right.
+/// A frame that ends before a field is not kept if that field is read, and tcpdump's optimizer reads fewer fields. If
+/// tcpdump with and without the optimizer disagree about a frame, both results are accepted.
 #[test]
 fn every_expression_keeps_the_frames_that_tcpdump_keeps() {
     let frames = frames();

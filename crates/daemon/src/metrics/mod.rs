@@ -17,7 +17,7 @@ use switch::View;
 use crate::watch::{Listening, watch};
 use connection::{Connection, Next};
 
-/// Clients at once. One more takes the place of the oldest.
+/// The most clients at once. Another client replaces the oldest.
 const MOST_CONNECTIONS: usize = 16;
 const BACKLOG: i32 = 16;
 

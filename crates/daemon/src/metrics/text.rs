@@ -8,7 +8,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use switch::{RingReport, Snapshot};
 
-/// What a sample is of: names and values.
+/// The labels of a sample: names and values.
 type Labels = Vec<(&'static str, String)>;
 type Seconds = Counter<f64, AtomicU64>;
 

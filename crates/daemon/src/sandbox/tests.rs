@@ -135,7 +135,7 @@ fn a_confined_thread_opens_nothing_and_others_go_on() {
     assert!(File::open(file.path()).is_ok(), "other threads open files");
 }
 
-/// What the tests of confinement need of the machine: without it they fail, for they would show nothing.
+/// The requirement of the tests of confinement: without it they fail, because they would show nothing.
 const NEEDS: &str = "this test needs a kernel with Landlock (5.13) and seccomp, and no filter around it";
 
 /// Behind seccomp, which refuses the same calls, it could not be seen.

@@ -12,20 +12,21 @@ use serde_json::Value;
 use super::commands;
 use super::room::Room;
 
-/// Clients at once. A further one ends the connection of the one that has been silent for longest.
+/// The most clients at once. A further client ends the connection of the client that has been silent for the longest
+/// time.
 const CLIENTS: usize = 16;
 
-/// Between two looks whether to go on.
+/// The time between two checks whether to continue.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Bytes read at once; what a client sends beyond its present request waits in the socket.
 const READ_BYTES: usize = 4096;
-/// What a client may make this thread keep, but for the answer.
+/// The most memory that a client can make this thread use, except for the answer.
 const LIMITS: Limits =
     Limits { message_bytes: 64 << 10, message_values: 1024, nesting: 8, rows: 0, cache_bytes: 0 };
 /// How long the answer to `exit` may take to be read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A client, and what it has not taken yet.
+/// A client, and the bytes that it has not read yet.
 struct Client {
     socket: UnixStream,
     framer: Framer,
@@ -93,7 +94,7 @@ impl Client {
         }
     }
 
-    /// Sends what is to be sent, else takes at most one request.
+    /// Sends waiting bytes; if there are none, handles at most one request.
     fn step(&mut self, room: &mut Room) -> Result<(), Over> {
         self.send()?;
         if !self.answer.is_empty() {

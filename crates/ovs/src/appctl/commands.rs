@@ -7,7 +7,7 @@ use super::coverage::totals;
 use super::room::Room;
 use super::{bonds, datapath, fdb, pmd};
 
-/// What a command does with its arguments.
+/// The function of a command, which gets its arguments.
 type Answer = fn(&mut Room, &[&str]) -> Result<String, String>;
 
 struct Command {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// Between two samples.
+/// The time between two samples.
 const PERIOD: Duration = Duration::from_secs(5);
 /// Samples in a minute.
 const MINUTE: usize = 12;
@@ -54,7 +54,7 @@ impl Coverage {
         said
     }
 
-    /// Events a second over the last so many samples, at the newest.
+    /// Events a second over the latest `samples` samples.
     fn rate(&self, name: &str, samples: usize) -> f64 {
         let at =
             |place: usize| self.samples.get(place).and_then(|totals| totals.get(name)).copied().unwrap_or(0);

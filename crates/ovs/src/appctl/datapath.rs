@@ -18,7 +18,7 @@ fn local_numbers() -> impl Iterator<Item = u16> {
     (0..=LOCAL).rev()
 }
 
-/// Frames to an address that was known, and those that were flooded.
+/// The number of frames to a known address, and of flooded frames.
 fn lookups(counters: &Value) -> (u64, u64) {
     let sum = |name: &str| -> u64 {
         let workers = counters["workers"].as_array().into_iter().flatten();
@@ -71,7 +71,7 @@ pub fn show(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     Ok(said)
 }
 
-/// The count once more for people, from a kibibyte on.
+/// The count again in larger units, from a kibibyte on.
 fn in_units(bytes: u64) -> String {
     let unit =
         [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)].into_iter().find(|(_, bits)| bytes >> bits > 0);

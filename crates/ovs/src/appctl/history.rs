@@ -16,7 +16,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// From the switch's counters.
+    /// A sample of the switch's counters.
     pub fn of(counters: &Value) -> Self {
         let number = |value: &Value, field: &str| value[field].as_u64().unwrap_or(0);
         let mut sample = Sample::default();
@@ -53,7 +53,7 @@ impl History {
         self.0.truncate(SAMPLES);
     }
 
-    /// The first sample of the last minute, or that of a switch that has just started.
+    /// The first sample of the last minute, or the first one since the start.
     pub(super) fn oldest(&self) -> Sample {
         self.0.back().cloned().unwrap_or_default()
     }

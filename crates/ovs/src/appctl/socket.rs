@@ -12,7 +12,7 @@ use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 /// The name of the program whose place is taken.
 const PROGRAM: &str = "ovs-vswitchd";
-/// For its user and group, as ovs-vswitchd's.
+/// The socket's mode: for its user and group, as ovs-vswitchd's.
 const MODE: u32 = 0o770;
 
 /// Why the socket for `ovs-appctl` cannot be opened.

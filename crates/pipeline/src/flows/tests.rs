@@ -59,7 +59,7 @@ fn udp(port: u8) -> Vec<u8> {
     frame
 }
 
-/// What becomes of these frames.
+/// The results for these frames.
 fn said(lines: &[&str], frames: &[Vec<u8>]) -> Vec<Said> {
     let flows = Some(Box::new(WorkerFlows::new(Arc::new(tables(lines)))));
     run_with(&program(), &burst_of(frames), Recorder { flows, ..Recorder::default() }).0

@@ -38,7 +38,7 @@ pub struct Learning {
 /// Longer than any address.
 const NO_ADDRESS: u64 = u64::MAX;
 
-/// Where a frame goes by its destination address.
+/// The target of a frame, by its destination address.
 #[derive(Clone, Copy)]
 pub(crate) enum Egress {
     Port(PortId),
@@ -94,8 +94,8 @@ impl Program for Learning {
 }
 
 impl Learning {
-    /// Where a frame goes, and all with the same addresses. `last_seen` is the last source that was learned of
-    /// this burst.
+    /// The target of a frame, and of all frames with the same addresses. `last_seen` is the last source that was
+    /// learned of this burst.
     #[inline(always)]
     fn decide(&self, batch: &FrameBatch, at: u16, last_seen: &mut u64) -> Result<Egress, DropReason> {
         let frame = batch.frame(at.into());
@@ -143,7 +143,7 @@ impl Learning {
         output.drop(if alone { DropReason::NowhereToGo } else { DropReason::NotConnected }, count);
     }
 
-    /// Returns how many frames the port's limit still lets go to several ports. The others are dropped.
+    /// Returns the number of frames that the port's limit still allows to go to several ports. The others are dropped.
     pub(crate) fn limit_floods(
         &self,
         frames: Range<u16>,

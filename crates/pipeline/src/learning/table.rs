@@ -225,7 +225,7 @@ impl MacTable {
         age(last_seen, now) > self.options.ageing_seconds
     }
 
-    /// The address under which a station of a VLAN is kept, or that which is kept so. Whether it is a group's stays.
+    /// Converts the address of a station of a VLAN to the stored address, and back. The bit of group addresses stays.
     #[inline(always)]
     fn masked(&self, vlan: u16, address: MacAddress) -> MacAddress {
         const ALL_BUT_GROUP: u64 = 0xfeff_ffff_ffff;
@@ -286,7 +286,7 @@ impl MacTable {
         }
     }
 
-    /// Whether what is kept under an address is known behind a port; then it was seen there now.
+    /// Whether the stored address is known behind a port. If so, notes that it was seen there now.
     #[inline(always)]
     fn sees(&self, address: MacAddress, port: PortId, now: u32) -> bool {
         let bucket = self.bucket(address);
@@ -385,7 +385,8 @@ impl MacTable {
         behind.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Where an address goes: where it is, else a free place, else that of the station not seen for longest.
+    /// The place for an address: its present place, else a free place, else the place of the station that was not seen
+    /// for the longest time.
     fn place(&self, bucket: &Bucket, address: MacAddress, now: u32) -> (usize, u64) {
         let entries: [u64; ENTRIES] = std::array::from_fn(|i| bucket.entries[i].load(Ordering::Relaxed));
         let age = |i: &usize| age(bucket.last_seen[*i].load(Ordering::Relaxed), now);

@@ -169,7 +169,7 @@ impl VlanLearning {
         output.drop(if members { DropReason::NotConnected } else { DropReason::NowhereToGo }, count);
     }
 
-    /// The other ports of the VLAN of some frames, each with the tags that these have to have there.
+    /// The other ports of the VLAN of some frames, each with the tags that the frames must have there.
     fn others(&self, run: &Run<'_>) -> impl Iterator<Item = (PortId, Tags)> {
         let others = self.learning.members.iter().filter(|port| **port != self.learning.port);
         others.filter_map(|port| Some((*port, self.of(*port)?.egress(&run.within, &run.tags)?)))

@@ -194,7 +194,7 @@ impl PortVlans {
         }
     }
 
-    /// With the priority that a frame came with.
+    /// The tags with the priority of the received frame.
     #[inline(never)] // rare
     fn with_priority(&self, left: Tags, came: Tag) -> Tags {
         let outer = left.get(0).of_priority(came);

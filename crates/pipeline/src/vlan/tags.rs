@@ -5,11 +5,11 @@ use frame::HeadEdit;
 pub(super) const CUSTOMER: u16 = 0x8100;
 pub(super) const SERVICE: u16 = 0x88a8;
 
-/// Where the first tag is: behind the addresses.
+/// The place of the first tag: behind the addresses.
 const TAGS_AT: usize = 12;
 const TAG_BYTES: usize = 4;
 
-/// Tags that are read. What lies behind them is payload.
+/// The most tags that are read. The bytes behind them are payload.
 const READ: usize = 2;
 
 /// Tags of a frame: those that are read, and one that a tunnel port puts in front.

@@ -29,7 +29,7 @@ fn frame(to: MacAddress, from: MacAddress, tags: &[TestTag]) -> Vec<u8> {
     frame
 }
 
-/// What each of so many ports gets of a burst of one frame.
+/// The frames that each of `ports` ports gets from a burst of one frame.
 fn received(program: &dyn Program, ports: usize, sent: &[u8]) -> (Vec<Vec<Vec<u8>>>, Vec<Said>) {
     let mut received = vec![Vec::new(); ports];
     let said = run(program, &burst_of(&[sent.to_vec()]));

@@ -44,7 +44,7 @@ fn tagged() -> Vec<u8> {
 
 type Frames = Vec<Vec<u8>>;
 
-/// What each of two ports gets of a burst of one frame, and how many frames were dropped for which reason.
+/// The frames that each of two ports gets from a burst of one frame, and the number of dropped frames for each reason.
 fn forwarded(program: fn(&mut dyn Output)) -> ([Frames; 2], Outcome, Vec<(DropReason, u64)>) {
     let mut tx_queues = TxQueues::new(2, 32, Arc::new(WorkerCounters::new())).unwrap();
     let mut collectors = [0, 1].map(|port| {

@@ -4,7 +4,7 @@ use vm::Event;
 
 use crate::output;
 
-/// Prints what a check of the threads has found. Threads that come and go in their places are not reported.
+/// Prints what a check of the threads has found. New and ended threads that need no change are not reported.
 pub fn tell(events: &[Event]) {
     for event in events {
         match event {

@@ -23,7 +23,7 @@ pub struct Plan {
     /// The length of each trial.
     #[serde(rename = "trial_ns", with = "nanoseconds")]
     pub trial: Duration,
-    /// max(r) and z.
+    /// The parameters max(r) and z of TST 009.
     pub verification: Verification,
 }
 

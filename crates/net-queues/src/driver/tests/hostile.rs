@@ -1,4 +1,4 @@
-//! A device that lies about what it has used, and frames that no driver can have meant.
+//! Tests with a device that reports wrong used buffers, and with frames that no device may write.
 use super::*;
 
 #[test]

@@ -40,7 +40,7 @@ fn limited() -> MacTable {
     MacTable::new(TableOptions::default(), 8, [])
 }
 
-/// What a bridge does that joins ports B and C: it sends A's frames back.
+/// A bridge that joins ports B and C sends A's frames back.
 #[test]
 fn an_address_in_a_loop_is_held_at_its_home() {
     let table = limited();
@@ -152,7 +152,7 @@ fn a_silent_station_is_forgotten_and_one_that_speaks_is_not() {
     assert_eq!(table.lookup(mac(1)), Some(B));
 }
 
-/// Two workers read the clock around the turn of a second: the one that is behind finds entries of its future.
+/// Two workers read the clock around the turn of a second: the worker that is behind finds entries from its future.
 #[test]
 fn a_station_heard_a_second_ahead_is_fresh() {
     let table = table(1, 1000); // one bucket
@@ -169,7 +169,7 @@ fn a_station_heard_a_second_ahead_is_fresh() {
     assert_eq!(table.counts().evicted, 1);
 }
 
-/// Somebody else has more addresses than there is room for, on a worker whose clock is behind.
+/// Another port has more addresses than the table has room for, on a worker whose clock is behind.
 #[test]
 fn a_station_that_speaks_is_not_flooded_for_beside_a_flood_of_addresses() {
     let table = table(1, 100_000); // one bucket
@@ -296,7 +296,7 @@ mod model {
     }
 
     proptest! {
-        /// A table large enough never to push anybody out is a map from addresses to ports and times.
+        /// A table that is large enough to keep all addresses is a map from addresses to ports and times.
         #[test]
         fn the_table_is_a_map(steps in prop::collection::vec(step(), 1..200)) {
             let limit = 8;

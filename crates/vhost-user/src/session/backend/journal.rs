@@ -1,7 +1,7 @@
 //! The messages of a front-end that are still in effect. They bring a new session to the state of this one.
 //!
 //! A back-end that hands its connection over to another process hands these messages over too. The format is the
-//! protocol itself, so the other process checks them like all messages.
+//! protocol itself, so the other process checks these messages like all others.
 use std::collections::BTreeMap;
 
 use crate::SharedFd;
