@@ -119,7 +119,7 @@ fn row(class: &'static str, system: System, of_system: &BySystem<'_>) -> Row {
             busy: busy(own).zip(busy(base).filter(|busy| *busy > 0.0)).map(|(own, base)| own / base),
         })
     };
-    // What a line costs changes from one moment to the next, so each trial stands beside the limit of its round.
+    // The cost of a line changes from one moment to the next, so each trial is compared with the limit of its round.
     let to_limit = |of: &dyn Fn(&Trial) -> Option<f64>| {
         middle(own, &|trial| Some(of(trial)? / Some(trial.transfer_limit_fps).filter(|limit| *limit > 0.0)?))
     };

@@ -139,7 +139,7 @@ fn figures(results: &Results) -> Vec<Figure> {
             figures.push(figure(Kind::Rate, Some(against.peer), against.rate.ratio));
             figures.extend(against.busy.map(|busy| figure(Kind::Busy, Some(against.peer), busy)));
         }
-        // Where the driver limits, the rate is the driver's.
+        // If the driver is the limit, the rate is the driver's.
         let of_limit = match row.limited_by() {
             "driver" => row.busy_of_limit.or(row.of_limit),
             _ => row.of_limit,

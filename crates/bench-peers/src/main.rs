@@ -101,7 +101,7 @@ fn main() -> ExitCode {
 
 /// Measures, and shows the results so far also after an error. Returns whether all limits of the gate were held.
 fn run(arguments: &Arguments) -> anyhow::Result<bool> {
-    // What is wrong with it is told before anything is measured.
+    // Mistakes in the gate are reported before anything is measured.
     arguments.gate.as_deref().map(Gate::read).transpose()?;
     interrupt::catch().context("catching signals")?;
     let tautline = match &arguments.tautline {
@@ -122,7 +122,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         let mut plan = arguments.plan.clone().complete();
         (plan.driver_cpu, plan.switch_cpu) = (machine.driver_cpu, machine.switch_cpu);
         (plan.huge_pages, plan.no_huge_pages) = (huge_pages, why_small.clone());
-        // It knows no huge pages.
+        // The bridge uses no huge pages.
         plan.no_bridge |= !runs.is_empty();
         let file = folder.join(if plan.huge_pages { "results-huge.json" } else { "results-small.json" });
         let mut results = Results::new(now.clone(), programs(&tautline, &plan)?, plan);
@@ -138,7 +138,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         }
     }
     let held = show(arguments, &runs)?;
-    // A signal from the terminal ends the peers too, so what they then say is not the reason.
+    // A signal from the terminal also ends the peers, so their messages are then not the reason.
     interrupt::check()?;
     done.map(|()| held)
 }

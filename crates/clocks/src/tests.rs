@@ -33,7 +33,8 @@ fn the_same_clock_is_found_to_be_the_same() {
     let far = FarClock::find(&asks).unwrap();
     let error_ns = far.error_ns(&asks).unwrap();
     let now = now_ns();
-    // The rate is known to what both alignments were off by, in half a second; the last moments are a part of that.
+    // The error of the rate is the sum of both alignments' errors, over half a second; the last moments are a part of
+    // that.
     assert!(far.far_ns(now).abs_diff(now) <= 3 * error_ns + 1_000_000, "{far:?}, {error_ns} ns");
     drop(answering);
     assert_eq!(Alignment::find_until(&asks, now_ns() + 1_000_000), None, "nobody answers any more");

@@ -209,7 +209,7 @@ impl Tracker {
         let found = answered.and_then(|tuple| self.find_of(request, &tuple, now));
         let Some(Found { place, direction }) = found else { return Verdict::invalid(None) };
         let Some(connection) = self.at(place) else { return Verdict::invalid(None) };
-        // An error goes to the sender of what it quotes.
+        // An ICMP error goes to the sender of the packet that it quotes.
         if !request.is_seen
             && connection.tuples[direction as usize].destination.address != packet.tuple.destination.address
         {

@@ -187,7 +187,7 @@ fn judge(segment: &Segment, sack: u32, unanswered: bool, sender: &mut End, recei
     let is_sent = before(sack, receiver.end.wrapping_add(1));
     let beyond = sender.limit.wrapping_add(1);
     if !before(sequence, beyond) {
-        // Some senders send more than the window. What they have sent may be acknowledged later.
+        // Some senders send more than the window. Bytes that were already sent may be acknowledged later.
         let overshot = end.wrapping_sub(sender.limit).wrapping_add(1);
         let is_small = receiver.largest != 0 && is_recent && overshot <= receiver.largest;
         if is_small && is_sent && after(sack, oldest) {

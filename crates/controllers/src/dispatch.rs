@@ -259,7 +259,7 @@ impl Handler<'_> {
                     _ => return Err(Failure::NotPermitted),
                 };
             }
-            // Ages are told of in any case.
+            // Ages are always reported.
             Nicira::FlowAge => {}
             Nicira::SetControllerId(id) => self.connection.controller = id,
             Nicira::FlowMonitorCancel(id) => self.connection.monitors.cancel(id)?,

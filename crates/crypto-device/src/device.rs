@@ -119,13 +119,13 @@ impl Device for CryptoDevice {
         notifiers.kick.iter().for_each(|kick| _ = kick.drain());
         let turn = Turn::begin();
         let mut untold = 0;
-        // Not asked whether the driver wants it: one that has not agreed on event indices gives none.
+        // The call does not depend on the driver's wish: a driver without event indices states none.
         let tell = || notifiers.call.iter().for_each(EventFd::notify);
         let outcome = loop {
             if turn.is_over() {
                 break Ok(true);
             }
-            // One by one: a long request takes a turn.
+            // Requests are taken one by one, because a long request takes a whole turn.
             match queue.pop(burst, 1) {
                 Ok(0) if queue.enable_kicks() => continue,
                 Ok(0) | Err(PopError::Miss { .. }) => break Ok(false),

@@ -62,7 +62,7 @@ fn serve(
         let mut ready = Watches::wait(watches, WAIT).map_err(|error| {
             DeviceError::new("wait for front-ends", error, "raise the open-files limit (ulimit -n)")
         })?;
-        // What a device had to leave may come first next time.
+        // A device with remaining work may come first in the next round.
         round = (round + 1) % ready.len().max(1);
         ready.rotate_left(round);
         let left = in_turns(ready, backends.len(), |number, token| {

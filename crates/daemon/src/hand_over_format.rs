@@ -65,7 +65,7 @@ pub fn check(format: u32) -> Result<(), String> {
 pub fn read(bytes: &[u8]) -> Result<HandOver, String> {
     let not_understood = |why: String| format!("not understood: {why}");
     let value: Value = serde_json::from_slice(bytes).map_err(|error| not_understood(error.to_string()))?;
-    // What has defaults for all of its fields could be read out of anything.
+    // A document whose fields all have defaults could be read from any JSON.
     if value.get("format").is_none() {
         return Err(not_understood("it names no format".into()));
     }

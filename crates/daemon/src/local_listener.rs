@@ -94,7 +94,7 @@ impl AsFd for LocalListener {
 
 impl Drop for LocalListener {
     fn drop(&mut self) {
-        // Another switch may have put its own there.
+        // Another switch may have put its socket there.
         if self.removes_path
             && fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.inode)
         {

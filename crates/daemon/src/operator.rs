@@ -153,7 +153,7 @@ impl Operator for Management {
     fn handle_wake(&mut self, switch: &mut View<'_>) -> ControlFlow<()> {
         let mut events = Vec::with_capacity(EVENTS);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // Level-triggered: what is not read now is there again.
+        // The set is level-triggered: events that are not read now come again.
         let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now));
         for key in events.iter().map(|event| event.data.u64()) {
             if key == CONFIGURATION {

@@ -82,7 +82,7 @@ pub fn run(service: &Service, companions: Vec<Companion>) -> Result<(), Error> {
     ))?;
     let mut operator = Management::new(signals, configured, Bridges::of_switch(bridge))
         .map_err(Error::system("watching signals", "raise the open-files limit (ulimit -n)"))?;
-    // Those of a configuration file are the file's.
+    // The ports of a configuration file belong to the file.
     let (known, wires) = match &service.config {
         Some(_) => (Vec::new(), &[][..]),
         None => (read()?, &settings.wires[..]),
@@ -171,6 +171,6 @@ fn build(
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // Refused or not, the switch goes on with what there is.
+    // If the limit is refused, the switch continues with the present one.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

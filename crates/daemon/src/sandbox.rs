@@ -49,7 +49,7 @@ const WORKER_CALLS: &[Call] = calls![
     // Telling an AF_XDP socket to look at its rings: messages without bytes, on sockets that are open.
     SYS_sendto,
     SYS_recvfrom,
-    // Sleeping, and waking others.
+    // Sleeping, and waking other threads.
     SYS_epoll_pwait,
     SYS_epoll_pwait2,
     SYS_epoll_ctl,
@@ -72,7 +72,7 @@ const WORKER_CALLS: &[Call] = calls![
     SYS_timerfd_settime,
     SYS_gettid,
     SYS_getpid,
-    // Memory, what is dropped, and pages that a guest has taken away (SIGBUS).
+    // Memory, dropped values, and pages that a guest has taken away (SIGBUS).
     SYS_mmap,
     SYS_munmap,
     SYS_mremap,

@@ -16,7 +16,7 @@ const LISTS: [&str; 2] = ["wire", "flood-limit"];
 pub fn parse(text: &str) -> Result<Settings, Invalid> {
     let table: Table = text.parse().map_err(|error: toml::de::Error| Invalid(error.to_string()))?;
     let mut settings = Settings::default();
-    // First: what is said of all ports may name one.
+    // Ports come first, because settings for all ports may name one.
     if let Some(ports) = table.get("ports") {
         let no_table = || Invalid("'ports' is no table; write [ports.NAME] for each port".to_owned());
         for (name, port) in ports.as_table().ok_or_else(no_table)? {

@@ -151,7 +151,7 @@ impl WantedPorts {
                         self.in_force.insert(name, described);
                     }
                 }
-                // It could not be removed.
+                // The port could not be removed.
                 (Some(_), Some(_)) | (None, _) => {}
                 (Some(made), None) => {
                     let added = switch.add_port(&name, made, described.options.clone());

@@ -64,7 +64,7 @@ impl Area {
 
     pub(crate) fn opened_by(mapping: &Arc<Mapping>, pairs: u16, process: u64) -> Result<Self, BindError> {
         let words = Words::new(mapping, 0, HEADER_WORDS + usize::from(pairs) * PAIR_WORDS, 0)?;
-        // Of however many pairs: those of a queue are at the same place.
+        // The number of pairs does not matter: the words of a queue are always at the same place.
         if words[0].load(Ordering::Relaxed) != MAGIC {
             words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
             words[1].store(random(), Ordering::Relaxed);

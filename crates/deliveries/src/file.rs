@@ -48,7 +48,7 @@ impl DeliveryFile {
     pub(crate) fn open_in(runtime: Option<&Path>, socket: &Path, pairs: u16) -> io::Result<Option<Self>> {
         let Some(path) = place(runtime, socket)? else { return Ok(None) };
         let file = locked(&path)?;
-        // What cannot be had whole is of no use to anybody.
+        // A file that cannot be used completely is not used.
         Self::of(Arc::new(OwnedFd::from(file)), path.clone(), pairs)
             .map(Some)
             .inspect_err(|_| _ = fs::remove_file(&path))
@@ -60,16 +60,17 @@ impl DeliveryFile {
     /// # Errors
     /// The file has no path, is too small for the words, or cannot be mapped.
     pub fn take_over(file: SharedFile, pairs: u16) -> io::Result<Self> {
-        // Wherever that process has made it.
+        // The other process may have made the file at any path.
         let path = fs::read_link(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))?;
         Self::of(file, path, pairs)
     }
 
     fn of(file: SharedFile, path: PathBuf, pairs: u16) -> io::Result<Self> {
         let bytes = Area::bytes(pairs);
-        // Longer if need be, never shorter. All of it now: a page that is not to be had later would cost the notes.
+        // Longer if need be, never shorter. All pages are allocated now: a page that is missing later would cost the
+        // notes.
         fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
-        // Guarded: a program may truncate the file, and the worker that touches it then must go on.
+        // The mapping is guarded: a program may truncate the file, and the worker that touches it must then continue.
         let memory = PeerMemory::new(bytes.next_multiple_of(page_size() as u64), Backing::Ram)?;
         let mapping = memory.map(&file, 0, bytes).map_err(io::Error::other)?;
         let area = Area::open(&Arc::new(mapping), pairs).map_err(io::Error::other)?;
@@ -108,7 +109,7 @@ impl DeliveryFile {
 impl Drop for DeliveryFile {
     fn drop(&mut self) {
         if is_at(&self.path, self.identity) {
-            // Nobody is left to tell.
+            // Nothing can be reported at this point.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -174,7 +175,7 @@ fn locked(path: &Path) -> io::Result<File> {
     loop {
         let file = open(path)?;
         let failure = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            // It may have been removed before it was locked.
+            // The file may have been removed before it was locked.
             Ok(()) if is_at(path, identity(&file.metadata()?)) => return Ok(file),
             Ok(()) => io::Error::other(format!("{} is made anew again and again", path.display())),
             Err(error) => io::Error::other(format!("another process has {}: {error}", path.display())),
@@ -201,7 +202,7 @@ fn open(path: &Path) -> io::Result<File> {
 /// Whether the file is a regular file that only this user can open.
 pub(crate) fn is_of(metadata: &fs::Metadata, user: Uid) -> bool {
     metadata.is_file()
-        // None where it was removed just now.
+        // No link remains if the file was removed just now.
         && metadata.nlink() <= 1
         && metadata.uid() == user.as_raw()
         && metadata.mode() & 0o077 == 0

@@ -46,7 +46,7 @@ pub fn enter() -> Result<File, Failure> {
             Failure::new(format!("mounting {kind} on {target}"), error, "use a kernel that has it built in")
         })?;
     }
-    // Nothing but traces needs it.
+    // Only traces need it.
     let _ = mount("tracefs", "/sys/kernel/tracing", "tracefs", MountFlags::NOSUID, None);
     load_modules()?;
     if let Some(address) = std::env::var_os(ADDRESS) {

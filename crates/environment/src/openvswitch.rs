@@ -134,7 +134,7 @@ impl Instance {
             "--no-chdir".into(),
             "-vsyslog:off".into(),
         ]);
-        // As Open vSwitch's own start script: what `ovs-vsctl set-manager` and `set-ssl` say.
+        // As in Open vSwitch's start script: the remotes that `ovs-vsctl set-manager` and `set-ssl` have set.
         command.arg("--remote=db:Open_vSwitch,Open_vSwitch,manager_options");
         for (option, column) in
             [("private-key", "private_key"), ("certificate", "certificate"), ("ca-cert", "ca_cert")]
@@ -239,7 +239,7 @@ impl Instance {
 
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        // Where Open vSwitch and DPDK look for, and leave, all that is not named to them.
+        // The folders of all files of Open vSwitch and DPDK that have no explicit path.
         for name in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY"] {
             command.env(name, &self.folder);
         }

@@ -104,7 +104,7 @@ impl Running {
     /// Turns a channel's error into one that quotes the last output of the process or the guest.
     pub fn explain(&mut self, doing: &str, error: &ChannelError, remedy: &str) -> Failure {
         if matches!(error, ChannelError::Closed) {
-            // It may need a moment from closing its end to having ended.
+            // The process may need a moment between closing its end and ending.
             let _ = self.child.wait_within(Duration::from_millis(500));
         }
         let ended = match self.child.try_wait() {
@@ -121,7 +121,7 @@ impl Running {
     pub fn last_output(&self) -> String {
         const TAIL_BYTES: u64 = 16 << 10;
         let text = self.output.tail(TAIL_BYTES).unwrap_or_default();
-        // What follows a kernel's panic is its call trace; what led to it stands before.
+        // The call trace follows a kernel's panic; the cause stands before it.
         let panic = text.find("Kernel panic").map(|at| at + text[at..].find('\n').unwrap_or(text.len() - at));
         last_lines(&text[..panic.unwrap_or(text.len())], 3).join(" | ")
     }

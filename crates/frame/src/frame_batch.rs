@@ -161,7 +161,7 @@ impl FrameBatch {
                     refusals += 1;
                     continue;
                 }
-                // A driver must not say so (VIRTIO 1.3 §5.1.6.2), and receivers would believe it.
+                // A driver must not set this bit (VIRTIO 1.3 §5.1.6.2), and receivers would rely on it.
                 meta.offload.verified = false;
                 self.work += meta.extra_work();
                 if self.work + made_bytes as u32 + meta.len >= MAX_WORK {

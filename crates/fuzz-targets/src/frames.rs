@@ -21,7 +21,7 @@ pub fn frames(bytes: &[u8]) {
     let split = usize::from(script.byte());
     let length = usize::from(script.word());
     let given = script.0;
-    // What follows is repeated, so that a short input is a long frame.
+    // The remaining bytes are repeated, so that a short input makes a long frame.
     let mut frame = given.to_vec();
     if !given.is_empty() {
         frame.extend(given.iter().cycle().take(length));

@@ -41,7 +41,7 @@ fn message(script: &mut Script<'_>) -> Message {
     let (id, flags, fds) = (script.byte(), script.byte(), script.byte());
     let size = usize::from(script.word()) % (MAX_PAYLOAD_BYTES + 1);
     let mut payload = script.bytes(size).to_vec();
-    // What is left away is zeros: a short script says a long message.
+    // Missing bytes are zeros: a short script makes a long message.
     payload.resize(size, 0);
     let header =
         Header { id: id.into(), reply: flags & 1 != 0, need_reply: flags & 2 != 0, size: size as u32 };

@@ -29,7 +29,7 @@ fn partitions(tree: &HostTree) -> Vec<(String, CpuList)> {
     while let Some(folder) = left.pop() {
         for name in tree.folders(&folder).into_iter().rev() {
             let child = format!("{folder}/{name}");
-            // Only cgroups whose parent hands cpuset on have this file, and only below those can be others.
+            // Only cgroups whose parent enables cpuset for them have this file, and only below these can be others.
             let Ok(partition) = tree.read(&format!("{child}/cpuset.cpus.partition")) else { continue };
             if partition == "isolated" {
                 let own = tree.read(&format!("{child}/cpuset.cpus.effective"));

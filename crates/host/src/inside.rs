@@ -102,7 +102,7 @@ impl Root {
             let entry = entry?;
             let name = entry.file_name();
             let kind = match entry.file_type() {
-                // Not every file system says it here.
+                // Not every file system returns the type here.
                 FileType::Unknown => rustix::fs::statat(folder.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)
                     .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
                 kind => kind,
@@ -210,7 +210,7 @@ fn again(place: &OwnedFd, flags: OFlags) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", place.as_raw_fd());
     match rustix::fs::openat(CWD, path, flags | OFlags::CLOEXEC, Mode::empty()) {
         Ok(file) => Ok(file.into()),
-        // The file is there.
+        // The file exists.
         Err(Errno::NOENT) => Err(io::Error::other("/proc is not mounted")),
         Err(error) => Err(error.into()),
     }

@@ -258,7 +258,7 @@ fn lock(path: &Path, mut open: impl FnMut() -> std::io::Result<File>) -> Result<
         let is_over = Instant::now() >= until;
         match file.try_lock() {
             Ok(()) if is_at(&file, path).map_err(|error| failed("opening", path, error))? => return Ok(file),
-            // A child of the process that had it holds it too, until it has become another program.
+            // A child of the process that had the lock holds it too, until the child executes another program.
             Ok(()) | Err(TryLockError::WouldBlock) if !is_over => std::thread::sleep(LOCK_PAUSE),
             Ok(()) | Err(TryLockError::WouldBlock) => {
                 return Err(Failure::new(

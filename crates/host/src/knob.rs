@@ -179,7 +179,7 @@ impl Knob {
             Knob::File { path } | Knob::Mask { path } | Knob::Choice { path } if !tree.is_live() => {
                 tree.remove_file(path)
             }
-            // Files of the kernel go with what they belong to.
+            // Files of the kernel disappear with the things that they belong to.
             _ => Ok(()),
         };
         match removed {

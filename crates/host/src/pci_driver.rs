@@ -31,7 +31,7 @@ impl FromStr for Binding {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let (driver, only) = text.split_once(' ').ok_or(())?;
-        // They become parts of paths.
+        // The words become parts of paths.
         let name = |word: &str| match word {
             NONE => Ok(None),
             "" | "." | ".." => Err(()),

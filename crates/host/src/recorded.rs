@@ -67,7 +67,7 @@ impl Recording {
             }
         }
         for (path, names) in &self.folders {
-            // A file that was looked for and read is there already, and so is the way to it.
+            // A file that was searched and read is already there, with its folders.
             if names.is_empty() && self.has_below(path) {
                 continue;
             }

@@ -93,7 +93,7 @@ pub fn all(tree: &HostTree) -> Result<Vec<Thread>, String> {
     if found.is_empty() {
         return Err("reading /proc: no process in it".into());
     }
-    // Every kernel has threads: where /proc shows none, it does not show other processes either.
+    // Every kernel has threads: if /proc shows none, it does not show other processes either.
     match found.iter().any(|thread| thread.kernel) {
         true => Ok(found),
         false => Err("reading /proc: no thread of the kernel in it, as in a container".into()),
@@ -116,7 +116,7 @@ pub fn of_process(tree: &HostTree, process: i32) -> Result<Vec<Thread>, String> 
 /// The `stat` or `status` of a process may not be read, or has not the format of proc(5).
 pub fn named(tree: &HostTree, wanted: impl Fn(&str) -> bool) -> Result<Vec<Thread>, String> {
     let is_wanted = |process: &i32| {
-        // One that ended meanwhile has no name.
+        // A process that ended meanwhile has no name.
         tree.read(&format!("/proc/{process}/comm")).is_ok_and(|name| wanted(name.trim_end()))
     };
     let processes = numbers(tree, "/proc").into_iter().filter(is_wanted);

@@ -205,7 +205,7 @@ impl HostTree {
                 Ok(0) => return Ok(text),
                 Ok(size) => text.push_str(&String::from_utf8_lossy(&record[..size])),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(text),
-                // Messages were overwritten meanwhile; the next read goes on with the oldest left.
+                // Messages were overwritten meanwhile; the next read continues with the oldest remaining one.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
                 Err(error) => return Err(failed(error)),
             }

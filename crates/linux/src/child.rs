@@ -113,7 +113,7 @@ impl Child {
     /// `poll` or `waitpid` is refused.
     pub fn wait_within(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none() && ended_by(&self.end, Instant::now() + limit)? {
-            // Not reaped yet, so that its group's number cannot be another's.
+            // The child is not reaped yet, so its group's number cannot belong to another group.
             self.kill_group();
             self.status = self.process.try_wait()?;
         }
@@ -184,7 +184,7 @@ pub fn end_with_parent(command: &mut Command) {
 /// `SRCH` if the parent has ended already; otherwise the kernel's answer to `prctl`.
 pub fn end_with(parent: Pid, signal: Signal) -> Result<(), Errno> {
     set_parent_process_death_signal(Some(signal))?;
-    // It may have ended before the request.
+    // The parent may have ended before the request.
     if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH) }
 }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 /// synced or renamed to `path`.
 pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // As an ordinary new file: the user's umask decides who may read it.
+    // The file has the mode of an ordinary new file: the user's umask decides who may read it.
     let mode = Permissions::from_mode(0o666);
     let mut file = tempfile::Builder::new().permissions(mode).tempfile_in(folder)?;
     let mut buffered = BufWriter::new(file.as_file_mut());

@@ -134,7 +134,7 @@ impl TryFrom<Buckets> for Histogram {
             histogram.hdr.record_n(value_ns, count).map_err(|_| HistogramError::Range { value_ns })?;
             highest_ns = highest_ns.max(histogram.hdr.highest_equivalent(value_ns));
         }
-        // What exceeds the range is counted at its end.
+        // Values beyond the range are counted at its end.
         let may_exceed = !histogram.hdr.is_empty() && max_ns > Self::HIGHEST_NS;
         let too_high = max_ns > highest_ns && !may_exceed;
         if too_high || max_ns < histogram.hdr.lowest_equivalent(highest_ns) {

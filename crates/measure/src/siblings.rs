@@ -36,7 +36,7 @@ pub fn arithmetic_ns(cpus: &[usize]) -> io::Result<Vec<f64>> {
         }
         let times: Vec<f64> = (0..TURNS).map(|_| turn_ns()).collect();
         done.fetch_add(1, Ordering::Relaxed);
-        // For the others, which may have begun later.
+        // Continues for the others, which may have begun later.
         while done.load(Ordering::Relaxed) < cpus.len() {
             turn_ns();
         }

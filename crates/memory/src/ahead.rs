@@ -19,7 +19,7 @@ impl SharedSlice<'_> {
         match access {
             Access::Read => prefetch(first.wrapping_add(LINE_BYTES)),
             Access::Write => {
-                // One line or two, as the buffer lies: asking twice costs less than finding out.
+                // The header may be in one line or two: prefetching a line twice costs less than a check.
                 prefetch_write::<HEADER_BYTES>(first);
                 prefetch_write::<{ HEADER_BYTES + LINE_BYTES - 1 }>(first);
             }

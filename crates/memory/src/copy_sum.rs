@@ -24,7 +24,7 @@ pub(crate) struct Summing {
 impl Summing {
     /// Adds the bytes behind those so far, by the folded sum of their little-endian words.
     fn add(&mut self, bytes: usize, sum: u16) {
-        // What begins in the middle of a word has its bytes in the other halves (RFC 1071 §2(B)).
+        // A part that begins in the middle of a word has its bytes in the other halves (RFC 1071 §2(B)).
         let odd = !self.bytes.is_multiple_of(2);
         self.total += u64::from(if odd { sum.swap_bytes() } else { sum });
         self.bytes += bytes;

@@ -87,7 +87,7 @@ impl DropQueue {
         state.waiting.push_back((Instant::now(), Box::new(value)));
         // An idle thread may have been woken for an earlier value already.
         if state.idle < state.waiting.len() && state.threads < self.most_threads {
-            // Without another thread the value waits for one of those that there are.
+            // Without another thread the value waits for one of the present threads.
             let _ = self.add_thread(&mut state);
         }
         self.shared.changed.notify_one();

@@ -44,7 +44,7 @@ impl FileSystem {
     pub fn of(fd: impl AsFd) -> Result<(Self, u64), Errno> {
         let status = fstatfs(fd)?;
         let base = page_size() as u64;
-        // Of a type that has 32 bits on some systems and carries the sign there.
+        // The type of the field has 32 bits on some systems, and is then sign-extended.
         let magic = status.f_type as u64 & 0xffff_ffff;
         let page = if magic == HUGETLBFS_MAGIC { (status.f_bsize as u64).max(base) } else { base };
         Ok((FileSystem(magic), page))

@@ -114,7 +114,7 @@ impl Drop for FileWatch {
     fn drop(&mut self) {
         let mut watches = lock();
         let Some(watches) = watches.as_mut() else { return };
-        // This one and the table's.
+        // The two references are this value's and the table's.
         if Arc::strong_count(&self.gone) == 2 && watches.gone.remove(&self.number).is_some() {
             let _ = inotify::remove_watch(&watches.inotify, self.number);
         }

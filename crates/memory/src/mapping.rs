@@ -268,7 +268,7 @@ impl Drop for Mapping {
         if let Some(Guard { slot, file, counted }) = self.guard.take() {
             slot.release();
             let peer = Arc::clone(&counted.peer);
-            // In this order: what is unmapped counts until then.
+            // The order matters: the pages count until they are unmapped.
             peer.unmapper().put((pages, file, counted));
         }
     }

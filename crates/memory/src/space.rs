@@ -213,7 +213,7 @@ impl AddressSpace {
         }
         let user = entry.user + (address - entry.iova);
         let region = self.region_of_user(user).ok_or(FaultKind::Outside)?;
-        // What entry and region have in common, counted from `address` both ways.
+        // The bytes that the entry and the region have in common, before and after `address`.
         let before = (address - entry.iova).min(user - region.user_base());
         let after =
             (entry.size - (address - entry.iova)).min(region.size_bytes() - (user - region.user_base()));

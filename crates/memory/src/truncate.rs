@@ -128,7 +128,7 @@ impl Slot {
             replaced as usize == at
         };
         if map(start, len) {
-            // What a peer's ring still makes us write costs small pages.
+            // Later writes for this peer's rings must only cost small pages.
             // SAFETY: the range was mapped just now.
             unsafe { libc::madvise(start as *mut _, len, libc::MADV_NOHUGEPAGE) };
             return true;

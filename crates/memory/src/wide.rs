@@ -73,7 +73,7 @@ mod x86 {
             }
             at += LINE_BYTES;
         }
-        // Code that knows nothing of the upper halves is slow on some processors while there is something in them.
+        // Code that does not use the upper halves of the registers is slow on some processors while they are not zero.
         _mm256_zeroupper();
         at
     }

@@ -165,7 +165,8 @@ impl PacketIn2 {
                     property.value.skip(CONTINUATION_AT)?;
                     packet.continuation = Some(property.value.rest().to_vec());
                 }
-                // The lower half of the numbers says that who does not know the property must not go on.
+                // The lower half of the numbers means that a receiver that does not know the property must not
+                // continue.
                 9..0x8000 => return Err(Failure::PropertyType),
                 _ => packet.other.push(RawProperty::read(reader)?),
             }

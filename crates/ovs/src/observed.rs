@@ -66,7 +66,7 @@ impl Observed {
             ..Observed::default()
         };
         for queue in port["queues"].as_array().into_iter().flatten() {
-            // What comes from the guest the switch receives.
+            // The switch receives the frames that come from the guest.
             let names = match queue["from_guest"].as_bool() {
                 Some(true) => ["rx_packets", "rx_bytes", "rx_dropped"],
                 _ => ["tx_packets", "tx_bytes", "tx_dropped"],

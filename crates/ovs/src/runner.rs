@@ -18,9 +18,9 @@ use crate::{Interface, Mirror, Mirrors, Numbers, Observed, Wanted, report, wante
 
 /// Whose ports they are, for the switch.
 const OWNER: &str = "the database of Open vSwitch";
-/// Between two looks whether to go on.
+/// The time between two checks whether to continue.
 const TICK: Duration = Duration::from_millis(100);
-/// Between two looks at the ports' counters (ovs-vswitchd's `stats-update-interval`).
+/// The time between two readings of the ports' counters (ovs-vswitchd's `stats-update-interval`).
 const LOOK: Duration = Duration::from_secs(5);
 /// The first pause between two connections; each connection that ends soon doubles it.
 const SHORTEST_PAUSE: Duration = TICK;
@@ -210,7 +210,8 @@ impl State<'_> {
         let failed = self.change(&wanted)?;
         self.make_mirrors(&wanted.mirrors)?;
         *self.settings.bridges.lock().unwrap_or_else(PoisonError::into_inner) = self.served(&wanted);
-        // Not with each change of the database: what is written is such a change, and counters always differ.
+        // The counters are not written after each change of the database: writing them is such a change, and counters
+        // always differ.
         if self.looks_are_old() {
             let answer = Client::connect(&self.settings.control)?.ask(Request::Ports)?;
             (self.observed, self.looked) = (Observed::all(&answer), Some(Instant::now()));
@@ -289,7 +290,7 @@ impl State<'_> {
         }
         for (name, port) in changes {
             match port {
-                // What could not be done is tried again with the next change of the database.
+                // A failed change is tried again with the next change of the database.
                 _ if failed.contains_key(&name) => {}
                 None => drop(self.applied.remove(&name)),
                 Some(port) => drop(self.applied.insert(name, port)),

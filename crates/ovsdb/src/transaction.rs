@@ -154,7 +154,7 @@ impl OperationResult {
         let not = |json: &Value| ValueError::Notation(shortened(&json.to_string()));
         let mut results = Vec::new();
         for json in answer.as_array().ok_or_else(|| not(answer))? {
-            // The server answers `null` to what comes after a failed operation.
+            // The server answers `null` for operations behind a failed one.
             if let Some(error) = json.get("error").and_then(Value::as_str) {
                 let details = json.get("details").and_then(Value::as_str).unwrap_or_default();
                 return Ok(Err(format!("{}: {}", shortened(error), details)));

@@ -43,7 +43,7 @@ fn tolerates(name: &str, allowed: &str, in_ci: bool) -> bool {
 /// Prints that something did not run, and collects it for the end of the run.
 fn record(name: &str, why: &str) {
     let line = format!("not run here for want of {name}: {why}");
-    // Not by eprintln!, whose output the harness withholds where the test passes.
+    // `eprintln!` is not used, because the harness withholds its output if the test passes.
     let _ = writeln!(std::io::stderr(), "{line}");
     let Some(file) = env::var_os(COLLECTED_IN) else { return };
     let written = OpenOptions::new().create(true).append(true).open(file);

@@ -26,7 +26,8 @@ impl Bystander {
 /// Prints one line: the misbehaving side, and other figures.
 pub fn print(beside: &str, what: impl Display) {
     let line = format!("bystander beside {beside}: {what}\n");
-    // Not by println!, which the harness keeps back where the test passes; in one piece, beside other tests.
+    // `println!` is not used, because the harness withholds its output if the test passes. One write keeps the text in
+    // one piece beside other tests.
     let _ = io::stderr().write_all(line.as_bytes());
 }
 

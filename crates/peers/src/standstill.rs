@@ -59,7 +59,7 @@ fn with_evidence(test: impl Fn(), counted_in: Option<&Path>, printed_to: &mut dy
     }
     let line =
         format!("the emulated machine failed, the test runs once more: {}", evidence.replace('\n', " "));
-    // Not by println!, whose output the harness withholds where the test passes in the end.
+    // `println!` is not used, because the harness withholds its output if the test passes in the end.
     let _ = writeln!(printed_to, "{line}");
     if let Some(file) = counted_in {
         let count = fs::OpenOptions::new().create(true).append(true).open(file);

@@ -107,7 +107,7 @@ impl Admission {
             if at >= frames {
                 return None;
             }
-            // What differs from frame to frame of such a run is their length.
+            // The frames of such a run differ in their lengths.
             let run = if self.limits.is_some() { 1 } else { batch.same_address_run(at) };
             let run = run.min(frames - at);
             at += run;

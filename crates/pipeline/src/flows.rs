@@ -262,7 +262,7 @@ impl Sending<'_> {
         bytes[..head.len()].copy_from_slice(head);
         frame.read(known, &mut bytes[head.len()..]);
         if let Some(partial) = frame.offload().checksum {
-            // Tags that were added or removed move it.
+            // Added or removed tags move the start.
             let start = (usize::from(partial.start) + head.len()).saturating_sub(known);
             let sum = bytes.get(start..).map_or(0, checksum::sum);
             if let Some(place) =

@@ -38,11 +38,11 @@ impl Policer {
     pub fn new(policing: Policing) -> Option<Self> {
         let Policing { packets_per_second, packets_burst, bits_per_second, bits_burst } = policing;
         let packets = packets_per_second.map(|rate| match packets_burst {
-            // Or a frame of many segments would never pass.
+            // Otherwise a frame of many segments would never pass.
             Some(burst) => RateLimit::with_burst(rate, burst.max(RateLimit::LEAST_FRAMES)),
             None => RateLimit::new(rate, RateLimit::LEAST_FRAMES),
         });
-        // Or the largest frame would never pass.
+        // Otherwise the largest frame would never pass.
         let least = 2 * LARGEST_FRAME_BYTES as u64;
         let bytes = bits_per_second.map(|rate| match bits_burst {
             Some(burst) => RateLimit::with_burst(rate / 8, (burst / 8).max(least)),

@@ -202,7 +202,7 @@ impl Upcalls {
 
     /// Takes at most `most` upcalls, from each port in turn. There may be more if there are so many.
     pub fn take(&self, most: usize) -> Vec<Upcall> {
-        // Acquire: pairs with the swap in `give`; what was given before it is found below.
+        // Acquire pairs with the swap in `give`: everything that was given before is found below.
         self.any.swap(false, Ordering::Acquire);
         let (first, ports) = (self.first.load(Ordering::Relaxed), self.ports.len());
         let mut waiting: Vec<usize> = (first..ports).chain(0..first).collect();

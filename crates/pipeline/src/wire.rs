@@ -22,7 +22,7 @@ impl Wire {
         let passing = self.admission.police(batch, now, output);
         for frames in self.admission.runs(batch, passing) {
             let count = frames.len() as u64;
-            // A wire without limits carries what it is given, as a cable does.
+            // A wire without limits carries every frame, as a cable does.
             let admitted =
                 if open { Ok(()) } else { self.admission.admit(&batch.frame(frames.start.into())) };
             let sent = admitted.and_then(|()| match output.send(self.to, frames) {

@@ -139,7 +139,7 @@ impl Watched {
     /// Raises it to a priority, or puts it back.
     fn set(&mut self, priority: Option<i32>) {
         let set = match priority {
-            // What it starts is not meant.
+            // Processes that the thread starts must not inherit the priority.
             Some(priority) => scheduler::raise(self.vcpu.thread, priority),
             None => scheduler::set_of(self.vcpu.thread, self.ordinary),
         };
@@ -171,7 +171,7 @@ fn prepare(settings: &Settings) -> io::Result<()> {
     if !settings.cpus.is_empty() {
         cpus::bind(&settings.cpus)?;
     }
-    // Whoever raises others must run before them, or none would ever be lowered.
+    // The thread that raises others must run before them, or no thread would ever be lowered.
     scheduler::set(Policy::Fifo(settings.priority + 1))
 }
 

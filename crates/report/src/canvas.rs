@@ -73,7 +73,7 @@ impl Canvas {
 
 fn table(head: &[String], rows: Vec<Vec<Cell>>) -> Table {
     let mut table = Table::new();
-    // A rule under the head and no other lines: figures are told apart by their columns.
+    // A line under the head and no other lines: the columns separate the figures.
     table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
     if !head.is_empty() {
         table.set_header(head.iter().map(|text| Cell::new(text).add_attribute(Attribute::Bold)));

@@ -37,7 +37,7 @@ pub fn render(results: &Results, analysis: &Analysis, width: usize, color: bool)
     let width = width.max(NARROWEST);
     let mut screen = Screen { canvas: Canvas::new(width, color), width, left: LINES };
     screen.head(&view);
-    // What comes last is kept room for: lines on how sure it is and on gaps, each with its heading.
+    // Room is reserved for the last lines, on confidence and gaps, each with its heading.
     let (sure, gaps) = (sure(&view), gaps::by_remedy(&view));
     let kept = 1 + usize::from(sure.is_some()) + gaps.len().min(GAPS + 1) + usize::from(!gaps.is_empty());
     for environment in results.environments.iter().skip(1) {
@@ -192,7 +192,7 @@ pub(crate) fn verdict(view: &View, found: &[&Comparison], room: usize) -> String
         (_, 0) => format!("{slower} of {all} metrics slower"),
         _ => format!("{slower} of {all} metrics slower, {faster} faster"),
     };
-    // What differs most comes first; where none is slower, those that are faster.
+    // The largest differences come first; if no metric is slower, the faster ones.
     let kind = if slower > 0 { Finding::Slower } else { Finding::Faster };
     let mut worst: Vec<&&Comparison> = found.iter().filter(|c| c.finding == kind).collect();
     worst.sort_by(|one, other| other.slowdown.total_cmp(&one.slowdown));

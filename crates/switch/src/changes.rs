@@ -95,7 +95,7 @@ impl Control {
             None => self.entries.push(entry),
         }
         self.update_programs();
-        // What happens as it starts comes after this.
+        // Events of its start come after this one.
         let events = self.events.len();
         self.events.push((name.to_owned(), PortEvent::Added));
         let started = self.try_call(at, |port, context| port.start(context));
@@ -228,7 +228,7 @@ impl Control {
     pub(crate) fn update_programs(&mut self) {
         let to: Vec<PortId> = self.mirrors.iter().map(|mirror| mirror.to).collect();
         let forwarding = |(at, entry): (usize, &PortEntry)| {
-            // A mirror's end takes no part in anything else, but is there.
+            // The end of a mirror has no other function, but it exists.
             (!entry.removed && !to.contains(&PortId(at as u16))).then(|| entry.forwarding.clone())
         };
         let ports: Vec<Option<Forwarding>> = self.entries.iter().enumerate().map(forwarding).collect();
@@ -243,7 +243,7 @@ impl Control {
         let plan = QueuePlan::new(self.workers, &programs, &pairs.collect::<Vec<_>>());
         common.tables.set_own(own_addresses(&ports, &self.bonds));
         self.attachments.set_programs(programs, plan);
-        // Only now: by the programs before, a frame would have been learned again.
+        // This comes only now: with the former programs, a frame would have been learned again.
         for (id, port) in (0..).map(PortId).zip(&ports) {
             if port.is_none_or(|port| port.wire.is_some()) {
                 common.tables.flush(id);

@@ -148,7 +148,7 @@ impl Attachments {
     pub fn end_observation(&mut self, of: CopiesId) {
         let Some(at) = self.observers.iter().position(|observer| observer.id == of) else { return };
         let Observer { scope, ended, .. } = self.observers.remove(at);
-        // A queue that is not to be had now drops its copies at its next burst.
+        // A queue that cannot be claimed now drops its copies at its next burst.
         ended.store(true, Ordering::Relaxed);
         for (id, side) in self.attached.keys().filter(|queue| scope.has(queue)) {
             match side {
@@ -264,7 +264,7 @@ impl Attachments {
         if self.attached.get(&(id, side)) != Some(&generation) {
             return false;
         }
-        // What is left of it may still be with other workers.
+        // Other workers may still have the rest of the queue.
         drop(self.take(id.port, &[(id.pair, side)]));
         true
     }
@@ -289,7 +289,7 @@ impl Attachments {
     fn unwatch(&mut self, of: (PortId, Token)) {
         if let Some(watch) = self.watches.remove(&of) {
             self.keys.remove(&watch.key);
-            // It is in the set as long as it is open.
+            // The descriptor is in the set as long as it is open.
             let _ = self.poller.remove(&watch.fd);
         }
     }

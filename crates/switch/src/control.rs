@@ -372,7 +372,7 @@ impl Control {
         }
         let Some(port) = entry.port.as_deref_mut() else { return Ok(None) };
         let mut context = SwitchContext { attachments: &mut self.attachments, port: PortId(index as u16) };
-        // After a panic the port is not used any more. Of what is the switch's it changes whole entries only.
+        // After a panic the port is not used any more. The port changes only whole entries of the switch's data.
         let since = Instant::now();
         let result = catch_unwind(AssertUnwindSafe(|| what(port, &mut context)));
         self.attachments.called(PortId(index as u16), since.elapsed());
@@ -384,7 +384,7 @@ impl Control {
             entry.runs = false;
             let left = entry.port.take();
             self.attachments.clear(PortId(index as u16));
-            // What it still holds may panic again, or wait for its peer; the switch does not.
+            // The rest of the port may panic again, or wait for its peer; the switch does not wait for it.
             let _ = std::thread::Builder::new().name("panicked port".to_owned()).spawn(move || drop(left));
             Panicked(panic_message(&*panic))
         });
@@ -446,7 +446,7 @@ impl Control {
             self.logged.push((format!("worker {}", replaced.worker), what.clone()));
         }
         for (id, side, generation) in &replaced.lost {
-            // Those of a port that goes are cleared away with it.
+            // Reports about a port that was removed are discarded with it.
             if self.attachments.stopped(*id, *side, *generation) && !guilty.contains(&id.port) {
                 let (pair, side, why) = (id.pair, *side, QueueError::Lost(what.clone()));
                 let index = usize::from(id.port.0);

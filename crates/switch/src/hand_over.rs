@@ -87,7 +87,7 @@ impl Control {
         let places: BTreeMap<String, (PortId, String)> = self.present().map(place).collect();
         for (vlan, address, name) in stations {
             if let Some((port, network)) = places.get(&name) {
-                // What is refused is learned from its next frame, or is another port's own now.
+                // A refused address is learned from its next frame, or belongs to another port now.
                 let _ = self.attachments.common.tables.of(network).learn_in(vlan, address, *port);
             }
         }

@@ -131,7 +131,7 @@ impl Mailbox {
 
     pub fn post(&self, message: Message) {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).push_back(message);
-        // Release: pairs with the swap in `take`; who sees it finds the message.
+        // Release pairs with the swap in `take`: a worker that sees the flag finds the message.
         self.any.store(true, Ordering::Release);
         self.waker.wake();
     }

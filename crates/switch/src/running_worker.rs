@@ -248,7 +248,7 @@ impl RunningWorker {
             Err(why) => stopped = Some(why),
         }
         if rx_queue.queue.is_retired() {
-            // Its port may have set up the same ring anew: what is borrowed stays so.
+            // Its port may have set up the same ring again: borrowed frames stay borrowed.
             *claimed = None;
             return Visit::Abandoned;
         }
@@ -285,7 +285,7 @@ impl RunningWorker {
 
     fn unwatch(&self, source: &dyn Source) {
         if let Some(fd) = source.wake_fd() {
-            // What is not there needs no removing.
+            // A descriptor that is not in the set needs no removal.
             let _ = self.poller.remove(fd);
         }
     }
@@ -371,10 +371,10 @@ impl RunningWorker {
             let why = QueueError::Lost("another thread does not give it back".to_owned());
             return self.reports.send(Report::Stopped { id, side: Side::FromGuest, generation, why });
         };
-        // It has stopped in the hands of the worker that had it before, and was reported.
+        // The source stopped while the former worker had it, and this was reported.
         let Some(source) = claimed.as_deref_mut() else { return };
         self.counters.heartbeat.enter_source(id);
-        // That worker may have been about to sleep, or have ended while it gave a burst to a sink.
+        // The former worker may have been about to sleep, or may have ended while it gave a burst to a sink.
         if source.needs_release() {
             source.release();
         }
@@ -451,7 +451,7 @@ impl RunningWorker {
         let pass = self.counters.begin_pass();
         let moved = !self.mailbox.any() && self.pass();
         self.counters.end_pass(pass, moved);
-        // Of these, the pass may have dropped some; they need no more notifications.
+        // The pass may have dropped some of these sources; they need no more notifications.
         self.wake(self.rx_queues.len());
         Ok(Slept::Woken { moved })
     }

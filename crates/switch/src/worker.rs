@@ -26,7 +26,7 @@ impl Worker {
     /// The thread's body. Returns when the worker was told to stop. Reports in any case that the worker is gone.
     pub fn run(self) {
         let (worker, reports) = (self.incarnation, self.reports.clone());
-        // Nothing of the worker is used after a panic but the queues that it was not in.
+        // After a panic only the queues that the worker was not using are used again.
         let result = catch_unwind(AssertUnwindSafe(|| self.work()));
         match result {
             Ok(Ok(())) => reports.send(Report::Gone { worker, panic: None }),
@@ -50,7 +50,7 @@ impl Worker {
             self.counters,
             has_cpu,
         )?;
-        // Nothing has been read of any peer yet.
+        // No bytes of any peer have been read yet.
         confine().map_err(|error| ("giving up what it does not need", error))?;
         worker.run()
     }

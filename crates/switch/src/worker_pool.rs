@@ -260,7 +260,7 @@ impl WorkerPool {
         old.mailbox.post(Message::Stop);
         let (mut position, lost) = old.abandon(is_stuck);
         if is_stuck && lost.is_empty() {
-            // It has come back, or is stuck in no queue at all.
+            // The worker has continued, or is stuck outside of all queues.
             position = WorkerPosition { source: None, sink: None };
         }
         let next = Incarnation { worker, number: old.incarnation.number.wrapping_add(1) };
@@ -275,7 +275,7 @@ impl WorkerPool {
         let old = std::mem::replace(old, new);
         self.abandoned.extend(old.thread);
         self.events.push_back(Event::Replaced(Replaced { worker, cause, position, lost }));
-        // The thread that waits for reports finds it.
+        // The thread that waits for reports finds this one.
         self.waker.wake();
     }
 
@@ -336,7 +336,7 @@ impl WorkerPool {
         for (worker, ids) in taken {
             self.ask(worker, |reply| Message::TakeSources { ids: ids.clone(), reply });
         }
-        // Only now: a worker that has panicked in a sink meanwhile has its source in a new place.
+        // This comes only now: a worker that has panicked in a sink meanwhile has its source at another place.
         let take = |(worker, id): &(usize, QueueId)| self.workers[*worker].sources.remove(id)?.1.take();
         which.iter().map(take).collect()
     }
@@ -352,7 +352,7 @@ impl WorkerPool {
         let frame = RefCell::new(Some(Box::new(frame)));
         self.ask(worker, |reply| match frame.take() {
             Some(frame) => Message::Inject { program: Arc::clone(&program), frame, reply },
-            // The worker was replaced, and has the frame or has lost it.
+            // The worker was replaced, and either has the frame or has lost it.
             None => Message::Begun { reply },
         });
     }

@@ -58,7 +58,7 @@ pub fn code(result: anyhow::Result<Done>) -> ExitCode {
         Ok(Done::Whole) => ExitCode::SUCCESS,
         Ok(Done::ThresholdExceeded) => ExitCode::from(3),
         Err(error) => {
-            // Errors name what is in files.
+            // Errors may quote the contents of files.
             say_last(report::units::page(&format!("tautline: {error:#}\n"), false));
             // A shell's code for a program that SIGINT ended.
             let codes = [(error.is::<Usage>(), 2), (error.is::<Interrupted>(), 130)];

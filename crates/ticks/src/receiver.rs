@@ -135,7 +135,8 @@ fn receive(
         }
         if plan.wait == Wait::Interrupt {
             counts.interrupts(take(interrupt).map_err(silent)?);
-            // What came between the look at the page and this has had its interrupt taken: nothing would wake us for it.
+            // The interrupt of a tick that came between the reading of the page and this moment has been taken: no
+            // interrupt would wake this thread for it.
             is_pending = page.latest() > latest || page.has_ended();
         }
         if ended {
@@ -187,7 +188,7 @@ fn wait(interrupt: BorrowedFd<'_>, limit: Duration) -> io::Result<()> {
 fn take(interrupt: BorrowedFd<'_>) -> io::Result<u64> {
     let mut count = [0; size_of::<u64>()];
     match rustix::io::read(interrupt, &mut count) {
-        // It looked again before any had come.
+        // The thread read the eventfd again before any interrupt had come.
         Err(rustix::io::Errno::AGAIN) => Ok(0),
         read => read.map(|_| u64::from_ne_bytes(count)).map_err(io::Error::from),
     }

@@ -62,7 +62,8 @@ pub fn run(
     let (_held_off, remarks) = prepare(page, plan);
     let mut sent = Sent { ticks: 0, skipped: 0, lateness: Histogram::new(), remarks };
     let outcome = answer_until(page, Step::Ready, READY_WITHIN, stopped).and_then(|()| {
-        // Not before: a real-time thread that answers all the time would be throttled (sched(7)) when ticks begin.
+        // The priority is raised only now: a real-time thread that answers all the time would be throttled (sched(7))
+        // when ticks begin.
         if let Some(priority) = plan.priority
             && let Err(error) = scheduler::set(Policy::Fifo(priority))
         {
@@ -70,7 +71,7 @@ pub fn run(
         }
         send(page, plan, ring, stopped, &mut sent)
     });
-    // Whatever happened: nobody is to wait for more.
+    // In any case, no receiver must wait for more ticks.
     page.end();
     let last =
         ring().map_err(|error| Failure::new("sending the last tick", error, "see whether the receiver runs"));

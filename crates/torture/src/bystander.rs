@@ -277,7 +277,7 @@ impl Traffic {
         let behind = (BEHIND.as_secs_f64() * f64::from(self.rate)).max(1.0) as u64;
         loop {
             let now = Instant::now();
-            // What this thread was away for is not the back-end's.
+            // The time in which this thread did not run does not count for the back-end.
             gap += (now - last_look).min(4 * PAUSE);
             last_look = now;
             let due = ((now - start).as_secs_f64() * f64::from(self.rate)) as u64 - offered;

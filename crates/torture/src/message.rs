@@ -106,7 +106,7 @@ pub fn flags(random: &mut StdRng) -> u32 {
 /// A payload of the message's size, filled with odd numbers.
 pub fn payload(id: u32, random: &mut StdRng) -> Vec<u8> {
     let bytes = match id {
-        // Those without one.
+        // Messages without a payload.
         1 | 3 | 4 | 7 | 15 | 17 | 21 | 28 | 29 | 30 | 34 | 36 | 40 | 43 => 0,
         5 => 8 + 32 * random.random_range(0..9),
         9 | 37 | 38 => 40,

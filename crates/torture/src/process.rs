@@ -34,7 +34,7 @@ impl BackEnd {
 
     fn start(&mut self) -> Result<bool, Failure> {
         let Some(line) = &self.command else { return Ok(false) };
-        // The one before ends first, and so does what it started.
+        // The former process ends first, with the processes that it started.
         self.process = None;
         let failed = |answer: String| {
             Failure::new(format!("starting the back-end: {line}"), answer, "try the command by itself")

@@ -178,7 +178,7 @@ impl Run<'_> {
                         "raise the limit of open files (ulimit -n), or free memory",
                     ));
                 }
-                // What it does not answer in the course of a case it is asked again.
+                // A request that the back-end does not answer during a case is sent again.
                 Err(_) => break,
             }
         }

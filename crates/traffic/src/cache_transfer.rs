@@ -160,14 +160,14 @@ impl Direction {
         }
         if !burst.is_empty() {
             driver.offered = burst.end;
-            // Pairs with the acquire in `serve`: the slots' words are there.
+            // Pairs with the acquire in `serve`: the words of the slots are visible.
             self.offered.0.store(burst.end, Ordering::Release);
         }
     }
 
     /// The driver takes back up to a burst of slots, their buffers read if they carry frames.
     fn reap(&self, driver: &mut Driver, carry: bool) {
-        // Pairs with the release in `serve`: those slots are no longer looked at, or hold what was written.
+        // Pairs with the release in `serve`: those slots are no longer read, or contain the written words.
         let done = self.done.0.load(Ordering::Acquire);
         let burst = driver.reaped..done.min(driver.reaped + BURST);
         for at in self.completed(burst.clone()) {

@@ -167,8 +167,7 @@ impl Loaded<'_> {
         let frames_per_second = Some(rate.frames_per_second() as f64);
         let load = trial::Load::Burst { frames: burst.frames(), frames_per_second };
         let planned = rate.time_for(burst.frames());
-        // The end of the slots or, for a generator that is late, a while after: what is late shows in the
-        // outcome.
+        // The end of the slots or, for a late generator, some time after it: the outcome shows the lateness.
         let limit = planned * 2 + Duration::from_millis(10);
         let outcome = self.run_lanes(0..1, load, limit, false)?;
         Ok((judge_burst(&outcome, planned), outcome))
@@ -259,7 +258,7 @@ pub fn judge_burst(outcome: &TrialOutcome, planned: Duration) -> Measured {
 /// The offered and the received frames of a trial.
 fn counted(outcome: &TrialOutcome) -> Measured {
     let sum = |of: fn(&trial::LaneOutcome) -> u64| outcome.lanes.iter().map(of).sum::<u64>();
-    // What the device had no room for when it was due is its loss, as it would be on a wire.
+    // Frames for which the device had no room when they were due are its loss, as on a wire.
     let offered = sum(|lane| lane.sent + lane.refused);
     let received = sum(|lane| lane.tally.distinct);
     match TrialResult::new(offered, received.min(offered), Duration::from_nanos(outcome.sending_ns)) {

@@ -168,7 +168,8 @@ impl<D: Device> Engine<D> {
             let line = format_args!("queue {index}: the front-end {line} {}: goes on there", next_used.slot);
             self.shared.log.log(context, line);
         }
-        // A ring that goes on may hold what was used just before the device ended, and the driver not told.
+        // A ring that continues may have used buffers from just before the former process ended, of which the driver
+        // was not notified.
         if let Some(call) = call.as_ref().filter(|_| queue.needs_call()) {
             call.notify();
         }

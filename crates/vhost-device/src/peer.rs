@@ -180,7 +180,7 @@ impl<D: Device> Peer<D> {
         if let Some(channel) = &self.channel {
             context.watch(CHANNEL, channel.socket(), Interest::Readable)?;
         }
-        // What waits to be sent goes first; then it is heard again.
+        // Waiting messages are sent first; then the peer is read again.
         self.blocked = true;
         context.watch(PEER, self.connection.socket(), Interest::Writable)
     }

@@ -141,7 +141,7 @@ impl Device {
     /// The process has ended, does not answer a command, or cannot be sent SIGSTOP.
     pub fn end(&mut self) -> anyhow::Result<()> {
         match &mut self.kind {
-            // It sleeps when nothing comes.
+            // The switch sleeps when no frames come.
             Kind::Switch(_) => Ok(()),
             Kind::Port(child) => Ok(child.ask("pause").map(drop)?),
             Kind::Testpmd(testpmd) => Ok(testpmd.stop_forwarding().map(drop)?),

@@ -66,7 +66,7 @@ impl Contestant for Generated<'_> {
         let _bound = Bound::to(&[self.cpu])?;
         let mut loaded = self.path.load(&mix(cell)?, RESIDUAL)?;
         ensure!(loaded.warm_up(PATIENCE)?, "no frame came through within {} s", PATIENCE.as_secs());
-        // One frame, and then nothing for the rest of the time.
+        // One frame, and no more for the rest of the time.
         let (_, idle) = loaded.trial(Load::new(2).context("a load")?, Duration::from_millis(5))?;
         self.idle_poll_ns = idle.sending_ns as f64 / idle.idle_polls.max(1) as f64;
         self.device.end()

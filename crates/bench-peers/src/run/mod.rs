@@ -56,7 +56,7 @@ pub fn run(
 
 impl Bench<'_> {
     fn run(&mut self) -> anyhow::Result<()> {
-        // First: it takes little, and nothing of what comes later can leave it without time.
+        // The bridge comes first: it takes little time, and later measurements cannot leave it without time.
         self.kernel_bridge()?;
         self.save()?;
         for start in 0..self.plan.starts() {

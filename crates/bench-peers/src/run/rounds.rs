@@ -68,8 +68,8 @@ impl Bench<'_> {
                     lost.push(system);
                 }
             }
-            // The limit has its turn while the systems rest. Where it is another than before the round, what was
-            // measured first and what was measured last are not to be compared.
+            // The limit has its turn while the systems rest. If the limit differs from the limit before the round, the
+            // first and the last trials of the round cannot be compared.
             let before =
                 std::mem::replace(&mut limit, self.machine.transfer_limit(cell, self.plan.huge_pages)?);
             let trials = self.results.trials[first_of_round..].iter_mut();
@@ -128,7 +128,7 @@ impl Bench<'_> {
                 .or_else(|| only_shared.then(|| "a core was disturbed by its SMT sibling".to_owned()))
                 .filter(|_| !self.plan.accept_noise)
                 .or_else(|| nothing.then(|| "no frame was moved".to_owned()));
-            // It will be shared the next time as well.
+            // The core will be shared the next time as well.
             let in_vain = only_shared && !nothing && !self.may_wait(cell);
             let last = attempt + 1 == ATTEMPTS || in_vain || self.pace.is_late();
             let verdict = match why {

@@ -61,7 +61,7 @@ fn send(socket: &Socket, tap: &Tap) -> Result<(), String> {
     let frame = frame(1);
     fcntl_setfl(&tap.file, OFlags::NONBLOCK).map_err(|error| error.to_string())?;
     socket.send(&frame).map_err(|error| format!("sendto: {error}"))?;
-    // The network stack may have frames of its own there, IPv6 neighbour discovery for one.
+    // The network stack may also send frames there, for example IPv6 neighbour discovery.
     within_patience(|| next_frame(&tap.file).filter(|seen| *seen == frame))
 }
 

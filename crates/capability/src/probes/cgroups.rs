@@ -41,7 +41,7 @@ pub fn run() -> Result<Finding, Failure> {
         }
     }
     let tried = format!("{layout}; created and removed a cgroup in {}", made.join(", "));
-    // The same answer is said once.
+    // Equal answers are reported once.
     let refused: Vec<String> =
         refused.into_iter().map(|(error, places)| format!("{}: {error}", places.join(", "))).collect();
     let refused = refused.join("; ");

@@ -15,7 +15,7 @@ const SIZES_BYTES: [usize; 6] = [64 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256
 /// # Errors
 /// Not even the smallest size, 64 KiB, can be locked: RLIMIT_MEMLOCK is lower, and CAP_IPC_LOCK is missing.
 pub fn run() -> Result<Finding, Failure> {
-    // Not more than a quarter of what is free: a probe must not push others out.
+    // At most a quarter of the free memory: a probe must not displace other programs.
     let free_bytes =
         field(&text("/proc/meminfo"), "MemAvailable:").map_or(usize::MAX, |kib| kib as usize * KIB);
     let sizes = SIZES_BYTES.into_iter().filter(|&size| size <= free_bytes / 4);

@@ -158,7 +158,7 @@ fn row(
         alone: Histogram::new(),
         deep: Histogram::new(),
     };
-    // What the first operations find cold belongs to no block.
+    // The first operations, with cold caches, belong to no block.
     library(&work, &mut data, job.trial / 4)?;
     device(driver, job.depth, job.trial / 4, &mut Histogram::new(), &what)?;
     for number in 0..job.blocks {

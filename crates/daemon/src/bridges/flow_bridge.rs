@@ -85,7 +85,7 @@ impl FlowBridge {
     /// Lets a bridge without flows, or with the flow of [`Start::Normal`] alone, begin as `start` says. The flows of
     /// controllers stay.
     pub(super) fn start_as(&mut self, start: Start, now: Duration) {
-        // Of a bridge that was told to wait, the flow is a controller's.
+        // In a bridge that started without flows, the flow is a controller's.
         let is_normal = self.is_normal() && self.start == Start::Normal;
         self.start = start;
         let command = match start {
@@ -95,7 +95,7 @@ impl FlowBridge {
         };
         self.may_learn = start == Start::Normal;
         let change = Change::Flow(Box::new(FlowMod::new(command, normal())));
-        // There is room for one flow, and it contradicts no other.
+        // The table has room for one flow, and the flow contradicts no other.
         let _ = self.bridge.change(&mut std::iter::once(change), Version::V15, now, &mut News::default());
     }
 

@@ -158,7 +158,7 @@ impl Bridges {
         let BridgeDescription { network, datapath_id, secure, openflow, snoop, controllers } = wanted;
         let is_new = !self.all.contains_key(name);
         let Bridges { all, management, .. } = self;
-        // Whoever has controllers waits for their flows.
+        // A bridge with controllers waits for their flows.
         let first = if *secure || !controllers.is_empty() { Start::Secure } else { Start::Normal };
         let made =
             || SwitchBridge::new(FlowBridge::new(name, Some(network.clone()), Some(*datapath_id), first));
@@ -268,7 +268,7 @@ impl Bridges {
         let bridge = self.find(request.bridge.as_deref())?;
         bridge.follow_ports(switch, now);
         let answer = request::answer(bridge, request.what, switch, now);
-        // Controllers that follow flows are told.
+        // Informs the controllers that follow flows.
         self.ports_changed();
         answer
     }

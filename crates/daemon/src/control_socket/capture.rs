@@ -223,7 +223,7 @@ fn record(
     let mut recording = Recording::new(options, file)?;
     let mut port_is_gone = false;
     while !recording.is_done() {
-        // In this order: the thread that ends the capture sets the flag before it drops the other end.
+        // The flag is read first: the thread that ends the capture sets the flag before it drops the other end.
         let disconnected = loop {
             match copied.try_recv() {
                 Ok(copied) => recording.add(copied)?,

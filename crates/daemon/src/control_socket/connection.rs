@@ -218,7 +218,7 @@ impl Connection {
         let has_subscribed = matches!(self.subscription, Subscription::Open { .. });
         let limit = match (self.request.is_empty(), self.answer.is_empty()) {
             (true, true) if captures || has_subscribed => return false,
-            // What waits has its limit in bytes, and then this time to be read.
+            // The waiting bytes have a limit, and then this time to be read.
             (true, false) if has_subscribed => return false,
             (true, false) if self.subscription == Subscription::Lost => IDLE,
             (true, true) => IDLE,

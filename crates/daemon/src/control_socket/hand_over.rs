@@ -47,7 +47,7 @@ pub fn run(
     let state = switch.stand_still().map_err(|error| error.to_string())?;
     let taken = pass_on(socket, words(state, stood_still_at, control), deadline);
     if taken {
-        // By the one that the service manager knows, and before it ends.
+        // Only the process that the service manager knows may report this, before it ends.
         if let Some(process) = peer.process {
             readiness::main_process(process);
         }
@@ -86,7 +86,7 @@ fn pass_on(socket: &UnixStream, (words, files): (HandOver, Vec<SharedFd>), deadl
     if said.is_ok_and(|said| said == TAKEN) {
         return true;
     }
-    // From here on no confirmation can come. One that was sent before can still be read.
+    // From here on no confirmation can come. A confirmation that was sent before can still be read.
     let _ = socket.shutdown(Shutdown::Both);
     let _ = socket.set_nonblocking(true);
     let mut late = Vec::new();

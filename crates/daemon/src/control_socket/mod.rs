@@ -147,7 +147,7 @@ impl ControlSocket {
         let event = answer::with_schema(json!(Event { event, port: port.to_owned() }));
         let line = Outcome::Ok(event).line();
         for (key, connection) in &mut self.connections {
-            // A client that has gone is found when its socket is ready for that.
+            // The end of a client is noticed when its socket is ready.
             if connection.put_event(&line).is_ok() && connection.wants_to_write() {
                 let _ = epoll::modify(
                     epoll,
@@ -191,7 +191,7 @@ impl ControlSocket {
     fn accept(&mut self, epoll: &OwnedFd) {
         let accepted = self.listener.accept();
         let Some(socket) = self.listening.accepted(epoll, &self.listener, accepted) else { return };
-        // What the system refuses now the client may ask for again.
+        // If the system refuses now, the client may try again.
         let Ok(mut connection) = Connection::new(socket, &self.closer) else { return };
         if !self.listener.allows(connection.socket()) {
             let why = "only the user who runs the switch, and root, may control it";
@@ -232,7 +232,7 @@ impl ControlSocket {
             }
         }
         let Some(connection) = self.connections.get(&key) else { return Ok(()) };
-        // With a request in hand room to write is what wakes: it is always there.
+        // If a request is pending, readiness for writing wakes this thread: it is always given.
         let flags = match connection.wants_to_write() || connection.has_request() {
             true => epoll::EventFlags::OUT,
             false => epoll::EventFlags::IN,

@@ -73,7 +73,7 @@ impl LentCard {
 impl Drop for LentCard {
     fn drop(&mut self) {
         let given_back = self.assigned.take().map(|assigned| assigned.give_back(|_, _| {}));
-        // Otherwise the janitor tries once more when this process ends; and so does `tautline vm detach`.
+        // Otherwise the janitor tries once more when this process ends, and `tautline vm detach` does too.
         if matches!(given_back, Some(Ok(0))) {
             self.janitor.remove(&self.leftover);
         }
@@ -107,7 +107,7 @@ impl LentInterface {
 
 impl Drop for LentInterface {
     fn drop(&mut self) {
-        // Where that fails it comes back when the namespace goes.
+        // If this fails, the interface returns when the namespace ends.
         let _ = self.at.ip(&format!("link set {} netns {}", self.name, std::process::id()));
     }
 }

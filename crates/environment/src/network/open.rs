@@ -16,7 +16,7 @@ pub struct OpenPath {
     path: Path,
     guest: bool,
     _folder: Option<Folder>,
-    // After the guest that has it.
+    // Dropped after the guest that has the card.
     _card: Option<LentCard>,
 }
 

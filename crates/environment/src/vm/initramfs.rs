@@ -58,7 +58,8 @@ pub fn build(agent: &Agent, modules: &[&Module]) -> io::Result<File> {
             add(&format!("{}/{number:03}-{}", guest::MODULES, module.name), PROGRAM, &module.content)?;
         }
     }
-    // The last: a guest with too little memory for all of them then has none, and its kernel says so.
+    // The agent comes last: if a guest has too little memory for all files, it then has no init, and its kernel says
+    // so.
     add("init", PROGRAM, &fs::read(&agent.binary)?)?;
     buffered.flush()?;
     drop(buffered);

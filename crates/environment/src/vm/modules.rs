@@ -136,7 +136,7 @@ fn version(image: &[u8]) -> Option<String> {
     let at = 0x200 + usize::from(u16::from_le_bytes(image.get(0x20e..0x210)?.try_into().ok()?));
     let text = image.get(at..)?.iter().take(128).take_while(|byte| byte.is_ascii_graphic());
     let text: String = text.map(|byte| char::from(*byte)).collect();
-    // It becomes a folder's name.
+    // The text becomes the name of a folder.
     (!text.is_empty() && !text.contains('/')).then_some(text)
 }
 

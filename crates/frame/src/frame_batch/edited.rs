@@ -72,7 +72,7 @@ impl EditedFrames {
             batch.log.clone_from(&burst.log);
         }
         if batch.len < index {
-            // These have no slices: what they had before is gone from the arena.
+            // These frames have no slices: their former slices are no longer in the arena.
             batch.metas[batch.len..index].fill(FrameMeta::EMPTY);
         }
         batch.len = index + 1;
@@ -178,8 +178,8 @@ impl EditedFrames {
             return Err(DropReason::TooShort);
         };
 
-        // What is known goes into the snapshot and, as far as that does not hold it, into our memory, so that what was
-        // looked at is what is delivered.
+        // The known bytes go to the snapshot and, beyond its length, to this process's memory, so that the examined
+        // bytes are the delivered bytes.
         let start = index * HEAD_BYTES;
         let head = self.heads.slice(start, HEAD_BYTES);
         let mut known = 0;
@@ -212,7 +212,7 @@ impl EditedFrames {
             to.skip = (skip + removed - inserted) as u32;
         } else {
             if !simple {
-                // Segments are cut from what lies there, beginning with their payload.
+                // Segments are made from these bytes, beginning with their payload.
                 head.write_array(0, &to.snapshot);
             }
             edited.append(&self.whole, 0..1, start, known);

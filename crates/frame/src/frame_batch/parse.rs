@@ -19,7 +19,7 @@ impl FrameMeta {
         if len.wrapping_sub(SHORTEST_FRAME_BYTES) > FAST_FRAME_BYTES - SHORTEST_FRAME_BYTES {
             return false;
         }
-        // Of a header that says nothing the other fields mean nothing.
+        // In a header without flags and segmentation, the other fields have no meaning.
         if !whole.begins_with(&[0, NetHeader::GSO_NONE]) {
             return false;
         }
@@ -74,7 +74,7 @@ impl FrameMeta {
         }
         let mut header = [0; NetHeader::BYTES];
         match slices {
-            // Nearly always. Of what follows a legacy header nothing is kept here.
+            // Nearly always. The bytes behind a legacy header are not kept here.
             [whole]
                 if len >= SNAPSHOT_BYTES as u32
                     && whole.read_array(0, &mut header)

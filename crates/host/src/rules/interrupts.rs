@@ -99,7 +99,7 @@ fn affinity(survey: &Survey) -> Verdict {
     for number in names.iter().filter(|name| name.parse::<u32>().is_ok()) {
         let read = |name: &str| survey.tree.read(&format!("{FOLDER}/{number}/{name}"));
         let allowed = read("smp_affinity_list");
-        // The kernel may be built without the effective one.
+        // The kernel may be built without the effective affinity.
         let effective = match read("effective_affinity_list") {
             Err(unread) if unread.is_absent() => allowed.as_deref().map(str::to_owned).map_err(|_| unread),
             other => other,

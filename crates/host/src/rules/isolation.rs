@@ -162,7 +162,7 @@ fn managed_interrupts(survey: &Survey) -> Verdict {
         (false, true) => format!("{}: from no CPU", written.join(" ")),
         (false, false) => format!("{}: from {kept}", written.join(" ")),
     };
-    // What the line isolates from the scheduler already stays so.
+    // CPUs that the command line isolates from the scheduler stay isolated.
     let parameter = isolcpus(survey, !aside.domain.is_empty());
     Verdict::judge(survey.isolated.within(kept), found, &parameter).with([Change::boot(&parameter)])
 }

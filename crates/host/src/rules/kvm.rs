@@ -93,7 +93,7 @@ fn option(survey: &Survey, module: &str, name: &str, wanted: &str, value: &str) 
             if unread.is_absent() && survey.tree.has(&folder) {
                 Verdict::not_applicable(format!("this {module} has no {name}"))
             } else if unread.is_absent() && survey.tree.has("/sys/module") {
-                // It may be loaded later, with any option.
+                // The module may be loaded later, with any option.
                 Verdict::unknown(format!("{module} is not loaded; load it and audit again"), wanted)
             } else {
                 Verdict::unknown(unread, wanted)
@@ -215,7 +215,7 @@ fn iommu_posts(survey: &Survey) -> Option<bool> {
         let register = text.rsplit(':').next()?.trim().trim_start_matches("0x");
         u64::from_str_radix(register, 16).ok().map(|value| value >> bit & 1 == 1)
     };
-    // One that does not say leaves the question open.
+    // A unit without this setting leaves the question open.
     let of = |unit: &String| {
         bit(format!("{FOLDER}/{unit}/intel-iommu/cap"), 59)
             .or_else(|| bit(format!("{FOLDER}/{unit}/amd-iommu/features"), 7))

@@ -174,7 +174,7 @@ fn locked(survey: &Survey) -> Verdict {
         .filter(|thread| thread.id.id == thread.process && thread.id.name.starts_with("qemu"))
         .map(|thread| thread.process)
         .collect();
-    // Without a guest the limit of this very process stands for what a user would give one.
+    // Without a guest, the limit of this process stands for the limit of a guest.
     let (who, path) = match guests.first() {
         Some(guest) => (format!("QEMU {guest}"), format!("/proc/{guest}/limits")),
         None => ("this user".to_owned(), "/proc/self/limits".to_owned()),

@@ -50,7 +50,7 @@ fn nodes(survey: &Survey) -> Verdict {
         };
         if !targets.contains(&node) {
             found.push(format!("{name} on node {node}"));
-            // Other NICs may serve the host; that alone is no fault.
+            // Other NICs may serve the host; that alone is no mistake.
         }
     }
     let wanted = "one node for a guest's CPUs, memory, workers and NIC";

@@ -47,7 +47,7 @@ fn kernel_threads(survey: &Survey) -> Verdict {
         Ok(threads) => threads,
         Err(reason) => return Verdict::unknown(reason, format!("on {}", survey.housekeeping())),
     };
-    // One that has isolated CPUs alone serves just these.
+    // A thread that may use only isolated CPUs serves these CPUs.
     let movable = |thread: &&Thread| {
         thread.kernel && !thread.bound && !is_helper(thread) && !thread.cpus.within(&survey.isolated)
     };

@@ -367,7 +367,7 @@ fn wait_ready(vm: &MicroVm, number: u64, running: &Running<'_>) -> Result<(), Fa
         if vm.memory.load(READY) >= number {
             break;
         }
-        // Not at each turn: the clock is slower than what is waited for.
+        // The clock is not read in each turn, because it is slower than the awaited store.
         if turn % 4096 == 0 {
             let now = Instant::now();
             let deadline = *deadline.get_or_insert(now + LIMIT);

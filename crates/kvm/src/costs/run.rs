@@ -127,7 +127,7 @@ fn rows(settings: &Settings, sender: &mpsc::Sender<Event>) -> Result<(), Failure
     let _ = sender.send(Event::Trying("exchanging time stamps with it"));
     bench.alignment = interrupts::align(&mut bench)?;
     for row in ROWS.iter().filter(|row| exits::program(row.id).is_some()) {
-        // One sample: a trial that hangs tells what this KVM cannot do.
+        // One sample is enough: a trial that hangs shows what this KVM cannot do.
         let _ = sender.send(Event::Trying(row.title));
         exits::exit(&mut bench, row.id, 1)?;
     }

@@ -61,7 +61,7 @@ impl FlightRecorder {
         let file = File::open(&path).map_err(failed)?;
         let mut trace = Trace::read(BufReader::new(file), self.rate.ticks_per_us()).map_err(failed)?;
         let overwritten = overwritten(&self.resting);
-        // Opening it to be written empties it.
+        // Opening the file for writing empties it.
         fs::write(&path, "").map_err(failed)?;
         keep_whole(&mut trace, &overwritten);
         let before = std::mem::replace(&mut self.before, trace.clone());
@@ -97,7 +97,7 @@ fn keep_whole(trace: &mut Trace, overwritten: &[u32]) {
     if let Some(whole_from) = overwritten.iter().filter_map(oldest).max() {
         trace.events.retain(|event| event.time >= whole_from);
     }
-    // What was overwritten is not lost: it is older than what is here.
+    // Overwritten events are not lost: they are older than the remaining ones.
     trace.lost = 0;
 }
 

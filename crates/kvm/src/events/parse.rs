@@ -89,7 +89,7 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
 
 /// The event of a line, and the name of its thread.
 pub(super) fn event(line: &str, ticks_per_us: f64) -> Option<(Event, String)> {
-    // A name may hold spaces, dashes and brackets, so the CPU is what stands in the last "-pid [" before the colon.
+    // A name may contain spaces, dashes and brackets, so the CPU is in the last "-pid [" before the colon.
     let mut at = None;
     for (open, _) in line.match_indices(" [") {
         let digits = line[open + 2..].split(']').next()?;

@@ -23,7 +23,7 @@ impl GuestInterrupts {
             let words: Vec<&str> = rest.split_whitespace().collect();
             let counts: Vec<u64> =
                 words.iter().take(cpus).map_while(|word| word.parse::<u64>().ok()).collect();
-            // ERR and MIS have one column, and are none of a CPU's.
+            // ERR and MIS have one column, and belong to no CPU.
             if counts.len() == cpus {
                 let sum = counts.iter().fold(0u64, |sum, count| sum.saturating_add(*count));
                 lines.insert(name.trim().to_owned(), (sum, words[cpus..].join(" ")));

@@ -91,7 +91,7 @@ pub fn judge(taken: &GuestInterrupts, host: &Deliveries, others: bool) -> Vec<Ju
             return None; // statistics of the guest's kernel, such as those of machine checks
         }
         let judged = |delivered, vectors: Vec<u64>, path| {
-            // Of several that match, any may be its own: counts are those of the first.
+            // If several vectors match, any of them may be the device's: the counts are those of the first.
             let counted = if own.is_some() { &vectors[..] } else { &vectors[..vectors.len().min(1)] };
             let injected = counted.iter().map(|vector| host.injected.get(vector).copied().unwrap_or(0)).sum();
             Some(Judged {

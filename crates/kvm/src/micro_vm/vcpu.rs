@@ -49,7 +49,7 @@ impl Vcpu {
         // All but the first would wait for a start-up interrupt.
         let state = kvm_mp_state { mp_state: KVM_MP_STATE_RUNNABLE };
         vcpu.set_mp_state(state).map_err(failed("KVM_SET_MP_STATE"))?;
-        // Where the kernel is too old for it, the exchanges of stamps find the offset.
+        // If the kernel is too old for this, the exchanges of stamps find the offset.
         let _ = tsc_offset::remove(&vcpu);
         let mut vcpu = Self { number, vcpu, stop, _memory: memory };
         vcpu.run(Program::Initialize, Arguments::default())?;

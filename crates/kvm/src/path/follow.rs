@@ -33,7 +33,7 @@ fn sent(walker: &Walker, trace: &Trace) -> Vec<Chain> {
         if chains.iter().rev().take(8).any(|known| known.origin == chain.origin) {
             continue;
         }
-        // The guest goes on: its way back is a cost of the packet too.
+        // The guest continues: its way back is also a cost of the packet.
         let vcpu = walker.event(chain.origin).pid;
         chain.steps.extend(way_back(walker, vcpu, chain.origin, &chain.steps));
         chains.push(chain);
@@ -135,7 +135,7 @@ fn handler(walker: &Walker, vcpu: Pid, entry: usize) -> Vec<Step> {
             Kind::Inject { .. } => break,
             // Halted, or met by something of the host's.
             Kind::Exit { reason, .. } if !is_request(reason) => break,
-            // It waited, for a lock of QEMU's say, or another thread had the CPU.
+            // The virtual CPU waited, for example for a lock of QEMU, or another thread had the CPU.
             Kind::Switch { next, .. } if *next == vcpu => {
                 steps.extend(walker.switched_in(index, vcpu).map(|(step, _)| step));
             }

@@ -278,7 +278,7 @@ impl<'a> Walker<'a> {
     /// Backwards out of an interrupt's or softirq's context.
     fn leave_interrupt(&self, index: usize, origin: Origin) -> Left {
         let start = self.event(index);
-        // Interrupts within a softirq have nothing to do with it; the one before it has raised it.
+        // Interrupts within a softirq are unrelated to it; the interrupt before it has raised it.
         let mut in_softirq = start.context == Context::Softirq;
         let mut net = None;
         for at in Self::earlier(self.by_cpu.get(&start.cpu), index) {
@@ -286,7 +286,7 @@ impl<'a> Walker<'a> {
             match &event.kind {
                 Kind::Net { .. } if event.context != Context::Task => net = Some(at),
                 Kind::SoftirqEntry { .. } => in_softirq = false,
-                // The guest's request is done: the walk goes on with the thread that handed it to the device.
+                // The guest's request is complete: the walk continues with the thread that handed it to the device.
                 Kind::BlockComplete { device, sector } if origin == Origin::GuestExit => {
                     return match self.issue(at, device, *sector) {
                         Some(issued) => Left::Device { done: at, issued },

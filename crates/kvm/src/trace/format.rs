@@ -53,7 +53,7 @@ impl Reasons {
             // The first are of `ret`: exception or interrupt.
             Extension::Arm => 2,
         });
-        // It ends where its call does; no name has a brace.
+        // The list ends at the end of its call; no name contains a brace.
         let list = list.unwrap_or_default().split("})").next().unwrap_or_default();
         Some(Self { extension, names: pairs(list).collect() })
     }

@@ -50,7 +50,7 @@ impl Probe {
     pub fn start() -> Self {
         let (ask, asked) = mpsc::channel();
         let (answer, answers) = mpsc::channel();
-        // The thread ends when the asking end is dropped; one that hangs in KVM_RUN ends with the process.
+        // The thread ends when the requesting end is dropped; a thread that hangs in KVM_RUN ends with the process.
         std::thread::spawn(move || serve(&asked, &answer));
         Self { ask, answers }
     }
@@ -94,7 +94,7 @@ fn serve(asked: &mpsc::Receiver<()>, answer: &mpsc::Sender<Result<f64, Failure>>
 
 #[cfg(not(target_arch = "x86_64"))]
 fn serve(_asked: &mpsc::Receiver<()>, _answer: &mpsc::Sender<Result<f64, Failure>>) {
-    // The guest's program is for x86-64: the thread ends, and the asker is told.
+    // The guest's program is for x86-64: on other processors the thread ends, and the requester gets an error.
 }
 
 #[cfg(test)]

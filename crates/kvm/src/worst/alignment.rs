@@ -117,7 +117,7 @@ impl Fit {
             for time in events.map(|event| event.time) {
                 let next = windows.partition_point(|(entry, _)| *entry <= time);
                 let near = [next.checked_sub(1), Some(next)].into_iter().flatten();
-                // Outside of all windows it belongs to the nearer one.
+                // An event outside of all windows belongs to the nearer one.
                 let outside =
                     |(entry, exit): (u64, u64)| entry.saturating_sub(time) + time.saturating_sub(exit);
                 let Some((entry, exit)) =

@@ -19,7 +19,7 @@ const MOST_STRETCHES: usize = 32;
 /// its own trace gives more detail, if there is one on the host's clock.
 pub fn stretches(trace: &Trace, guest: Option<&Trace>, latency: &Latency) -> Vec<Blame> {
     let (before, window) = split(trace, latency);
-    // At any time, the CPU on which it does something next is the one that it waits for.
+    // A thread waits for the CPU on which its next event occurs.
     let own: Vec<(u64, u32)> = window.iter().filter_map(|event| own(event, latency.pid)).collect();
     let Some((_, last_cpu)) = own.last().copied() else { return Vec::new() };
     let mut state = State::new(trace, latency.pid);

@@ -95,7 +95,7 @@ fn is_interrupt(kind: &Kind) -> bool {
 /// host's latencies, in the order in which they ended.
 pub fn joined(delivered: &[Latency], arrivals: &[Arrival], error: u64) -> Vec<Latency> {
     let whole = |arrival: &Arrival| {
-        // The latest entry before the handler is the one that delivered it.
+        // The latest entry before the handler delivered the interrupt.
         let ended =
             delivered.partition_point(|latency| latency.ended <= arrival.handled.saturating_add(error));
         let mut before = delivered[..ended].iter().rev().take_while(|latency| {

@@ -101,14 +101,14 @@ impl Kept {
     pub fn look(&mut self, frozen: &Frozen<'_>, target: &Target, watched: Watched) {
         let found = frozen.latencies(target, watched);
         if let Some(worst) = self.worst.filter(|_| std::mem::take(&mut self.is_new)) {
-            // An older path is none of this one.
+            // An older path does not belong to this latency.
             let seen =
                 found.iter().filter(|latency| latency.is_same(&worst)).max_by_key(|latency| latency.ns());
             self.worst_path = seen.and_then(|latency| Path::of(frozen, *latency));
         }
         let median_ns = self.histogram.median_ns();
         let off = |latency: &Latency| latency.ns().abs_diff(median_ns);
-        // Others have been seen since the last look, and the median may be another.
+        // Further latencies have been seen since the last call, so the median may have changed.
         let nearest = found.iter().min_by_key(|latency| off(latency));
         let before = self.median_path.as_ref().map(|path| off(&path.latency));
         if let Some(nearest) = nearest.filter(|nearest| before.is_none_or(|before| off(nearest) < before)) {

@@ -59,7 +59,7 @@ impl GuestRecorder {
             Failure::new(format!("making {}", path.display()), error, remedy)
         })?;
         let instance = Instance(path);
-        // What is done to record is no thread's arrival. Linux 5.8 and later can.
+        // The recorder's own system calls are no thread's arrival. Linux 5.8 and later can.
         let _ = fs::write(instance.0.join("set_event_notrace_pid"), own.to_string());
         let pipe = Pipe::start(&instance.0, &Selection::INSIDE, &[], Rate::of_ns())?;
         let (follower, latest, news) = Default::default();

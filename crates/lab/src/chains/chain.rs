@@ -96,7 +96,7 @@ impl Chain {
         description.load.users = users;
         let length = description.interval() * u32::try_from(job.ticks).unwrap_or(u32::MAX);
         let limit = length.saturating_mul(4) + SILENCE + GRACE;
-        // The last first: each waits for the one behind it.
+        // The last member starts first, because each member waits for the one behind it.
         for (place, member) in self.members.iter_mut().enumerate().rev() {
             // A guest has no other CPUs than these.
             let is_bound = job.is_bound && matches!(member.port, MemberPort::Socket(_));
@@ -160,7 +160,7 @@ fn guest(
     let memory = memory::sealed_memfd(c"tautline-clock", SHARED_BYTES).map_err(failed)?;
     let clock = Answering::start(Exchange::map(&memory, 0)?)?;
     let memory = SharedMemory::new(memory).map_err(failed)?;
-    // For benchmarks of networks (RFC 2544). Nobody sends anything there: a card needs an address to be taken up.
+    // For benchmarks of networks (RFC 2544). No program sends to this network: a card needs an address to be up.
     let address = Ipv4Addr::new(198, 18, 0, place as u8 + 1);
     let is_emulated = settings.accelerator == Some(Accelerator::Tcg);
     let nic = Nic::at_switch(socket, chain::address(place), (address, 24), is_emulated);

@@ -56,7 +56,7 @@ pub fn run(job: &Job, launcher: &Launcher, progress: &Progress, remark: &dyn Fn(
             });
             match measured {
                 Ok(run) => runs.push(run),
-                // What came before counts; the reason is said beside it.
+                // Earlier results count; the reason is reported beside them.
                 Err(failure) if !runs.is_empty() => remark(&format!("{name}: {failure}")),
                 Err(failure) => environment.outcome = Err(failure),
             }

@@ -87,7 +87,7 @@ fn trial(session: &mut Session<'_>, job: &Job, at: At, slot: &mut EnvironmentSlo
         Ok(_) | Err(NoAnswer::Interrupted(_)) => {}
         Err(NoAnswer::Refused(reason)) => session.absent(metric, &name, reason),
         Err(NoAnswer::Lost(failure)) => {
-            // What an agent dies of is not asked of it again.
+            // A metric at which an agent died is not requested again.
             session.absent(metric, &name, failure.clone());
             slot.lose(failure, session);
         }

@@ -78,7 +78,7 @@ fn apply(
         match (rule.at_run_time().next(), hazard) {
             (None, _) => {
                 let takes = host::rules::find(&rule.rule).map(|rule| rule.takes);
-                // What takes no more than a write and is not written is a person's to do.
+                // A change that needs only a write, and is not written, must be made by the user.
                 let how = takes.filter(|takes| *takes != Takes::RunTime).map_or("done by hand", Takes::words);
                 verification.left_out.push(LeftOut::new(&rule.rule, format!("not switched: {how}")));
             }
@@ -93,7 +93,7 @@ fn apply(
     verification
         .left_out
         .extend(unknown.map(|(rule, reason)| LeftOut::new(rule, format!("unknown: {reason}"))));
-    // Names that are none are told by it, before the first write.
+    // Unknown names are reported before the first write.
     rules.extend(wanted.rules.iter().filter(|name| host::rules::find(name).is_none()).cloned());
     let picked = Picked { rules: Some(rules.clone()), accepted: wanted.accept.clone() };
     let applied = host::apply(tree, &plan, &picked, &wanted.journal, |outcome| {
@@ -146,11 +146,11 @@ fn measure(
     if let Some(toggle) = &mut toggle
         && !wanted.rules.is_empty()
     {
-        // Of an applied plan the others stay applied.
+        // The other rules of an applied plan stay applied.
         toggle.only(|rule| wanted.rules.iter().any(|name| name == rule));
     }
     let Some(toggle) = toggle.filter(|toggle| toggle.rules().next().is_some()) else {
-        // Of an applied plan of which nothing holds any more, that is the result.
+        // If nothing of an applied plan holds any more, that is the result.
         if verification.was_applied {
             verification.complete = true;
             return Ok(());

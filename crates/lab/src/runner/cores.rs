@@ -82,7 +82,7 @@ impl Cores {
         let baseline = self.baselines.entry(cpus.to_vec()).or_insert_with(|| Baseline::of_the_last(MEMORY));
         let mut disturbed = Vec::new();
         for _ in 0..LOOKS {
-            // A CPU that this process may no longer use: its trials fail, and say so.
+            // The trials of a CPU that this process may no longer use fail, with this reason.
             let Ok(now_ns) = arithmetic_ns(cpus) else { return Vec::new() };
             disturbed = baseline.disturbed(&now_ns, DISTURBED);
             if disturbed.is_empty() {

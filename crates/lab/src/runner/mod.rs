@@ -164,7 +164,7 @@ mod tests {
         let [Verdict::Discarded(_), Verdict::Discarded(_), Verdict::KeptNoisy(_)] = verdicts[..] else {
             panic!("{verdicts:?}")
         };
-        // Without time to wait one attempt is all there is.
+        // Without time to wait there is only one attempt.
         let (attempts, repeated) = tried(false);
         assert_eq!(repeated, 0);
         assert!(matches!(&attempts[..], [Attempt { verdict: Verdict::KeptNoisy(_), .. }]));

@@ -83,7 +83,8 @@ fn count(made: &mut Made, tracefs: &Path, heading: Heading, ask: &Ask<'_>) -> Re
     let instance = made.instance(tracefs)?;
     let mut exits = Tracer::new(tracefs, &instance, ask.pid)?;
     exits.steps().into_iter().try_for_each(|step| made.step(step))?;
-    // The host counts a little longer than the guest: what it did not deliver then, it did not deliver.
+    // The host counts for slightly longer than the guest: interrupts that it did not deliver in that time were never
+    // delivered.
     let host = HostCounter::start(&made.instance(tracefs)?)?;
     let before = ask_guest(ask.guest)?;
     let start = Instant::now();

@@ -106,7 +106,7 @@ impl Measuring<'_> {
                 Err(failure) => Tried { discarded: Vec::new(), counted: Err(failure) },
             };
             if tried.counted.is_err() {
-                // The next load gets a new one.
+                // The next load gets a new receiver.
                 receiver = None;
             }
             let (outcome, discarded) = (tried.counted, tried.discarded);

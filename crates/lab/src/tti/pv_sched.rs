@@ -182,7 +182,7 @@ impl<'a> Pair<'a> {
         let start = |folder| Receiver::start(folder, name, spec, job.receiver_cpu, turns.launcher);
         let (receiver, neighbour) = (start("tti")?, start("tti-beside")?);
         let raise = pv_sched::Settings {
-            // Before the source, which spins, and in time for both.
+            // The daemon runs one priority above this one, and so before the source, which spins.
             priority: job.source.priority.unwrap_or(1),
             lead: LEAD,
             look: LOOK,

@@ -102,7 +102,7 @@ impl<'a> GsoOutput<'a> {
 
     fn segment(frame: Frame<'a>, accepts: &Accepts, scratch: &'a mut Scratch) -> Result<Self, DropReason> {
         let offload = frame.offload();
-        // Each step may show that headers go on further; every one is longer than the last.
+        // Each step may show that the headers are longer; every window is longer than the last.
         let mut known_bytes = frame.snapshot().len();
         let mut needed = segment::headers_needed(frame.snapshot(), offload);
         while needed > known_bytes {
@@ -301,7 +301,7 @@ fn whole_sum(frame: &Frame<'_>, plan: &Plan<'_>) -> u16 {
 /// Copies several pieces to one buffer.
 #[inline(never)] // the loop around it keeps its registers for frames of one piece
 fn copy_pieces(slices: &[SharedSlice<'_>], from: usize, to: SharedSlice<'_>) -> usize {
-    // As frames with another head lie: the head's end, and what follows it.
+    // The layout of frames with another head: the head's end, and the slice behind it.
     if let [first, second] = slices
         && from <= first.len_bytes()
     {

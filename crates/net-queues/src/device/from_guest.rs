@@ -151,7 +151,7 @@ impl Source for FromGuest {
         self.batch.clear();
         self.needs_release = false;
         let Some(burst) = self.batch.burst_mut() else { return };
-        // Nothing was written, so the lengths stay 0, whatever writable parts the chains have.
+        // No bytes were written, so the lengths stay 0, whatever writable parts the chains have.
         self.queue.add_used_all(burst);
         if let Some(log) = self.batch.sender_log() {
             log.completed();
@@ -163,8 +163,8 @@ impl Source for FromGuest {
         if let Some(demotion) = self.demotion_tuner.frames()
             && let Some(burst) = self.batch.burst_mut()
         {
-            // Only where the frame begins: its addresses are written anew for each frame, but not always what
-            // follows, and net headers mostly stay as they are.
+            // Only the line in which the frame begins is demoted: its addresses are written again for each frame, but
+            // the bytes behind them not always, and net headers mostly stay unchanged.
             burst.demote_readable(demotion, self.layout.bytes());
         }
     }

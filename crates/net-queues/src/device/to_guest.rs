@@ -167,7 +167,7 @@ impl ToGuest {
             };
             let chains = match room {
                 Ok(chains) => chains,
-                // What did not help the first segment does not help the others; a frame may have very many.
+                // A reason that holds for the first segment holds for the others; a frame may have very many.
                 Err(reason) => return self.counters.dropped_from(reason, index, output.count()),
             };
             self.fill(&output, index, chains);
@@ -271,7 +271,7 @@ impl ToGuest {
         self.queue.add_used(&mut self.burst, 0..self.next);
         if self.next < self.burst.len() {
             self.queue.rewind(&mut self.burst, self.next);
-            // Nothing is lost if that is refused: the driver gets them unwritten.
+            // If that is refused, no frame is lost: the driver gets the chains unwritten.
             self.queue.add_used_all(&mut self.burst);
         }
         self.burst.clear();
@@ -296,7 +296,7 @@ impl Sink for ToGuest {
         loop {
             left = &left[self.deliver_plain(batch, left, &mut tally)..];
             tally.done = which.len() - left.len();
-            // The next one is no plain frame, or chains are to be had first.
+            // The next frame needs the general path, or more chains must be popped first.
             let Some((&index, rest)) = left.split_first() else { break };
             self.deliver(batch.frame(index.into()), left.len(), &mut tally);
             left = rest;
@@ -326,7 +326,7 @@ impl Sink for ToGuest {
 
     fn ring(&self) -> Option<RingState> {
         let ring = RingState::of(&*self.queue, self.enabled);
-        // What was popped to see how much room there is waits as well.
+        // Chains that were popped to count the room wait as well.
         Some(RingState { available: ring.available.saturating_add(self.burst.len() as u16), ..ring })
     }
 }

@@ -74,7 +74,7 @@ impl Receive {
     fn reclaim(&mut self, wanted: usize) -> Result<(), RingError> {
         let waiting = self.used.len() - self.next;
         if waiting < wanted {
-            // Most often all of them: a few stay where a frame had more than the burst had room for.
+            // Usually all of them: some stay if a frame had more than the burst had room for.
             self.used.drain(..self.next);
             self.next = 0;
             self.queue.reclaim(&mut self.used, wanted - waiting)?;
@@ -107,7 +107,7 @@ impl Receive {
         let counters = &self.counters;
         let end =
             self.batch.push_each_with_room(from, HeaderLayout::Full, |reason| counters.dropped(reason, 1));
-        // What would make too many segments comes with the next burst.
+        // Frames that would make too many segments come with the next burst.
         if let Some(arena) = self.batch.arena_mut()
             && arena.len() > end
         {
@@ -130,7 +130,7 @@ impl Receive {
             Ok(1) => self.push_buffer(),
             Ok(count) => outcome = self.push_several(count)?,
             Err(reason) => {
-                // Whatever the others hold, this one begins no frame.
+                // Whatever the other buffers contain, this one begins no frame.
                 self.push_buffer();
                 outcome = Err(reason);
             }
@@ -211,7 +211,7 @@ impl Source for Receive {
 
     fn release(&mut self) {
         self.batch.clear();
-        // Every one fits: there are no more buffers than descriptors.
+        // Every buffer fits: there are no more buffers than descriptors.
         self.queue.add(&self.to_post, Direction::FromDevice);
         self.to_post.clear();
         if self.queue.needs_kick() {

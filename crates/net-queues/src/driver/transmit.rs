@@ -134,7 +134,7 @@ impl Transmit {
             false => write_plain(Temporal, frame, to, HeaderLayout::Full, 0),
         };
         let Some(written) = written else {
-            // It is going elsewhere, over what other buffers hold.
+            // The frame overwrites the content of other buffers.
             self.buffer_images.forget();
             return false;
         };
@@ -266,7 +266,7 @@ impl Sink for Transmit {
     }
 
     fn room(&mut self) -> usize {
-        // A malformed ring is told by the next `accept`.
+        // The next `accept` reports a malformed ring.
         let _ = self.reclaim();
         self.pool.free.len()
     }

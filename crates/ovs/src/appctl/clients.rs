@@ -62,7 +62,7 @@ pub fn answer(listener: &UnixListener, mut room: Room, goes_on: impl Fn() -> boo
                 clients.retain_mut(|client| client.send().is_ok());
                 std::thread::yield_now();
             }
-            // As from its service manager: what is open is closed in order.
+            // As on a signal from the service manager: open connections are closed in order.
             let _ = kill_process(getpid(), Signal::TERM);
             return;
         }
@@ -79,7 +79,7 @@ fn wait(listener: &UnixListener, clients: &[Client]) {
     let mut all: Vec<PollFd<'_>> =
         clients.iter().map(|client| PollFd::new(&client.socket, of(client))).collect();
     all.push(PollFd::new(listener, PollFlags::IN));
-    // An interrupted wait is a short one.
+    // An interrupted wait only ends earlier.
     let _ = poll(&mut all, Some(&TICK));
 }
 

@@ -70,7 +70,7 @@ impl Socket {
                 return Err(SocketError::Held { pidfile, process });
             }
             Some(_) => {}
-            // What was left by a process that was killed.
+            // A socket of a process that was killed.
             None => {
                 let left = fs::read_to_string(&pidfile).unwrap_or_default();
                 if left.trim().parse::<u32>().is_ok() {

@@ -80,7 +80,7 @@ impl Parts {
         let mut archive = Archive::default();
         archive.file(Path::new("start.sh"), include_bytes!("start.sh")).map_err(failed)?;
         kernel::add_modules(&mut archive, &self.kernel, &self.busybox)?;
-        // It finds its firmware by where it lies itself.
+        // QEMU finds its firmware relative to its own place.
         archive.file(Path::new("usr/bin/qemu-system-x86_64"), &read(&self.qemu)?).map_err(failed)?;
         for library in needed_libraries(&self.qemu)? {
             archive.file(&library, &read(&library)?).map_err(failed)?;
@@ -98,7 +98,7 @@ impl Parts {
         let mut generic = self.userland.archive()?;
         generic.extend(kernel::inner_drivers(&self.kernel)?);
         archive.file(Path::new(places::GENERIC_INITRAMFS), &generic).map_err(failed)?;
-        // The kernel unpacks one after the other.
+        // The kernel unpacks one archive after the other.
         let mut bytes = self.userland.archive()?;
         bytes.extend(archive.finish().map_err(failed)?);
         Ok(bytes)

@@ -105,7 +105,7 @@ pub fn inner_drivers(image: &Path) -> Result<Vec<u8>, Error> {
     for Module { name, content } in modules::with_dependencies(&folder, INNER_DRIVERS)? {
         let file = format!("drivers/{name}");
         archive.file(Path::new(&file), &content).map_err(failed())?;
-        // Those that both need are there already.
+        // Modules that both need are already loaded.
         script += &format!("insmod /{file} 2>/dev/null\n");
     }
     archive.file(Path::new("start.sh"), script.as_bytes()).map_err(failed())?;

@@ -176,7 +176,7 @@ impl Machine {
             if !output.success() {
                 return Err(Error::refused("starting the switch in the nested machine", output.stderr));
             }
-            // It runs as long as the machine.
+            // The command runs as long as the machine.
             drop(job);
         }
         Ok(())

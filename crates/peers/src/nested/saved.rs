@@ -95,7 +95,7 @@ impl Saved {
         save(&guest, &devices)
             .map_err(|error| Error::refused(SAVING, format!("{error}; {}", guest.console())))?;
         drop(guest);
-        // Where another test was faster, its machine is as good.
+        // If another test was faster, its saved machine is equally good.
         match std::fs::rename(folder.path(), &self.0) {
             Err(_) if self.0.is_dir() => Ok(()),
             renamed => renamed.map_err(Error::system(SAVING)),

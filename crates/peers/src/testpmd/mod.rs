@@ -173,8 +173,8 @@ impl Testpmd {
             namespace.map_or_else(|| Command::new(&stdbuf), |namespace| namespace.tied(&stdbuf));
         needs.met()?;
         let folder = tempfile::tempdir().map_err(Error::system("making a folder for testpmd"))?;
-        // Two threads, of commands and of packets, wherever the system puts them if nothing is said: ones of
-        // two processes that DPDK pins by itself would share one CPU and leave the other idle.
+        // testpmd has two threads, for commands and for packets. Without CPUs, the system places them: if DPDK pinned
+        // them, the threads of two processes would share one CPU and leave the other idle.
         let cpus = linux::cpus::list(&cpus::usable()?);
         let forwarding = settings.forwarding_cpu.map_or_else(|| cpus.clone(), |cpu| cpu.to_string());
         command.arg("-oL").arg(&program);
@@ -236,7 +236,7 @@ impl Testpmd {
     pub fn set_frame_size(&mut self, bytes_with_fcs: u16) -> Result<(), Error> {
         let bytes = bytes_with_fcs.saturating_sub(FCS_BYTES);
         self.command(&format!("set txpkts {bytes}"))?;
-        // It complains elsewhere of what it does not take.
+        // testpmd reports a refusal elsewhere.
         self.expect("show config txpkts", &format!("Segment sizes: {bytes}\n"))
     }
 
@@ -349,7 +349,7 @@ impl Testpmd {
     /// # Errors
     /// The causes of [`Testpmd::paths`].
     pub fn features(&self) -> Result<Option<u64>, Error> {
-        // The paths come after them.
+        // The paths come after these lines.
         self.paths()?;
         let said = self.process.said();
         let agreed = said.rsplit_once("features after negotiate = ").map_or("", |(_, rest)| rest);

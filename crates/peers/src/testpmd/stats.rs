@@ -67,7 +67,7 @@ impl ForwardStats {
         let rx_packets = number("RX-packets:")?;
         // Older versions call them total, but count those of polls that moved something as well.
         let busy_cycles = match number("(busy cycles=").or_else(|| number("(total cycles=")) {
-            // Nothing is said of cycles before the first packet.
+            // testpmd reports no cycles before the first packet.
             None if rx_packets == 0 => 0,
             busy => busy?,
         };

@@ -133,8 +133,8 @@ impl VlanLearning {
             return;
         }
         let (mut members, mut receivers) = (false, 0);
-        // With the tags that they came with, with those that they have in the switch, and without the outermost of
-        // these: each edit is made once. What is left has tags of its own.
+        // Frames are sent with the received tags, with the tags that they have in the switch, or without the outermost
+        // of these: each edit is made once. The remaining ports need other tags.
         let mut done = [None; 3];
         for (at, form) in [run.tags, run.within, run.within.popped()].into_iter().enumerate() {
             if done.contains(&Some(form)) {

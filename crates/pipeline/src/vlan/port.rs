@@ -123,7 +123,8 @@ impl PortVlans {
         let mut set = |vlan: u16| bits[usize::from(vlan & 0xfff) / 64] |= 1 << (vlan % 64);
         listed.iter().for_each(|vlan| set(*vlan));
         if is_native {
-            // It always carries its native VLAN, and VLAN 0 only as that: without a tag there is no other.
+            // The port always carries its native VLAN, and VLAN 0 only as the native VLAN: without a tag there is no
+            // other VLAN.
             set(vlan);
             if vlan != 0 {
                 bits[0] &= !1;

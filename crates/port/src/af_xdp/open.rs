@@ -123,7 +123,7 @@ fn open_by(
         queues.push(bound);
     }
     let promiscuous = promiscuous(index).map_err(during("take frames for every address"))?;
-    // Behind the binding: a port that had these queues before has put the stripping back by then.
+    // This comes after the binding: a port that had these queues before has restored the stripping by then.
     let stripping = (!is_software).then(|| Stripping::off(&options.interface)).flatten();
     let program = redirect.attach(index, attempt.mode).map_err(during("attach an XDP program"))?;
     let lost_tags = if puts_back { None } else { lost_tags(&options.interface, interface, is_software) };

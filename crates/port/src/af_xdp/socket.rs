@@ -170,11 +170,11 @@ impl Socket {
             }
             match send(&self.fd, &[], SendFlags::DONTWAIT) {
                 Err(Errno::BUSY) => dropped -= 1,
-                // A batch was sent; before Linux 6.17 the ring does not always say so.
+                // A batch was sent; before Linux 6.17 the ring does not always show that.
                 Err(Errno::AGAIN) => batches -= 1,
                 Ok(_) | Err(Errno::NOBUFS) if self.to_send.waiting() == before => return true,
                 Ok(_) | Err(Errno::NOBUFS) => batches -= 1,
-                // What a later call cannot mend either is not tried again before the next frame.
+                // An error that a later call cannot solve either is not tried again before the next frame.
                 Err(_) => return false,
             }
         }
@@ -190,7 +190,7 @@ impl Socket {
     #[cold]
     pub fn receive(&self) {
         let nothing: &mut [u8] = &mut [];
-        // What is wrong with the interface is heard of elsewhere.
+        // Errors of the interface are reported elsewhere.
         let _ = recv(&self.fd, nothing, RecvFlags::DONTWAIT);
     }
 

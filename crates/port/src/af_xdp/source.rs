@@ -100,7 +100,7 @@ impl Source for AfXdpSource {
 
     fn release(&mut self) {
         self.batch.clear();
-        // As many chunks as the ring has entries: there is room for all.
+        // There are as many chunks as the ring has entries, so all have room.
         for address in self.lent.drain(..) {
             self.fill.put([address]);
         }

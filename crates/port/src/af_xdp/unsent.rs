@@ -92,7 +92,7 @@ mod tests {
     fn who_sleeps_is_woken_by_frames_of_either_kind() {
         let socket = EventFd::new().unwrap();
         let unsent = Unsent::new(socket.as_fd()).unwrap();
-        // Nobody sleeps: nothing is said.
+        // No thread sleeps, so no signal is sent.
         unsent.look(|| true);
         assert!(unsent.any() && !is_readable(unsent.wake_fd()));
         assert!(unsent.arm(), "there are some already");
@@ -113,7 +113,7 @@ mod tests {
     fn what_another_thread_finds_meanwhile_stands() {
         let socket = EventFd::new().unwrap();
         let unsent = Unsent::new(socket.as_fd()).unwrap();
-        // Between this one's look and its word the other one publishes frames that do not go.
+        // Between this thread's check and its flag, the other thread publishes frames that are not sent.
         unsent.look(|| {
             unsent.look(|| true);
             false

@@ -30,7 +30,7 @@ impl Stripping {
 
 impl Drop for Stripping {
     fn drop(&mut self) {
-        // Another one may have the name by now. One that was removed has nothing to put back.
+        // Another one may have the name by now. An interface that was removed has nothing to restore.
         if self.interface.index().is_ok_and(|index| index == self.index) {
             let _ = self.interface.switch_features(&self.was_on, true);
         }

@@ -114,7 +114,7 @@ impl Producer {
     /// Publishes the filled slots. Returns true if the consumer had to be woken.
     #[inline]
     pub fn publish(&self) -> bool {
-        // Release: pairs with the acquire in `Consumer::available`; who sees the position sees the bytes.
+        // Release pairs with the acquire in `Consumer::available`: a consumer that sees the position sees the bytes.
         self.ring.filled.0.store(self.filled, Ordering::Release);
         // Pairs with the fence in `Consumer::sleep`: either it sees the position, or we see it sleep.
         fence(Ordering::SeqCst);
@@ -127,7 +127,7 @@ impl Producer {
     #[cold]
     fn wake_up(&self) -> bool {
         let slept = self.ring.sleeping.0.swap(false, Ordering::Relaxed);
-        // Only a counter at its limit refuses, and then it is readable.
+        // Only a full counter refuses the write, and a full counter is readable.
         slept && write(&self.ring.call, &1u64.to_ne_bytes()).is_ok()
     }
 }

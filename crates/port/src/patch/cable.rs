@@ -97,6 +97,6 @@ impl Drop for End {
 }
 
 fn wake(waker: &SharedFd) {
-    // A full counter is not empty either.
+    // A full counter wakes the other end too.
     let _ = rustix::io::write(waker.as_fd(), &1_u64.to_ne_bytes());
 }

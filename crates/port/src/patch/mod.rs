@@ -105,7 +105,7 @@ impl Port for Patch {
     fn ready(&mut self, _token: Token, context: &mut dyn PortContext) -> Result<(), PortError> {
         if let Some(end) = &self.end {
             let mut count = [0; 8];
-            // What happens during the look is seen by the next call.
+            // The next call sees changes that happen during this one.
             let _ = rustix::io::read(end.waker().as_fd(), &mut count);
         }
         self.look(context);

@@ -96,7 +96,7 @@ impl Interface {
     }
 
     pub fn described(described: &InterfaceDescriptionBlock<'_>, order: ByteOrder) -> Self {
-        // if_tsresol: a power of 2 if the highest bit is set, else of 10. What no clock has is taken as 1.
+        // if_tsresol: a power of 2 if the highest bit is set, else of 10. A resolution that no clock has counts as 1.
         let exponent = u32::from(described.if_tsresol & 0x7f);
         let base: u128 = if described.if_tsresol & 0x80 != 0 { 2 } else { 10 };
         // The parser takes every offset for little-endian.

@@ -174,7 +174,8 @@ impl Loading {
             let record = self.records + 1;
             let ended_early = match fault {
                 Fault::End => return Ok(None),
-                // The parser takes the end for a cut if it had read that far before the last record was taken out.
+                // The parser reports a cut at the end of the file if it had read to the end before the last record was
+                // taken.
                 Fault::Cut if reader.data().is_empty() => return Ok(None),
                 Fault::Refill => {
                     reader.refill().map_err(|_| format!("record {record} cannot be read"))?;

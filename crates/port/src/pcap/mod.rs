@@ -45,7 +45,7 @@ impl Pcap {
     /// A port with these options. No file is read or written yet. From now on no other port can record to the capture
     /// that this port will replay, whichever port is started first.
     pub fn new(options: PcapOptions) -> Self {
-        // What cannot be had is said at the start.
+        // Errors are reported at the start.
         let replayed = options.replay.as_deref().and_then(|path| FileClaim::replay(path).ok());
         Pcap { options, counters: PairCounters::default(), replayed, recorded: None }
     }

@@ -96,7 +96,7 @@ impl Record {
             }
             Err(_) => {
                 self.counters.dropped(DropReason::System, frames);
-                // Half a record would spoil the file; what is no file cannot be shortened.
+                // Half a record would damage the file; a target that is no file cannot be shortened.
                 let _ = self.file.set_len(self.file_bytes);
             }
         }

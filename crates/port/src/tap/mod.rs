@@ -102,7 +102,7 @@ impl Tap {
         let name = self.options.name.clone();
         let is_there = Interface::named(&name).and_then(|interface| interface.index()).is_ok();
         if is_there {
-            // What is left of the old one; the sinks have counted what they lost.
+            // The queues of the old interface are removed; the sinks have counted the lost frames.
             self.detach(context);
         }
         match is_there.then(|| self.attach(context)) {

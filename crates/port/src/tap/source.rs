@@ -77,7 +77,7 @@ impl Source for TapSource {
             match sys::read(self.fd.as_fd(), into) {
                 Ok(bytes) => self.push(slot, bytes),
                 Err(Errno::AGAIN | Errno::INTR) => break,
-                // What came before is still to be passed on; the error comes again.
+                // The frames before the error must still be passed on; the next read returns the error again.
                 Err(_) if self.needs_release => break,
                 Err(errno) => {
                     return Err(QueueError::System { action: "read from the TAP", source: errno.into() });

@@ -133,7 +133,7 @@ impl Port for VdusePort {
         self.set_deliveries(Deliveries::of(file, &self.log, context));
         let taken_over = self.device.take_over(state, context);
         if taken_over.is_err() && is_shared {
-            // The other process goes on with it.
+            // The other process continues with the file.
             self.deliveries.leave();
         }
         taken_over

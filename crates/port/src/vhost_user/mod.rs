@@ -132,11 +132,11 @@ impl Port for VhostUser {
             }
             None => DeliveryFile::open(path, queue_pairs),
         };
-        // Before the queues, which note in it.
+        // The file comes before the queues, which write notes to it.
         self.set_deliveries(Deliveries::of(file, &self.log, context));
         let taken_over = self.backend.take_over(state, context);
         if taken_over.is_err() && is_shared {
-            // The other process goes on with it.
+            // The other process continues with the file.
             self.deliveries.leave();
         }
         taken_over

@@ -195,7 +195,7 @@ impl VirtioUser {
                 self.begin_handshake(connection, context);
             }
             Some(Err(error)) => {
-                // It would come again at once.
+                // The event would come again at once.
                 context.unwatch(LISTENER);
                 self.log(context, error);
                 context.after(TIMER, RETRY_INTERVAL);

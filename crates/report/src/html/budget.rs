@@ -64,7 +64,7 @@ pub fn render(bars: &Bars) -> String {
 pub(super) fn drawn(bars: &[Bar]) -> Markup {
     let ends = bars.iter().flat_map(|bar| [bar.found_us, bar.limit_us]).flatten();
     let end = ends.fold(f64::MIN_POSITIVE, f64::max);
-    // One long worst case would leave nothing to see of the others.
+    // On a linear scale, one long worst case would make the others invisible.
     let place = |us: f64| 100.0 * (1.0 + us.max(0.0)).ln() / (1.0 + end).ln().max(f64::MIN_POSITIVE);
     html! {
         div class="bars" { @for bar in bars {

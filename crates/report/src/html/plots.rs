@@ -86,7 +86,7 @@ pub(super) fn ratios(view: &View, group: Group) -> Markup {
             })
             .collect(),
     };
-    // One scale for all groups: a point farther right is worse, whichever chart it stands in.
+    // One scale for all groups: a point farther right is worse in every chart.
     let compared = view
         .analysis
         .comparisons

@@ -107,12 +107,12 @@ impl Scrubber {
     /// Replaces one more name.
     pub(super) fn add(&mut self, name: &str, place: &str) {
         self.names.push((name.to_lowercase(), place.to_owned()));
-        // The longest first: a full name holds the short one.
+        // The longest name comes first, because a full name contains the short one.
         self.names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
     }
 
     fn take(&mut self, text: &str, place: &str) -> String {
-        // What is a substitute already.
+        // The text is already a substitute.
         if text.starts_with('\u{2039}') && text.ends_with('\u{203a}') {
             return text.to_owned();
         }

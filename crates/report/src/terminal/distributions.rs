@@ -33,7 +33,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, rows: &[Row]) {
     let essential = all().into_iter().map(|(line, _)| short(&line)).collect();
     let essential = (ESSENTIAL.map(|column| head[column].clone()).to_vec(), essential);
     if canvas.first_that_fits(vec![(with_findings, full), (head, plain), essential, listed(view, rows)]) > 0 {
-        // No room for the last column: it follows below the others.
+        // If there is no room for the last column, it follows below the others.
         for words in slowdowns(view, rows) {
             canvas.item("-", &words);
         }

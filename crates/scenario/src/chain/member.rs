@@ -63,7 +63,7 @@ pub fn run(port: Box<dyn Port>, job: &Job, clock: Clock<'_>) -> Result<Outcome, 
     if !job.cpus.is_empty() {
         want(format!("CPUs {}", cpus::list(&job.cpus)), cpus::bind(&job.cpus));
     }
-    // The threads of a pool are to inherit both.
+    // The threads of a pool must inherit both.
     if let Some(priority) = job.priority {
         want(format!("SCHED_FIFO {priority}"), scheduler::set(Policy::Fifo(priority)));
     }
@@ -354,8 +354,8 @@ impl Ended {
         let instants: Vec<u32> =
             end.times_ns.iter().flatten().skip(1).take(self.stages.len()).copied().collect();
         let end_ns = instants.last().copied().unwrap_or_default();
-        // A guest's clock is known within an error. What comes after what caused it, and before what it caused, is said
-        // so; that it was not is counted.
+        // A guest's clock is known within an error. Instants are put in order below; ticks with instants out of order
+        // are counted.
         self.disordered += u64::from(!instants.is_sorted());
         let mut times_ns = Vec::with_capacity(self.stages.len());
         let mut last_ns = 0;

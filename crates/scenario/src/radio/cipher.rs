@@ -114,7 +114,7 @@ mod tests {
         for (hex, count, bearer, is_downlink, bits, plain, ciphered) in EEA2 {
             let mut text = bytes(plain);
             eea2(&key(hex), Input { count, bearer, is_downlink }, &mut text);
-            // Lengths are in bits there: what lies behind them is nothing.
+            // Lengths are in bits there: the bits behind them have no meaning.
             let behind = |at: usize| (8 * at + 8).saturating_sub(bits).min(8);
             text.iter_mut().enumerate().for_each(|(at, byte)| *byte &= (0xffu32 << behind(at)) as u8);
             assert_eq!(text, bytes(ciphered), "{count:x}");

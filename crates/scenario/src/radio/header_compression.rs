@@ -55,7 +55,7 @@ impl Compressor {
     pub fn compress(&mut self, packet: &[u8], compressed: &mut Vec<u8>) {
         let context = parse(packet);
         let Some(context) = context else {
-            // Nothing that we know: as it is, and no context.
+            // The packet has unknown headers: it is sent unchanged, without a context.
             compressed.push(WITH_CONTEXT);
             compressed.extend_from_slice(packet);
             return;

@@ -94,7 +94,7 @@ impl Layer2 {
     /// The threads of the load's workers cannot be started.
     pub fn new(load: &Load) -> Result<Self, Failure> {
         let users_of_cell = load.users as usize;
-        // A cell has room for all that its users send, on each carrier: what is searched for is the computer's limit.
+        // A cell has room for all data of its users, on each carrier, because the search is for the computer's limit.
         let capacity = load.users.saturating_mul(load.bytes + 256);
         let pool = match load.workers {
             1 => None,

@@ -38,7 +38,7 @@ fn audit(arguments: &arguments::Audit) -> anyhow::Result<Done> {
     let wishes = arguments.subject.wishes(arguments.watch);
     let audit = host::Audit::of(&Survey::of(&tree, &wishes)?);
     if let Some(file) = &arguments.record {
-        // What a plan is made from as well, if one can be made here.
+        // Also reads the data from which a plan is made, if a plan can be made here.
         let _ = made(&tree, &arguments.subject);
         record(&tree, file)?;
     }

@@ -9,7 +9,7 @@ pub fn tell(events: &[Event]) {
     for event in events {
         match event {
             Event::Placed { .. } => {}
-            // Somebody who changes it again and again is not to fill a disk.
+            // A program that changes the thread repeatedly must not fill a disk.
             Event::Corrected { times, .. } if !times.is_power_of_two() => {}
             Event::Corrected { thread, found, wanted, times } => {
                 let often = if *times > 1 { format!(" ({times} times so far)") } else { String::new() };

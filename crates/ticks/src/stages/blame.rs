@@ -24,7 +24,7 @@ pub struct Blamed {
 /// Explains the latest tick. `source` is the thread that sends.
 pub fn blame(points: &[Points], summary: &Summary, source: Pid, host: Option<Host<'_>>) -> Option<Blamed> {
     let worst = points.iter().max_by_key(|points| points.latency_ns())?;
-    // What comes after the receiver runs makes no tick late.
+    // Events after the receiver runs make no tick late.
     let until_there = Stage::ALL.into_iter().filter(|stage| *stage != Stage::Work);
     let longer = |stage: Stage| {
         let usual_ns = summary.times(stage)?.p50_ns;

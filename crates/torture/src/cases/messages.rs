@@ -140,7 +140,7 @@ fn any_order(
         if sender.answers && is_last && random.random_bool(0.95) {
             continue;
         }
-        // What would be right at another time, or has odd numbers.
+        // A message that would be correct at another time, or has odd numbers.
         let body = if random.random_bool(0.3) { right(request, random) } else { Vec::new() };
         let body = if body.is_empty() { payload(request, random) } else { body };
         let descriptors: &[BorrowedFd<'_>] = match request {
@@ -211,7 +211,7 @@ fn begin(path: &Path, layout: Features, random: &mut StdRng) -> io::Result<Sessi
     if random.random_bool(0.75) {
         session.start_queue(0, None)?;
         session.start_queue(1, None)?;
-        // They run before anything else comes.
+        // The queues run before any other message comes.
         session.settles();
     }
     Ok(session)

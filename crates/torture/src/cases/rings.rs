@@ -38,7 +38,7 @@ fn address(random: &mut StdRng) -> u64 {
         0 => odd_number(random),
         1 => GUEST + BYTES - random.random_range(0..64),
         2 => GUEST + random.random_range(0..BYTES),
-        // An indirect table may lie there.
+        // An indirect table may be at this address.
         _ => GUEST + DATA + 4096 * random.random_range(0..16),
     }
 }
@@ -157,7 +157,7 @@ impl HostileRing {
         (self.position, self.unseen) = (0, 0);
         memory.write(self.ring.descriptors, &[0; 16 * SIZE as usize])?;
         memory.write(self.ring.driver, &[0; 4])?;
-        // A used index above 0 is that of a ring that goes on: behind it an available index of 0 is malformed.
+        // A used index above 0 belongs to a ring that continues: an available index of 0 behind it is malformed.
         memory.write(self.ring.device, &[0; 4])
     }
 

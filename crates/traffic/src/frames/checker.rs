@@ -283,7 +283,7 @@ impl Checker {
 /// Whether the bytes behind the head are `rest`.
 #[inline]
 fn has_rest(frame: Frame<'_>, rest: &[u8], copy: &mut [u8]) -> bool {
-    // One copy of what may change while it is looked at.
+    // One copy of bytes that may change while they are compared.
     let Some(copy) = copy.get_mut(..rest.len()) else { return false };
     let (slices, skip) = frame.slices();
     memory::SgList::new(slices).skip(skip + SNAPSHOT_BYTES).read(copy) == copy.len() && *copy == *rest

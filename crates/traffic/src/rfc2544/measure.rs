@@ -48,7 +48,7 @@ pub fn size(
         say(&format!("whether the generator keeps {:.3} Mpps", load.frames_per_second() as f64 / 1e6));
         bench.trial(load, job.latency_trial() / 4)
     };
-    // Disturbed whatever the load: let the search find out, and say so.
+    // The machine is disturbed at any load: the search finds and reports this.
     let most = Load::new(asked).map(|asked| kept(asked, keeps)).transpose()?.flatten();
     let most = most.map_or(asked, Load::frames_per_second).max(LEAST_FPS + directions);
     let range = Load::new(LEAST_FPS).zip(Load::new(most));

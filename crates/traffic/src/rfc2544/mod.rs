@@ -72,7 +72,7 @@ pub fn run(
     let ended = job.mixes.iter().try_for_each(|mix| {
         recorder.borrow_mut().begin_size(mix.to_string());
         let size = measure::size(&mut path, mix, job, say, &recorder).map_err(or_interrupted)?;
-        // What was found so far outlives whatever comes.
+        // The results so far are kept in any case.
         Ok(recorder.borrow_mut().end_size(size)?)
     });
     let recorder = recorder.into_inner();

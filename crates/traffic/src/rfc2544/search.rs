@@ -43,7 +43,7 @@ pub fn searched(bench: &mut Bench<'_, '_>, range: SearchRange) -> Result<SearchR
         }
         Method::Mlr => {
             let loss = Fraction::from_percent(0.5).unwrap_or(Fraction::ZERO);
-            // Loads that are far from the answer are told by shorter trials.
+            // Shorter trials classify loads that are far from the result.
             let first = trial.min(MLR_INITIAL_TRIAL);
             let goal = |loss| {
                 mlr::Goal::new(trial, trial * 2, loss, Fraction::HALF, width)?.with_initial_trial(first)

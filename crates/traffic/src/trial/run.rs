@@ -293,7 +293,7 @@ fn send(rig: &mut TestRig, lane: &mut Lane, state: &mut LaneState, now_ns: u64) 
     }
     if let Some(pace) = &mut state.pace {
         if state.latency && room > 0 {
-            // That of the burst's middle frame stands for all of it.
+            // The lateness of the burst's middle frame stands for all of it.
             let late_ns = now_ns.saturating_sub(pace.due_ns(room / 2));
             state.outcome.lateness.record_many_ns(late_ns, room as u64);
         }

@@ -209,11 +209,11 @@ impl<D: Device> Backend<D> {
             },
         };
         context.unwatch(LINK);
-        // What a former front-end's memory still had to say.
+        // Discards the losses of a former front-end's memory.
         memory.take_loss();
         let watched = context.watch(PEER, connection.socket(), Interest::Readable);
         if let Err(error) = watched.map_err(SocketError::watch).and_then(|()| connection.limit_unread()) {
-            // This front-end has to come again.
+            // This front-end must connect again.
             context.unwatch(PEER);
             return self.retry(error, context);
         }
@@ -374,7 +374,7 @@ impl<D: Device> Backend<D> {
         self.disconnect(context);
         context.unwatch(LINK);
         context.unwatch(MEMORY);
-        // Closes the listening socket and removes its path; who listens there next makes the file anew.
+        // Closes the listening socket and removes its path; the next process that listens there makes the file again.
         self.link = None;
     }
 }

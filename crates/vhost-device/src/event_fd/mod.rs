@@ -96,7 +96,7 @@ impl EventFd {
         if !is_event_fd(fd.as_fd())? {
             return Err(NotAnEventFd::OtherKind);
         }
-        // For as long as the peer leaves it so; nothing relies on it.
+        // The mode lasts as long as the peer leaves it unchanged; no code relies on it.
         fcntl_setfl(&fd, fcntl_getfl(&fd)? | OFlags::NONBLOCK)?;
         Ok(Self::of(fd))
     }

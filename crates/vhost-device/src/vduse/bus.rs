@@ -87,7 +87,7 @@ fn add(name: &Name, driver: Driver) -> Result<Made, Refused> {
         return Err(Refused { what: format!("find the driver {}", driver.module()), source });
     }
     match vdpa::add(MANAGEMENT_DEVICE, name.as_str()) {
-        // The process before this one has added it.
+        // The former process has added the device.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         added => added.map_err(refused(format!("add {name} to the vDPA bus")))?,
     }

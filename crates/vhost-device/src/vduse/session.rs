@@ -269,7 +269,7 @@ impl<D: Device> Session<D> {
         if !self.engine.is_filled(index, &config)? {
             return Ok(());
         }
-        // What is available is in memory that the kernel lists by now.
+        // The available buffers are in memory that the kernel lists by now.
         self.add_memory(context)?;
         self.waiting.remove(&index);
         context.unwatch(tokens::kick(index));
@@ -324,7 +324,7 @@ impl<D: Device> Session<D> {
         context: &mut D::Context<'_>,
     ) -> Result<(), Refusal> {
         let space = driver_memory::map(found, kept, &self.memory).inspect_err(|_| {
-            // What the kernel has taken away is not to be used any more.
+            // Memory that the kernel has taken away must not be used any more.
             self.engine.clear(AddressSpace::new(), context);
             self.entries.clear();
         })?;

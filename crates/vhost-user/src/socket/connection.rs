@@ -158,7 +158,7 @@ impl Connection {
             }
             connection.bytes = rest;
         }
-        // What is longer than the message that it begins was never taken from the socket.
+        // Bytes beyond the message that was begun were never taken from the socket.
         let longest = connection.header.map_or(Header::BYTES, |header| header.size as usize);
         if connection.bytes.len() > longest || received_fds.len() > MAX_FDS || unsent.len() > MAX_BACKLOG {
             return Err(SocketError::TooManyFds);

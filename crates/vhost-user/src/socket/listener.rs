@@ -212,14 +212,14 @@ fn remove_stale(path: &Path) -> Result<(), SocketError> {
     if !is_refused(path)? {
         return Ok(());
     }
-    // A server that is just starting has bound its socket and does not listen yet, for microseconds. One that has had
-    // its time is not waited for: a switch that was killed and starts again goes on at once, at all of its ports.
+    // A server that is just starting has bound its socket and does not listen yet, for microseconds. A server that has
+    // had its time is not waited for: a switch that was killed and starts again continues at once, at all of its ports.
     std::thread::sleep(STARTING.saturating_sub(age(path)));
     if !is_refused(path)? || identity(path)? != Some(found) {
         return Ok(());
     }
-    // Another process may replace the socket between the look and the removal, and must not lose its own: it is
-    // moved aside, looked at there, and moved back if it is another one.
+    // Another process may replace the socket between the check and the removal, and must not lose its socket. The file
+    // is therefore renamed, checked under the new name, and renamed back if it is another socket.
     let aside = path.with_file_name(format!(".{}.{:x}", std::process::id(), found.1));
     match fs::rename(path, &aside) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

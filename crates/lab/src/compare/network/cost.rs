@@ -46,7 +46,8 @@ impl Reading {
                 add(&mut threads, VHOST_WORKER, process);
             }
         }
-        // Interrupts that a softirq thread finishes; what is done on the spot is in the time of whom it interrupts.
+        // Interrupts that a softirq thread finishes; all other interrupts are in the time of the thread that they
+        // interrupt.
         for process in cpu_time::processes_named("ksoftirqd/") {
             add(&mut threads, "softirq", process);
         }

@@ -136,7 +136,7 @@ impl Ends {
         };
         let cost = after.since(&before, flow.sending(), (sender, receiver));
         let is_stream = flow.class.is_stream();
-        // Of requests, what was received are answers.
+        // For a flow of requests, the received messages are answers.
         let receiver = if is_stream { receiver } else { &near.counts };
         let value = match &near.latency {
             Some(latency) => latency.median_ns() as f64,

@@ -90,12 +90,12 @@ impl<'a> Paths<'a> {
             .collect();
         let mut wanted = Vec::new();
         for path in self.plan.paths() {
-            // What there is one of, the first has.
+            // If only one exists, the first environment has it.
             let several = if path.is_exclusive() { 1 } else { hosts.len() };
             wanted.extend(hosts.iter().take(several).map(|environment| (path.clone(), environment.clone())));
         }
-        // The kernel gives the same memory again to what is built in the same order: no environment is to have the
-        // better part of it in each block.
+        // The kernel gives the same memory again if things are built in the same order: no environment must have the
+        // better memory in each block.
         let is_odd = block % 2 == 1;
         if is_odd {
             wanted.reverse();
@@ -112,7 +112,7 @@ impl<'a> Paths<'a> {
             match self.open(&path, block, session) {
                 Ok(None) => {}
                 Ok(Some(ends)) => slots.push(Slot { environment, path, ends }),
-                // A path that cannot be is told once, and not tried again.
+                // A path that cannot be built is reported once, and not tried again.
                 Err(failure) => {
                     session.progress.note(&format!("{path}: {failure}"));
                     if let Some(record) = session.path(&path.name()) {
@@ -147,7 +147,7 @@ impl<'a> Paths<'a> {
                 let proven = self.guest.get_or_insert_with(|| guest(settings, &self.proven, results, start));
                 let settings = proven.as_ref().map_err(Clone::clone)?;
                 if settings.accelerator.is_some_and(vm::is_emulated) {
-                    // That it works is seen once. How fast it is, is not seen by booting it again.
+                    // One start shows that the path works. How fast it is, is not seen by booting it again.
                     if session.plan.plan.quick && block > 0 {
                         return Ok(None);
                     }
@@ -237,7 +237,7 @@ fn guest(
     let accelerator = match (accelerator, failed.and_then(|record| record.failure.as_ref())) {
         (Some(accelerator), _) => accelerator,
         (None, Some(failure)) => return Err(failure.clone()),
-        // One that was named is proven by the first path's start.
+        // An accelerator that the user named is proved by the first path's start.
         (None, None) => match settings.accelerator {
             Some(named) => named,
             None => Vm::prove(settings.clone(), start)?.accelerator_kind(),

@@ -129,7 +129,7 @@ impl NetworkPlan {
             emulated: false,
             failure: None,
         };
-        // Named with the whole group only: a user that chose some paths asked for no others.
+        // Absent paths are named only if the whole group was chosen: a user who chose some paths asked for no others.
         let absent = if self.is_whole { absent_paths(self.card.is_some()) } else { Vec::new() };
         let absent = absent.into_iter().map(|path| PathRecord {
             name: path.pieces.join("_"),

@@ -230,7 +230,7 @@ impl DemotionTuner {
         }
         for policy in 1..POLICIES {
             let Some(took) = self.took[policy] else {
-                // What is not of use now need not have been of use before.
+                // A policy that is not better now counts as not better before.
                 self.votes[policy][0].count(false);
                 continue;
             };

@@ -22,15 +22,15 @@ impl ToGuest {
                 let missing = (bytes - have) * chains / have.max(1);
                 self.pop_more(missing + wanted, tally)?;
                 if self.next + chains != at {
-                    // What was full is given back, and what was gathered so far must be popped again.
+                    // The full burst was given back, so the chains that were gathered so far must be popped again.
                     (chains, have) = (0, 0);
                     continue;
                 }
             }
             let chain = self.burst.chain(at);
             if !self.usable(chain) {
-                // A frame lies in chains one after the other (VIRTIO 1.3 §5.1.6.4): it cannot go on
-                // behind this one, nor begin before it.
+                // The chains of a frame are consecutive (VIRTIO 1.3 §5.1.6.4): the frame can neither continue behind
+                // this chain nor begin before it.
                 self.pass_over(chains + 1)?;
                 (chains, have) = (0, 0);
                 continue;

@@ -12,7 +12,7 @@ const USUAL_FRAME_BYTES: usize = 1514;
 impl ToGuest {
     /// How many frames of the usual length the queue has room for, at least.
     pub(super) fn room_left(&mut self) -> usize {
-        // Where nothing goes in, nothing is to be waited for.
+        // If no frame can be delivered, there is nothing to wait for.
         if !self.enabled || self.broken.is_some() {
             return usize::MAX;
         }
@@ -20,10 +20,10 @@ impl ToGuest {
         if missing > 0
             && let Err(PopError::Malformed(_)) = self.pop(missing)
         {
-            // `accept` finds the error again, and says so.
+            // `accept` finds the error again, and reports it.
             return usize::MAX;
         }
-        // The next call of `accept` goes on with these.
+        // The next call of `accept` continues with these chains.
         let usable = self.burst.chains().filter(|chain| self.usable(*chain));
         if !self.options.mergeable {
             return usable.count();

@@ -37,12 +37,12 @@ pub fn run(arguments: &cli::Rfc2544) -> anyhow::Result<Done> {
     let (run, ended) =
         traffic::rfc2544::run(&job, ports, begun, file, &|what| progress.doing(what)).map_err(early)?;
     progress.finish();
-    // Nothing to show: the error is all.
+    // There is nothing to show except the error.
     if run.sizes.is_empty() && ended.is_err() {
         return ended.map(|()| Done::Whole).map_err(early);
     }
     let done = show_run(&run, &sink, arguments.reported.html.as_deref(), gate.as_ref())?;
-    // Shown and kept is what was found until then.
+    // The results so far are shown and kept.
     ended.map_err(early)?;
     Ok(done)
 }

@@ -134,7 +134,7 @@ impl<'a> Controller<'a> {
             (Some(cut), lower, upper) => Finding::Undecided { lower, upper, cut },
             (None, Some(lower), Some(upper)) => Finding::Bracketed { lower, upper },
             (None, Some(lower), None) => Finding::AtMaximum { lower },
-            // Reached without a lower bound: the minimum itself is the upper one.
+            // Reached without a lower bound: the minimum itself is the upper bound.
             (None, None, _) => Finding::BelowMinimum { upper: self.range.min() },
         };
         GoalResult { goal, length: TrialLength::of(goal.final_trial()), finding }
@@ -194,7 +194,7 @@ impl Strategy for Controller<'_> {
             return Some(TrialInput { load, duration: self.trial });
         }
         let asked = self.selectors.iter_mut().filter_map(|selector| selector.nominate(&self.loads));
-        // A longer trial counts for those that would have had a shorter one.
+        // A longer trial counts for goals that would have had a shorter one.
         asked.min_by_key(|input| (input.load, Reverse(input.duration)))
     }
 

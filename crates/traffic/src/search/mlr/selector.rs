@@ -87,7 +87,7 @@ impl Selector {
                 });
             self.step = apart.max(width.twice());
         } else if self.stepped.is_some() && (self.stepped == bounds.lower || self.stepped == bounds.upper) {
-            // It moved the bound that it led away from.
+            // The last step became the bound.
             self.step = self.step.twice();
         }
         self.stepped = None;
@@ -96,7 +96,7 @@ impl Selector {
             (None, None) => max,
             (Some(lower), None) => {
                 let up = self.above(lower).min(max);
-                // What is left above would be too little to look at.
+                // The range above would be too small for another trial.
                 let load = if narrow(up.into(), max.into(), width) { max } else { up };
                 self.stepped = Some(load);
                 load

@@ -177,7 +177,7 @@ impl Journal {
         match self.region(gone) {
             Some((_, there)) if there.times > 1 => there.times -= 1,
             Some((place, _)) => _ = self.said.remove(&place),
-            // It was in the table: the removal itself is repeated, behind it.
+            // The region was in the table: its removal is repeated behind the table.
             None => self.add_region(Said::without_fds(&Request::RemMemReg(SingleRegion(*gone)))),
         }
     }

@@ -225,7 +225,7 @@ fn blank_uncopied_options(options: &mut [u8]) {
             (END, _) => return,
             (NO_OPERATION, _) => 1,
             (_, Some(&len)) if len >= 2 && at + usize::from(len) <= options.len() => usize::from(len),
-            // Not an option: what follows is for the receiver to judge.
+            // This is no option: the receiver judges the bytes behind it.
             _ => return,
         };
         if option & COPIED == 0 {

@@ -135,7 +135,7 @@ impl<'h> Plan<'h> {
         }
         // At most MAX_PIECES times 64 KiB: far from overflow.
         let share = |index| self.shared_out as u32 + index * self.piece_bytes;
-        // The first piece has all headers; what it shares out begins with those that fragments leave out.
+        // The first piece has all headers; its payload begins with the headers that fragments leave out.
         let copied = if index == 0 { self.layout.payload } else { self.shared_out };
         let start = if index == 0 { copied as u32 } else { share(index) };
         let payload = start..share(index + 1).min(self.frame_bytes);
