@@ -115,6 +115,11 @@ impl Ticker {
         self.set(Duration::from_nanos(1));
     }
 
+    /// Makes the timer expire after this time.
+    pub fn after(&self, time: Duration) {
+        self.set(time);
+    }
+
     /// Takes note that the timer has expired.
     pub fn clear(&self) {
         // The number of expirations does not matter.

@@ -1,6 +1,6 @@
 //! The bytes that a controller sends.
 
-use openflow::{Codec, Framer, Version};
+use openflow::{Codec, Continuation, Framer, Message, Nicira, Version};
 
 use crate::script::Script;
 
@@ -14,6 +14,11 @@ pub fn openflow_messages(bytes: &[u8]) {
     let (mut stream, mut framer) = (script.0, Framer::new());
     while let Ok(Some(message)) = framer.next(&mut stream) {
         let Ok(received) = codec.decode(&message) else { continue };
+        if let Message::Nicira(Nicira::Resume(packet)) = &received.message {
+            let left = packet.continuation.as_deref().and_then(|bytes| Continuation::decode(bytes).ok());
+            let again = left.as_ref().and_then(Continuation::encode);
+            assert!(again.is_none_or(|bytes| Continuation::decode(&bytes).ok() == left), "{message:02x?}");
+        }
         if let Ok(again) = codec.encode(received.transaction, &received.message) {
             assert_eq!(codec.decode(&again).as_ref(), Ok(&received), "{again:02x?}");
         }

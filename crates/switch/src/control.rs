@@ -73,7 +73,9 @@ pub trait Operator {
     fn port_event(&mut self, _port: &str, _event: PortEvent) {}
 
     /// Called when frames wait for controllers, or flows are to be learned: [`View::take_raised`].
-    fn raised(&mut self, _switch: &mut View<'_>) {}
+    fn raised(&mut self, switch: &mut View<'_>) {
+        drop(switch.take_raised(usize::MAX));
+    }
 }
 
 /// A running switch.
@@ -283,9 +285,7 @@ impl Control {
                 self.ready(port, token)?;
             }
             self.pass_on_logs(operator);
-            let timeout = self.pass_on_raised(operator);
-            let ready = self.attachments.poller.wait(Some(timeout)).map_err(system("epoll_wait"))?;
-            let keys: Vec<u64> = ready.collect();
+            let keys = self.wait(operator)?;
             for key in keys {
                 if key == OPERATOR {
                     let goes_on = operator.handle_wake(&mut View { control: self });

@@ -7,8 +7,9 @@ use pipeline::{ControllersFrame, Injected, PortNumbers, Upcall, Wanted};
 
 use crate::View;
 use crate::control::{Control, Operator};
-use crate::error::ChangeError;
+use crate::error::{ChangeError, RunError};
 use crate::port_entry::PortEntry;
+use crate::worker_pool::system;
 
 /// A port that forwards by flow tables or by addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,13 +92,15 @@ impl View<'_> {
 }
 
 impl Control {
-    /// Tells the operator of frames for controllers and flows to be learned. Returns how long to wait for other events.
-    pub(crate) fn pass_on_raised(&mut self, operator: &mut dyn Operator) -> Duration {
+    /// Tells the operator of frames for controllers and of flows to be learned, then waits for other events: the keys of
+    /// the descriptors that are ready.
+    pub(crate) fn wait(&mut self, operator: &mut dyn Operator) -> Result<Vec<u64>, RunError> {
         let upcalls = Arc::clone(&self.attachments.common.upcalls);
         if upcalls.any() {
             operator.raised(&mut View { control: self });
         }
-        if upcalls.any() { Duration::ZERO } else { self.timeout() }
+        let timeout = if upcalls.any() { Duration::ZERO } else { self.timeout() };
+        Ok(self.attachments.poller.wait(Some(timeout)).map_err(system("epoll_wait"))?.collect())
     }
 
     fn inject(&mut self, network: Option<&str>, frame: ControllersFrame) {

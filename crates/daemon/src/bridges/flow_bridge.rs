@@ -140,12 +140,22 @@ impl FlowBridge {
         }
     }
 
+    /// The generation of the tables that the workers are to have; `None` if the ports learn.
+    fn wanted(&self) -> Option<u64> {
+        (!self.learns()).then(|| self.bridge.tables().generation())
+    }
+
+    /// Whether the workers have the tables.
+    pub(super) fn is_published(&self) -> bool {
+        self.wanted() == self.published
+    }
+
     /// Gives the workers the tables, if they have others.
     ///
     /// # Errors
     /// Why the workers keep the former tables, in words.
     pub(super) fn publish(&mut self, switch: &mut View<'_>) -> Result<(), String> {
-        let wanted = (!self.learns()).then(|| self.bridge.tables().generation());
+        let wanted = self.wanted();
         if wanted == self.published {
             return Ok(());
         }

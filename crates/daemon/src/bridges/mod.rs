@@ -42,6 +42,7 @@ use flow_bridge::{FlowBridge, Start};
 pub use line::lines;
 use management::{FIRST_KEY, Management, Serves, Turn};
 pub use request::{FlowsRequest, What};
+use switch_bridge::LEARNING;
 pub use switch_bridge::SwitchBridge;
 use target::ListeningSocket;
 
@@ -65,6 +66,8 @@ pub struct Bridges {
     ticker: Option<Ticker>,
     /// The time at which flows were last looked at for their age.
     looked: Duration,
+    /// Whether workers are to get flows at the next tick.
+    is_late: bool,
 }
 
 impl Bridges {
@@ -76,6 +79,7 @@ impl Bridges {
             management: Management::new(),
             ticker: None,
             looked: Duration::ZERO,
+            is_late: false,
         }
     }
 
@@ -203,10 +207,13 @@ impl Bridges {
     /// Serves the socket or connection with this key.
     pub fn ready(&mut self, key: u64, epoll: &OwnedFd, switch: &mut View<'_>) {
         let now = now();
-        let Bridges { all, management, ticker, looked, .. } = self;
+        let Bridges { all, management, ticker, looked, is_late, .. } = self;
         if key == FIRST_KEY {
             ticker.iter().for_each(Ticker::clear);
             all.values_mut().for_each(|bridge| bridge.follow_ports(switch, now));
+            if std::mem::take(is_late) {
+                all.values_mut().for_each(|bridge| bridge.publish(switch));
+            }
             if now.saturating_sub(*looked) >= INTERVAL {
                 *looked = now;
                 all.values_mut().for_each(|bridge| bridge.expire(switch, now));
@@ -234,12 +241,15 @@ impl Bridges {
         for Raised { network, wanted } in switch.take_raised(TURN) {
             by_network.entry(network).or_default().push(wanted);
         }
-        let Bridges { all, management, .. } = self;
+        let Bridges { all, management, ticker, is_late, .. } = self;
         for (network, wanted) in by_network {
             let of_network =
                 |(_, bridge): &(&String, &mut SwitchBridge)| bridge.network() == network.as_deref();
             let Some((name, bridge)) = all.iter_mut().find(of_network) else { continue };
-            bridge.take_up(wanted.into_iter(), switch, now);
+            if !bridge.take_up(wanted.into_iter(), switch, now) && !*is_late {
+                *is_late = true;
+                ticker.iter().for_each(|ticker| ticker.after(LEARNING));
+            }
             let name = name.clone();
             management.send(&name, &mut Turn { bridges: all, switch, epoll, now });
         }

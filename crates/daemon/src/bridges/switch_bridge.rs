@@ -22,16 +22,22 @@ const LIMITS: Limits = Limits {
     monitors: 64,
 };
 
+/// The shortest time between two publications of flows that frames have learned: each lets all ports forget the outcomes
+/// that they keep.
+pub const LEARNING: Duration = Duration::from_millis(10);
+
 /// A bridge of the running switch.
 pub struct SwitchBridge {
     pub(super) flows: FlowBridge,
     pub(super) controllers: Controllers,
+    /// The time at which workers last got flows because frames have learned some.
+    learned: Duration,
 }
 
 impl SwitchBridge {
     /// A bridge without controllers.
     pub fn new(flows: FlowBridge) -> Self {
-        SwitchBridge { flows, controllers: Controllers::new(LIMITS) }
+        SwitchBridge { flows, controllers: Controllers::new(LIMITS), learned: Duration::ZERO }
     }
 
     /// A bridge for all networks without a bridge of their own.
@@ -77,13 +83,14 @@ impl SwitchBridge {
         self.controllers.news(&news);
     }
 
-    /// Gives frames to controllers, and adds flows that frames have learned.
+    /// Gives frames to controllers, and adds flows that frames have learned. Returns false if workers are to get the flows
+    /// later, by [`SwitchBridge::publish`].
     pub(super) fn take_up(
         &mut self,
         all: impl Iterator<Item = Wanted>,
         switch: &mut View<'_>,
         now: Duration,
-    ) {
+    ) -> bool {
         let mut news = News { all_flows: self.controllers.follow_flows(), ..News::default() };
         for wanted in all {
             match wanted {
@@ -95,8 +102,18 @@ impl SwitchBridge {
                 Wanted::Learn(learn, key) => self.flows.bridge.learn(&learn, &key, now, &mut news),
             }
         }
-        let _ = self.flows.publish(switch);
         self.controllers.news(&news);
+        let is_due = now.saturating_sub(self.learned) >= LEARNING;
+        if is_due && !self.flows.is_published() {
+            self.learned = now;
+            self.publish(switch);
+        }
+        self.flows.is_published()
+    }
+
+    /// Gives the workers the flows, if they have others.
+    pub(super) fn publish(&mut self, switch: &mut View<'_>) {
+        let _ = self.flows.publish(switch);
     }
 
     /// A connection that has just been made.

@@ -12,7 +12,7 @@ use port::in_memory::testing::{Collector, Injector};
 use port::in_memory::{InMemory, QueueOptions, testing};
 use port::{Port, PortContext, PortError, Token};
 use rustix::event::{EventfdFlags, eventfd};
-use switch::{Ended, Operator, Options, PortOptions, Snapshot, Switch, View};
+use switch::{Ended, Operator, Options, PortOptions, Raised, Snapshot, Switch, View};
 use virtio::net::NetHeader;
 
 /// Far beyond anything that is not a failure.
@@ -36,6 +36,7 @@ struct TestOperator {
     waker: Arc<OwnedFd>,
     requests: Receiver<Request>,
     logged: Arc<Mutex<Vec<String>>>,
+    raised: Arc<Mutex<Vec<Raised>>>,
 }
 
 impl Operator for TestOperator {
@@ -55,6 +56,10 @@ impl Operator for TestOperator {
         ControlFlow::Continue(())
     }
 
+    fn raised(&mut self, switch: &mut View<'_>) {
+        self.raised.lock().unwrap().extend(switch.take_raised(usize::MAX));
+    }
+
     fn log(&mut self, port: &str, message: &dyn Display) {
         self.logged.lock().unwrap().push(format!("{port}: {message}"));
     }
@@ -65,6 +70,8 @@ pub struct Bench {
     waker: Arc<OwnedFd>,
     requests: Sender<Request>,
     pub logged: Arc<Mutex<Vec<String>>>,
+    /// Frames for controllers, and flows to be learned.
+    pub raised: Arc<Mutex<Vec<Raised>>>,
     thread: Option<JoinHandle<Ended>>,
 }
 
@@ -72,11 +79,15 @@ impl Bench {
     pub fn run(switch: Switch) -> Self {
         let waker = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
         let (requests, receiver) = channel();
-        let logged = Arc::default();
-        let mut operator =
-            TestOperator { waker: Arc::clone(&waker), requests: receiver, logged: Arc::clone(&logged) };
+        let (logged, raised) = (Arc::default(), Arc::default());
+        let mut operator = TestOperator {
+            waker: Arc::clone(&waker),
+            requests: receiver,
+            logged: Arc::clone(&logged),
+            raised: Arc::clone(&raised),
+        };
         let thread = std::thread::spawn(move || switch.run(&mut operator));
-        Bench { waker, requests, logged, thread: Some(thread) }
+        Bench { waker, requests, logged, raised, thread: Some(thread) }
     }
 
     /// Ports of one queue pair each, named a, b, c, ...

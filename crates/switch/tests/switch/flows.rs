@@ -4,7 +4,7 @@ use std::sync::Arc;
 use flow::Flow;
 use flow_tables::{Change, Limits, Tables};
 use frame::DropReason;
-use switch::{ChangeError, Options, PortOptions, VlanOptions};
+use switch::{ChangeError, Options, PortOptions, VlanOptions, Wanted};
 use virtio::net::{NetHeader, checksum};
 
 use crate::bench::*;
@@ -125,6 +125,42 @@ fn checksums_are_right_behind_fields_that_are_set() {
         let wanted = segment([8, 9], 8080, is_v6, is_partial);
         assert_eq!(got, wanted, "IPv6: {is_v6}, offload {offload}");
     }
+    bench.stop();
+}
+
+/// A controller gets what leaves: tags, fields that were set, and whole checksums.
+#[test]
+fn controllers_get_frames_as_they_leave_and_with_whole_checksums() {
+    let set = "set_field:8080->tcp_dst,push_vlan:0x8100,set_field:4101->vlan_vid,controller,output:2";
+    let flows = [
+        format!("tcp actions=set_field:10.0.0.8->ip_src,{set}"),
+        format!("tcp6 actions=set_field:{}:fd08->ipv6_src,{set}", ["fdfd"; 7].join(":")),
+        "priority=1 actions=controller(max_len=20)".to_owned(),
+    ];
+    let (bench, mut hands) = with_flows(2, &flows.each_ref().map(String::as_str), 1);
+    let punted = |hands: &mut Hands, header: NetHeader, frame: &[u8]| {
+        assert!(hands[0].0.inject(header, frame));
+        until("a frame for controllers", || !bench.raised.lock().unwrap().is_empty());
+        match bench.raised.lock().unwrap().remove(0).wanted {
+            Wanted::Frame(frame) => frame,
+            Wanted::Learn(..) => panic!("no flow learns"),
+        }
+    };
+    for is_v6 in [false, true] {
+        let [whole, partial] = [false, true].map(|is_partial| segment([1, 2], 80, is_v6, is_partial));
+        let got = punted(&mut hands, NetHeader::default(), &whole);
+        let left = receive(&mut hands[1].1);
+        assert_eq!((&got.bytes, got.frame_bytes), (&left, left.len()), "IPv6: {is_v6}");
+        let (at, _) = pseudo(&partial);
+        let flags = NetHeader::F_NEEDS_CSUM;
+        let header = NetHeader { flags, csum_start: at as u16, csum_offset: 16, ..NetHeader::default() };
+        let got = punted(&mut hands, header, &partial);
+        assert_eq!(got.bytes, left, "IPv6: {is_v6}");
+        receive(&mut hands[1].1);
+    }
+    let other = frame(station(1), station(2), 7);
+    let got = punted(&mut hands, NetHeader::default(), &other);
+    assert_eq!((&got.bytes[..], got.frame_bytes), (&other[..20], 100));
     bench.stop();
 }
 

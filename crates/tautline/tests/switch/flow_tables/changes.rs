@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{MARK, Scene, sorted};
 use crate::common::{Ended, Run};
-use crate::switch_process::Sockets;
+use crate::switch_process::{Sockets, wait_for};
 
 /// A frame of 74 bytes for UDP port 53 of a host, and its length.
 const FRAME_BYTES: u64 = 74;
@@ -129,6 +129,45 @@ fn flows_are_added_replaced_and_deleted_while_frames_pass() {
         assert!(traced.contains(" 0. priority 1\n") && traced.contains("Sent: nothing"), "{traced}");
         let json = running.flows(&["dump", "--format", "json"]);
         assert!(json.contains("\"schema\": \"tautline-ctl/1\"") && json.contains("\"packets\": 2"), "{json}");
+        running.scene.switch.end();
+    }
+}
+
+/// A station's address leads to its port once it has sent a frame, and the flow stays one however many frames it sends.
+#[test]
+fn frames_learn_flows_that_forward_the_next_ones() {
+    for workers in ["0", "0,1"] {
+        let mut running = Running::start(workers);
+        running.flows(&["add", MARK]);
+        let learn =
+            "learn(table=1,idle_timeout=600,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[])";
+        running.flows(&["add", &format!("priority=1 actions={learn},resubmit(,1)")]);
+        running.flows(&["add", "table=1,priority=0 actions=flood"]);
+        let of =
+            |to: u8, from: u8| [&[2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 0x88, 0xb5][..], &[7; 46]].concat();
+        let none = Vec::<Vec<u8>>::new;
+        let (there, back) = (of(1, 2), of(2, 1));
+        let flood = [vec![there.clone()], none(), vec![there.clone()]];
+        assert_eq!(running.scene.send(2, std::slice::from_ref(&there)), flood);
+        let learned = wait_for("the flow", || {
+            let dump = running.flows(&["dump", "table=1"]);
+            dump.contains("dl_dst=02:00:00:00:00:02 actions=output:2").then_some(dump)
+        });
+        assert!(learned.contains("idle_timeout=600"), "{learned}");
+        for _ in 0..3 {
+            assert_eq!(
+                running.scene.send(1, std::slice::from_ref(&back)),
+                [none(), vec![back.clone()], none()]
+            );
+        }
+        wait_for("the other flow", || {
+            running.flows(&["dump", "table=1"]).contains("dl_dst=02:00:00:00:00:01").then_some(())
+        });
+        assert_eq!(running.scene.send(2, std::slice::from_ref(&there)), [vec![there], none(), none()]);
+        let traced = running.flows(&["trace", "in_port=3,dl_src=02:00:00:00:00:03,dl_dst=02:00:00:00:00:02"]);
+        assert!(traced.contains("Sent: 2") && traced.contains("each frame makes a flow"), "{traced}");
+        let dump = running.flows(&["dump", "table=1"]);
+        assert_eq!(dump.lines().count(), 3, "{dump}");
         running.scene.switch.end();
     }
 }

@@ -181,24 +181,28 @@ fn hostile_controllers_hold_up_neither_frames_nor_others() {
     running.scene.switch.end();
 }
 
+/// Flows that frames of one port learn, at most.
+const LEARNED: usize = 4096;
 /// The longest time that a neighbour's frame may take, also on a machine with other work.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// All frames of port 1 go to a controller. Those of port 2 go to port 3 and to the controller.
+/// All frames of port 1 go to a controller, and each learns a flow. Those of port 2 go to port 3 and to the controller.
 #[test]
 fn a_guest_that_sends_to_the_controller_without_end_delays_no_neighbour() {
     const ROUNDS: u64 = 100;
     const BURST: usize = 30;
     let mut running = Running::start("0");
-    running.flows(&["add", "priority=9,in_port=1 actions=controller"]);
+    let learn = "learn(table=5,hard_timeout=60,NXM_OF_ETH_DST[],output:NXM_OF_IN_PORT[])";
+    running.flows(&["add", &format!("priority=9,in_port=1 actions={learn},controller")]);
     running.flows(&["add", "priority=9,in_port=2 actions=controller,output:3"]);
     let mut controller = Controller::greeted(&running);
     assert!(controller.send(&message(SET_CONFIG, &[0, 0, 0xff, 0xff])));
     let before = running.resident_kib();
 
     let numbered = |port: u8, number: u64| {
-        let mut frame =
-            [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, port, 0x88, 0xb5][..], &number.to_be_bytes()].concat();
+        let to = [&[2, 9][..], &(number as u32).to_be_bytes()].concat();
+        let from = [2, 0, 0, 0, 0, port, 0x88, 0xb5];
+        let mut frame = [&to[..], &from, &number.to_be_bytes()].concat();
         frame.resize(1400, port);
         frame
     };
@@ -242,6 +246,9 @@ fn a_guest_that_sends_to_the_controller_without_end_delays_no_neighbour() {
     assert_eq!(given + refused, flooded);
     assert!(given >= others && refused > 0, "{given} given, {refused} refused");
     assert_eq!(of("two", "limit of frames for controllers"), 0);
+    let learned = running.ofctl("dump-aggregate", &["table=5"]);
+    let flows = learned.trim().rsplit_once("flow_count=").unwrap().1.parse::<usize>().unwrap();
+    assert!((1..=LEARNED).contains(&flows), "{learned}");
     let grown = running.resident_kib().saturating_sub(before);
     assert!(grown < GROWTH_KIB / 8, "{grown} KiB");
     running.scene.switch.end();
