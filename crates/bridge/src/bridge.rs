@@ -71,6 +71,11 @@ impl Bridge {
         &self.state.tables
     }
 
+    /// The tunnel options that controllers have assigned to fields.
+    pub fn tunnel_options(&self) -> &[TlvMap] {
+        &self.options
+    }
+
     /// Adds a port, or changes one with the same number.
     pub fn set_port(&mut self, number: u16, port: BridgePort, news: &mut News) {
         let ports = Arc::make_mut(&mut self.state.ports);

@@ -50,3 +50,4 @@ pub use ports::described;
 pub use run::{Service, run};
 pub use settings::Settings;
 pub use signals::{CounterFile, Counters};
+pub use tunnel_ports::KINDS as TUNNELS;

@@ -88,6 +88,10 @@ pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) ->
     if network.len() > NETWORK_BYTES {
         return Err(Invalid(format!("the network's name has more than {NETWORK_BYTES} bytes")));
     }
+    let is_tunnel = tunnel_ports::is_tunnel(kind);
+    if is_tunnel {
+        options.insert(tunnel_ports::BRIDGE_OPTION.to_owned(), OptionValue::Text(network.clone()));
+    }
     let options = Options::new(options.iter().map(|(key, value)| (key.clone(), value.to_string())));
     let spec = Spec { kind: kind.clone(), target: target.clone(), options };
     let mut spec = PortSpec::of(spec, defaults.kinds).map_err(invalid)?;
@@ -105,6 +109,7 @@ pub fn read(name: &str, description: PortDescription, defaults: PortDefaults) ->
         number,
         vlans,
         bond,
+        is_tunnel,
     };
     Ok(NamedSpec { name: name.to_owned(), description, spec, options })
 }

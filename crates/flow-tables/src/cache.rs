@@ -167,14 +167,7 @@ impl Cache {
         if outcome.uncached.is_none() {
             self.keep(hash, &key, frame_bytes, around, outcome);
         } else {
-            let mut now_ms = None;
-            for entry in &outcome.hits {
-                let now_ms = match entry.flow.timeouts.idle {
-                    0 => 0,
-                    _ => *now_ms.get_or_insert_with(|| around.now_ms()),
-                };
-                entry.count(frame_bytes, now_ms);
-            }
+            outcome.count(frame_bytes, || around.now_ms());
         }
         outcome.hits.clear();
     }
@@ -250,6 +243,7 @@ impl Cache {
     /// Repeats the steps of a place on a frame's window.
     fn replay(&mut self, at: usize, window: &mut HeaderWindow, outcome: &mut Outcome) {
         self.copies.clear();
+        let mut tunnel = None;
         for step in &self.places[at].steps {
             match step {
                 Step::Write(words) => write(words, &self.mask, window),
@@ -259,9 +253,11 @@ impl Cache {
                         *window = before;
                     }
                 }
+                Step::Tunnel(words) => tunnel = Some(*words),
                 Step::Deliver { port, queue, cut } => {
-                    let header = outcome.keep(window);
-                    outcome.deliveries.push(Delivery { port: *port, queue: *queue, cut: *cut, header });
+                    let (header, tunnel) = (outcome.keep(window), tunnel.take());
+                    let delivery = Delivery { port: *port, queue: *queue, cut: *cut, header, tunnel };
+                    outcome.deliveries.push(delivery);
                 }
                 Step::Normal => {
                     let header = outcome.keep(window);

@@ -81,6 +81,20 @@ impl Tables {
         self.execute_window(window, metadata, around, outcome)
     }
 
+    /// Executes the tables on the frame of a window and counts it in its flows. The outcome does not list the flows.
+    pub fn execute_once<S: Surroundings>(
+        &self,
+        window: &HeaderWindow,
+        metadata: &Key,
+        around: &mut S,
+        outcome: &mut Outcome,
+    ) {
+        outcome.clear();
+        self.execute_window(window.clone(), metadata, around, outcome);
+        outcome.count(window.frame_bytes(), || around.now_ms());
+        outcome.hits.clear();
+    }
+
     /// The outcome must be empty before the call. Returns the cost of all look-ups.
     pub(crate) fn execute_window<S: Surroundings>(
         &self,
@@ -420,7 +434,8 @@ impl<'a, S: Surroundings> Run<'a, S> {
             return;
         }
         let header = self.keep_window();
-        self.outcome.deliver(Delivery { port, queue: self.queue, cut, header });
+        let tunnel = self.around.is_tunnel(port).then(|| self.key.tunnel());
+        self.outcome.deliver(Delivery { port, queue: self.queue, cut, header, tunnel });
     }
 
     pub(crate) fn output(&mut self, to: u16, cut: Option<u32>) -> Next {

@@ -29,6 +29,8 @@ pub struct Delivery {
     pub cut: Option<u32>,
     /// The bytes that replace the given window.
     pub header: HeaderRange,
+    /// The tunnel fields of the frame ([`Key::tunnel`]), for a port that is a tunnel.
+    pub tunnel: Option<[u64; Key::TUNNEL_WORDS]>,
 }
 
 /// The remaining execution of a frame that waits for a controller.
@@ -113,6 +115,8 @@ pub(crate) enum Step {
     Copy,
     /// The window before the last copy was restored.
     Return,
+    /// The tunnel fields of the delivery that follows.
+    Tunnel([u64; Key::TUNNEL_WORDS]),
     /// The frame was delivered.
     Deliver { port: u16, queue: u32, cut: Option<u32> },
     /// The frame was given to a switch that learns addresses.
@@ -173,9 +177,22 @@ impl Outcome {
     }
 
     pub(crate) fn deliver(&mut self, delivery: Delivery) {
-        let Delivery { port, queue, cut, .. } = delivery;
+        let Delivery { port, queue, cut, tunnel, .. } = delivery;
+        self.steps.extend(tunnel.map(Step::Tunnel));
         self.steps.push(Step::Deliver { port, queue, cut });
         self.deliveries.push(delivery);
+    }
+
+    /// Counts the frame in the flows that it matched.
+    pub(crate) fn count(&self, frame_bytes: usize, mut read_ms: impl FnMut() -> u64) {
+        let mut now_ms = None;
+        for entry in &self.hits {
+            let now_ms = match entry.flow.timeouts.idle {
+                0 => 0,
+                _ => *now_ms.get_or_insert_with(&mut read_ms),
+            };
+            entry.count(frame_bytes, now_ms);
+        }
     }
 
     /// Forgets everything.

@@ -17,6 +17,11 @@ pub trait Surroundings {
     /// Whether a port is up.
     fn is_live(&self, port: u16) -> bool;
 
+    /// Whether a port needs the tunnel fields of the frames that it sends ([`crate::Delivery::tunnel`]).
+    fn is_tunnel(&self, _port: u16) -> bool {
+        false
+    }
+
     /// Looks up the frame's connection. An address translation is written to the header window.
     fn track(&mut self, track: &Track<'_>, window: &mut HeaderWindow, key: &Key) -> Connection;
 

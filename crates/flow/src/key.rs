@@ -65,6 +65,26 @@ impl Key {
         self.words[range].fill(0);
     }
 
+    /// The number of words of [`Key::tunnel`].
+    pub const TUNNEL_WORDS: usize = 15;
+    /// The place of the tunnel's key, and of its other fields.
+    const TUNNEL_ID: usize = 1;
+    const TUNNEL: Range<usize> = 20..34;
+
+    /// The fields of the tunnel: its key first.
+    pub fn tunnel(&self) -> [u64; Key::TUNNEL_WORDS] {
+        let mut words = [0; Key::TUNNEL_WORDS];
+        words[0] = self.words[Self::TUNNEL_ID];
+        words[1..].copy_from_slice(&self.words[Self::TUNNEL]);
+        words
+    }
+
+    /// Sets the fields of the tunnel.
+    pub fn set_tunnel(&mut self, words: &[u64; Key::TUNNEL_WORDS]) {
+        self.words[Self::TUNNEL_ID] = words[0];
+        self.words[Self::TUNNEL].copy_from_slice(&words[1..]);
+    }
+
     /// Replaces these words.
     ///
     /// # Panics
@@ -126,6 +146,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_words_of_a_tunnel_are_those_of_its_fields() {
+        let mut all = Key::ZERO;
+        all.set_tunnel(&[u64::MAX; Key::TUNNEL_WORDS]);
+        for field in Field::ALL {
+            let is_of_tunnel = field.name().starts_with("tun_");
+            assert_eq!(all.get(*field) != 0, is_of_tunnel, "{field:?}");
+        }
+        let mut again = Key::ZERO;
+        again.set_tunnel(&all.tunnel());
+        assert_eq!(again, all);
+    }
 
     proptest! {
         #[test]

@@ -64,6 +64,16 @@ reasons! {
     ToController = "given to controllers",
     /// The port has sent more frames to controllers than the limit allows, or a frame that is too long for them.
     ControllerLimit = "limit of frames for controllers",
+    /// No route leads to the other end of the tunnel, by an interface that ends tunnels.
+    NoRoute = "no route for the tunnel",
+    /// The Ethernet address of the tunnel's next hop is not known; it was asked for.
+    NoNeighbour = "next hop of the tunnel unknown",
+    /// The frame with its outer headers is longer than the network between the tunnel's ends allows.
+    PathTooNarrow = "longer than the tunnel's path",
+    /// The outer headers of a frame from a tunnel are malformed, or its checksum is wrong.
+    MalformedTunnel = "malformed tunnel header",
+    /// The frame is for a tunnel that no port has.
+    NoTunnel = "no such tunnel",
     /// A process before this one had delivered it when it crashed.
     AlreadyDelivered = "already delivered before a crash",
     /// The system refused the frame (TAP, packet socket, file).

@@ -3,6 +3,7 @@ mod edited;
 mod images;
 mod log;
 mod memory;
+mod metadata;
 mod parse;
 mod runs;
 mod work;
@@ -12,8 +13,8 @@ use deliveries::SenderLog;
 use virtio::net::HeaderLayout;
 use virtqueue::Burst;
 
-use crate::DropReason;
 use crate::frame::{Frame, FrameMeta};
+use crate::{DropReason, Metadata};
 
 use work::{MAX_WORK, enough, of_popped};
 pub use {edited::EditedFrames, images::ImagesId};
@@ -21,27 +22,24 @@ pub use {edited::EditedFrames, images::ImagesId};
 /// The owner of the frames' slices.
 #[derive(Debug)]
 enum Storage {
-    /// Chains of a device queue.
     Queue(Burst),
     /// Memory of this process, which a device half in another process may share.
     Own(SgArena),
 }
 
 /// Frames that are borrowed until they are released, in the order in which their sender sent them.
-/// The first `len` belong to this burst. Entries behind them are left from earlier bursts, so that each is written
-/// in place and not moved.
 #[derive(Debug)]
 pub struct FrameBatch {
     storage: Storage,
-    /// The first `len` are this burst's; those behind are left from others, so that each is written where it
-    /// stays instead of being moved there.
+    /// The first `len` are this burst's. Entries behind them are left from others, so that each is written in place.
     metas: Vec<FrameMeta>,
     len: usize,
-    /// The cost of these frames: see [`FrameBatch::work`].
     work: u32,
     images: Option<ImagesId>,
-    /// The log in which deliveries of these frames are noted.
+    /// Notes deliveries of these frames.
     log: Option<SenderLog>,
+    /// By frame; empty if no frame has any.
+    metadata: Vec<Option<Metadata>>,
 }
 
 /// The result of [`FrameBatch::push_chains`].
@@ -65,7 +63,8 @@ impl FrameBatch {
     }
 
     fn of(storage: Storage, max: usize) -> Self {
-        FrameBatch { storage, metas: vec![FrameMeta::EMPTY; max], len: 0, work: 0, images: None, log: None }
+        let metas = vec![FrameMeta::EMPTY; max];
+        FrameBatch { storage, metas, len: 0, work: 0, images: None, log: None, metadata: Vec::new() }
     }
 
     /// Number of frames.
@@ -186,6 +185,7 @@ impl FrameBatch {
         (self.len, self.work) = (0, 0);
         if let Storage::Own(arena) = &mut self.storage {
             arena.clear();
+            self.metadata.clear();
         }
     }
 }

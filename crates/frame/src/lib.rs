@@ -43,6 +43,7 @@ mod edit;
 #[allow(clippy::module_inception)]
 mod frame;
 mod frame_batch;
+mod metadata;
 mod one_frame;
 mod own;
 mod pair_counters;
@@ -57,6 +58,7 @@ pub use frame::{
     ETHERNET_HEADER_BYTES, Frame, HeaderSnapshot, LARGEST_FRAME_BYTES, SHORTEST_FRAME_BYTES, SNAPSHOT_BYTES,
 };
 pub use frame_batch::{EditedFrames, FrameBatch, ImagesId, PushedChains};
+pub use metadata::{METADATA_WORDS, Metadata};
 pub use own::{OwnMemory, OwnSgBuilder};
 pub use pair_counters::PairCounters;
 pub use queue::{QueueError, Sink, Source};

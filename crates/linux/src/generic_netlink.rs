@@ -104,18 +104,18 @@ fn message(family: u16, sequence: u32, command: u8, version: u8, attributes: &[A
 }
 
 /// A message of the kernel.
-struct Answer<'a> {
-    kind: u16,
-    sequence: u32,
-    payload: &'a [u8],
+pub(crate) struct Answer<'a> {
+    pub kind: u16,
+    pub sequence: u32,
+    pub payload: &'a [u8],
 }
 
-fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+pub(crate) fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at + N)?.try_into().ok()
 }
 
 /// The messages of a datagram. Messages behind a malformed one are left out.
-fn answers(mut bytes: &[u8]) -> impl Iterator<Item = Answer<'_>> {
+pub(crate) fn answers(mut bytes: &[u8]) -> impl Iterator<Item = Answer<'_>> {
     std::iter::from_fn(move || {
         let length = u32::from_ne_bytes(word(bytes, 0)?) as usize;
         let (kind, sequence) = (u16::from_ne_bytes(word(bytes, 4)?), u32::from_ne_bytes(word(bytes, 8)?));

@@ -17,6 +17,7 @@ pub mod output_reader;
 pub mod peer;
 #[cfg(feature = "progress")]
 pub mod progress;
+pub mod routes;
 pub mod save;
 pub mod scheduler;
 pub mod usage;

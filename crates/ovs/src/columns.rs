@@ -15,7 +15,8 @@ const LOCAL: i64 = 65534;
 /// The number of an interface that cannot be.
 const REFUSED: i64 = -1;
 /// The types of interface that Open_vSwitch.iface_types names.
-const TYPES: [&str; 6] = ["afxdp", "dpdkvhostuser", "dpdkvhostuserclient", "internal", "patch", "tap"];
+const TYPES: [&str; 9] =
+    ["afxdp", "dpdkvhostuser", "dpdkvhostuserclient", "geneve", "gre", "internal", "patch", "tap", "vxlan"];
 
 /// The connections with controllers, by bridge and target.
 pub type ControllerStates = BTreeMap<String, BTreeMap<String, ControllerState>>;

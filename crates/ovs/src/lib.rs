@@ -10,6 +10,7 @@
 //! # Where to change what
 //!
 //! - To take another type of interface or another column: `wanted.rs`.
+//! - To take another option of a tunnel: `tunnels.rs`.
 //! - To take another column of a bridge: `bridges.rs`.
 //! - To take another column of a mirror: `mirrors.rs`.
 //! - To write another column back: `columns.rs`; to change what is read of a port: `observed.rs`.
@@ -30,6 +31,7 @@ mod observed;
 mod rows;
 mod runner;
 mod server;
+mod tunnels;
 mod wanted;
 
 pub use columns::report;

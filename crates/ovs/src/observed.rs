@@ -6,7 +6,7 @@ use control::{OptionValue, PortDescription};
 use ovsdb::{Atom, Datum};
 use serde_json::Value;
 
-use crate::wanted::{HEADER_BYTES, TAP, VHOST_USER};
+use crate::wanted::{HEADER_BYTES, TAP, UNDERLAY, VHOST_USER};
 
 /// A port of the switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl Observed {
                     status.extend(self.features.as_deref().map(|bits| ("features", bits)));
                 }
             }
-            TAP if self.interface.is_some() => _ = status.insert("driver_name", "tun"),
+            TAP | UNDERLAY if self.interface.is_some() => _ = status.insert("driver_name", "tun"),
             _ => {}
         }
         Datum::texts(status)

@@ -10,6 +10,7 @@ use ovsdb::{Cache, Datum, Row, Uuid};
 use crate::bridges;
 use crate::mirrors::{Mirrors, mirrors};
 use crate::rows::{integer, is_empty, option, rows, text};
+use crate::tunnels;
 
 /// The ports, bridges and mirrors that the database requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,6 +84,8 @@ pub(crate) const VHOST_USER: &str = "vhost-user";
 const PATCH: &str = "patch";
 /// The kind of a port that is an interface of the host.
 pub(crate) const TAP: &str = "tap";
+/// The kind of such a port that ends tunnels.
+pub(crate) const UNDERLAY: &str = "underlay";
 /// The MTU that an interface may have (VIRTIO 1.3, section 5.1.4.1).
 const MTU: RangeInclusive<i64> = 68..=65535;
 /// The VLANs that a column may name.
@@ -304,6 +307,7 @@ impl Seat<'_> {
             },
             "tap" => Ok(described(TAP, name)),
             "internal" => Ok(self.internal(interface, name)),
+            "geneve" | "vxlan" | "gre" => tunnels::tunnel(interface),
             "afxdp" | "afxdp-nonpmd" => Ok(described("af-xdp", name)),
             PATCH => match option(interface, "peer") {
                 Some(peer) if peer != name => Ok(described(PATCH, &cable(name, peer))),
@@ -318,7 +322,7 @@ impl Seat<'_> {
             )),
             other => Err(format!(
                 "the switch has no interfaces of type {other}; it has dpdkvhostuser, dpdkvhostuserclient, internal, tap, \
-                 patch and afxdp"
+                 patch, afxdp, geneve, vxlan and gre"
             )),
         }
     }
@@ -326,7 +330,9 @@ impl Seat<'_> {
     /// A TAP that the switch makes, with the address that the row asks for, or the bridge for its own interface. The
     /// host's administrator sets it up.
     fn internal(&self, interface: &Row, name: &str) -> PortDescription {
-        let mut port = described(TAP, name);
+        // Tunnels end at the addresses of a bridge's own interface.
+        let kind = if self.is_local(interface) { UNDERLAY } else { TAP };
+        let mut port = described(kind, name);
         let of_bridge = || {
             let config = self.bridge.get("other_config").filter(|_| self.is_local(interface));
             config.and_then(|config| config.get("hwaddr"))

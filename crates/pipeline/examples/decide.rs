@@ -61,6 +61,8 @@ impl Output for Counting {
         &self.window
     }
 
+    fn attach(&mut self, _metadata: &frame::Metadata) {}
+
     fn edit(&mut self, frames: Range<u16>, _edit: &HeadEdit<'_>) {
         self.edited = frames.len() as u64;
     }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use frame::{DropReason, Frame, FrameBatch, HeadEdit};
+use frame::{DropReason, Frame, FrameBatch, HeadEdit, Metadata};
 use virtio::net::MacAddress;
 
 use crate::{
@@ -112,6 +112,10 @@ impl Output for ByExits<'_> {
 
     fn window(&mut self, frame: u16, bytes: usize) -> &[u8] {
         self.output.window(frame, bytes)
+    }
+
+    fn attach(&mut self, metadata: &Metadata) {
+        self.output.attach(metadata);
     }
 
     fn edit(&mut self, frames: Range<u16>, edit: &HeadEdit<'_>) {

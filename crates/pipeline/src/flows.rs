@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::flow::{Controller, Key, Learn};
-use flow_tables::{Connection, Effect, HeaderRange, HeaderWindow, Outcome, Surroundings, Track};
+use flow_tables::{Connection, Delivery, Effect, HeaderRange, HeaderWindow, Outcome, Surroundings, Track};
 use frame::{DropReason, Frame, FrameBatch, HeadEdit, WINDOW_BYTES};
 use virtio::net::{MacAddress, checksum};
 
@@ -73,6 +73,10 @@ impl Surroundings for Around<'_> {
 
     fn is_live(&self, port: u16) -> bool {
         self.program.numbers.port(port).is_some()
+    }
+
+    fn is_tunnel(&self, port: u16) -> bool {
+        self.program.numbers.is_tunnel(port)
     }
 
     fn track(&mut self, track: &Track<'_>, window: &mut HeaderWindow, key: &Key) -> Connection {
@@ -153,7 +157,10 @@ impl FlowProgram {
             offload.segmentation.map(|cut| usize::from(cut.segment_bytes.get())),
         );
         let mut around = Around { program: self, time, is_refused: false };
-        flows.execute(self.learning.port, self.number, &mut around);
+        match batch.metadata(index.into()) {
+            None => flows.execute(self.learning.port, self.number, &mut around),
+            Some(tunnel) => flows.execute_of_tunnel(self.number, tunnel, &mut around),
+        }
         let is_refused = around.is_refused;
         let outcome = &flows.outcome;
         if outcome.overrun.is_some() {
@@ -164,7 +171,7 @@ impl FlowProgram {
         for delivery in &outcome.deliveries {
             result = Err(DropReason::NotConnected);
             if let Some(port) = self.numbers.port(delivery.port) {
-                sending.send(&delivery.header, port);
+                sending.deliver(delivery, port);
             }
         }
         for effect in &outcome.effects {
@@ -232,6 +239,24 @@ impl<'a> Sending<'a> {
         Sending { index, is_extended, edited: None, copies: 0, outcome, output }
     }
 
+    /// Gives the frame to the port of a delivery.
+    pub fn deliver(&mut self, delivery: &'a Delivery, to: PortId) {
+        let Some(tunnel) = &delivery.tunnel else { return self.send(&delivery.header, to) };
+        self.edit(&delivery.header);
+        self.output.attach(tunnel);
+        // Other ports get the frame without the fields.
+        self.edited = None;
+        self.copies += u64::from(self.output.send_edited(to));
+    }
+
+    fn edit(&mut self, header: &HeaderRange) {
+        let edit = match header.is_changed {
+            true => difference(self.output.window(self.index, 0), self.outcome.header(header)),
+            false => HeadEdit::NONE,
+        };
+        self.output.edit(self.index..self.index + 1, &edit);
+    }
+
     /// Gives the frame to a port, with this header.
     pub fn send(&mut self, header: &'a HeaderRange, to: PortId) {
         let frames = self.index..self.index + 1;
@@ -239,11 +264,7 @@ impl<'a> Sending<'a> {
             self.output.send(to, frames)
         } else {
             if self.edited != Some(header) {
-                let edit = match header.is_changed {
-                    true => difference(self.output.window(self.index, 0), self.outcome.header(header)),
-                    false => HeadEdit::NONE,
-                };
-                self.output.edit(frames, &edit);
+                self.edit(header);
                 self.edited = Some(header);
             }
             self.output.send_edited(to)

@@ -66,6 +66,10 @@ impl Surroundings for Around<'_> {
         self.program.numbers.port(port).is_some()
     }
 
+    fn is_tunnel(&self, port: u16) -> bool {
+        self.program.numbers.is_tunnel(port)
+    }
+
     fn track(&mut self, track: &Track<'_>, window: &mut HeaderWindow, key: &Key) -> Connection {
         self.program.connections.track(None, track, window, key, Duration::from_millis(flow_ms(self.now)))
     }
@@ -124,7 +128,7 @@ impl Injected {
             for delivery in &outcome.deliveries {
                 result = Err(DropReason::NotConnected);
                 if let Some(port) = self.numbers.port(delivery.port) {
-                    sending.send(&delivery.header, port);
+                    sending.deliver(delivery, port);
                 }
             }
             for effect in &outcome.effects {

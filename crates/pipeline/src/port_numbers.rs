@@ -8,6 +8,8 @@ pub struct PortNumbers {
     numbers: Box<[u16]>,
     /// The port of each number, at the same place.
     ports: Box<[PortId]>,
+    /// The numbers of tunnels, in ascending order.
+    tunnels: Box<[u16]>,
 }
 
 impl PortNumbers {
@@ -17,7 +19,20 @@ impl PortNumbers {
         all.sort_by_key(|(number, _)| *number);
         all.dedup_by_key(|(number, _)| *number);
         let (numbers, ports): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-        Self { numbers: numbers.into(), ports: ports.into() }
+        Self { numbers: numbers.into(), ports: ports.into(), tunnels: Box::default() }
+    }
+
+    /// With these numbers of tunnels, to which frames are sent with the tunnel fields that flows have set.
+    #[must_use]
+    pub fn with_tunnels(self, tunnels: impl IntoIterator<Item = u16>) -> Self {
+        let mut tunnels: Vec<_> = tunnels.into_iter().collect();
+        tunnels.sort_unstable();
+        Self { tunnels: tunnels.into(), ..self }
+    }
+
+    /// Whether the port with this number is a tunnel.
+    pub fn is_tunnel(&self, number: u16) -> bool {
+        self.tunnels.binary_search(&number).is_ok()
     }
 
     /// All numbers, in ascending order.

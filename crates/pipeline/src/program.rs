@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use frame::{DropReason, FrameBatch, HeadEdit};
+use frame::{DropReason, FrameBatch, HeadEdit, Metadata};
 use virtio::net::MacAddress;
 
 use crate::{PortId, Refused, TablesId, WorkerFlows};
@@ -40,6 +40,9 @@ pub trait Output {
     /// Edits frames for the calls of [`Output::send_edited`] that follow, until the next edit. Frames that cannot be edited
     /// are dropped. Frames that are sent unedited, before or after, are not affected.
     fn edit(&mut self, frames: Range<u16>, edit: &HeadEdit<'_>);
+
+    /// Gives the frames of the last [`Output::edit`] metadata.
+    fn attach(&mut self, metadata: &Metadata);
 
     /// Gives the frames of the last [`Output::edit`] to a port, edited. Returns false and does nothing if the port
     /// has no running queue. A port receives the unedited frames of a burst first, then the edited ones, in order

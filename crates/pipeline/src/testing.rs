@@ -101,6 +101,8 @@ impl Output for Recorder {
         &[]
     }
 
+    fn attach(&mut self, _metadata: &frame::Metadata) {}
+
     fn edit(&mut self, frames: Range<u16>, edit: &HeadEdit<'_>) {
         self.edited = (frames, (edit.at, edit.removed, edit.inserted.to_vec()));
     }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use ::flow::{Field, Key};
 use flow_tables::{Cache, CacheCounts, HeaderWindow, Outcome, Surroundings, Tables};
+use frame::Metadata;
 
 use crate::PortId;
 
@@ -84,6 +85,19 @@ impl WorkerFlows {
             _ => add(caches, port, number, around.now_ms()),
         };
         cache.execute(tables, window, around, outcome);
+    }
+
+    /// As [`WorkerFlows::execute`] for a frame from a tunnel. Its outcome is not kept: it depends on the tunnel fields.
+    pub(crate) fn execute_of_tunnel(
+        &mut self,
+        number: u16,
+        tunnel: &Metadata,
+        around: &mut impl Surroundings,
+    ) {
+        let mut metadata = Key::ZERO;
+        metadata.set(Field::InPortOxm, number.into());
+        metadata.set_tunnel(tunnel);
+        self.tables.execute_once(&self.window, &metadata, around, &mut self.outcome);
     }
 }
 

@@ -2,7 +2,7 @@
 use std::io;
 use std::ops::Range;
 
-use frame::{DropReason, EditedFrames, FrameBatch, HeadEdit, Windows};
+use frame::{DropReason, EditedFrames, FrameBatch, HeadEdit, Metadata, Windows};
 
 /// How many different edits of one frame can be pending. Handing them over makes room for others.
 pub(crate) const SLOTS: usize = 3;
@@ -62,6 +62,12 @@ impl Edits {
                 Err(reason) => refused(reason),
             }
         }
+    }
+
+    /// Gives the frames of the last edit metadata.
+    pub fn attach(&mut self, metadata: &Metadata) {
+        let slot = &mut self.slots[self.slot];
+        self.which.iter().for_each(|index| slot.attach(usize::from(*index), metadata));
     }
 
     /// The slot of the last edit, and the indices of its frames.

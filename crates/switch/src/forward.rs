@@ -2,7 +2,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use frame::{DropReason, FrameBatch, HeadEdit, QueueCounters};
+use frame::{DropReason, FrameBatch, HeadEdit, Metadata, QueueCounters};
 use pipeline::{Key, Output, PortId, Program, TablesId, WorkerFlows};
 
 use crate::tx_queues::{Sent, TxQueues};
@@ -76,6 +76,10 @@ impl Output for ToSinks<'_> {
         }
         let counters = self.counters;
         self.tx_queues.edits.edit(self.batch, frames, edit, |reason| counters.dropped(reason, 1));
+    }
+
+    fn attach(&mut self, metadata: &Metadata) {
+        self.tx_queues.edits.attach(metadata);
     }
 
     fn send_edited(&mut self, to: PortId) -> bool {

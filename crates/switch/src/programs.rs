@@ -66,7 +66,10 @@ impl Network {
             members: members().collect(),
             bonded: (!exits.is_empty())
                 .then(|| BondedNetwork { ports: own().map(|(id, _)| id).collect(), bonds: exits }),
-            numbers: Arc::new(PortNumbers::new(own().map(|(id, port)| (port.number, id)))),
+            numbers: {
+                let tunnels = own().filter(|(_, port)| port.options.is_tunnel).map(|(_, port)| port.number);
+                Arc::new(PortNumbers::new(own().map(|(id, port)| (port.number, id))).with_tunnels(tunnels))
+            },
             flows: flows.id(name),
             table: tables.of(name),
             has_vlans: own().any(|(_, port)| !port.options.vlans.is_default()),

@@ -81,6 +81,8 @@ pub struct PortOptions {
     pub vlans: VlanOptions,
     /// The bond that the port is a part of.
     pub bond: Option<BondOptions>,
+    /// Whether the port is a tunnel: flows give it the tunnel fields of each frame.
+    pub is_tunnel: bool,
 }
 
 impl Default for PortOptions {
@@ -94,6 +96,7 @@ impl Default for PortOptions {
             number: None,
             vlans: VlanOptions::default(),
             bond: None,
+            is_tunnel: false,
         }
     }
 }

@@ -27,7 +27,7 @@ pub fn run(arguments: &cli::Switch) -> anyhow::Result<Done> {
         metrics: arguments.metrics,
         take_over: arguments.take_over.clone(),
         counters: Counters { print_json: sink.is_json_printed(), file },
-        kinds: &[],
+        kinds: daemon::TUNNELS,
     };
     let place = arguments.ovsdb.as_deref().map(|words| place(words, arguments, &service)).transpose()?;
     // Both files are removed once the switch has ended.

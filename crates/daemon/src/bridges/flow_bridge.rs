@@ -165,6 +165,18 @@ impl FlowBridge {
         Ok(())
     }
 
+    /// Tells tunnels which Geneve options are which fields.
+    pub(super) fn publish_options(&self) {
+        let option = |map: &openflow::TlvMap| tunnels::OptionMap {
+            class: map.class,
+            kind: map.kind,
+            bytes: map.bytes,
+            index: map.index,
+        };
+        let options: Vec<_> = self.bridge.tunnel_options().iter().map(option).collect();
+        tunnel_ports::set_options(self.ports.network().unwrap_or_default(), &options);
+    }
+
     /// Sends the frames of controllers. Tracked connections that they end do not exist yet.
     pub(super) fn send(&mut self, switch: &mut View<'_>) {
         drop(self.bridge.take_flushed());

@@ -1,6 +1,6 @@
 //! Lines of flows, groups and meters, as `ovs-ofctl` writes them.
 use controllers::Change;
-use flow::{Action, BandKind, Field, Flow, Group, Match, Meter, port};
+use flow::{Action, BandKind, Flow, Group, Match, Meter, port};
 use openflow::{
     ANY_TABLE, FlowCommand, FlowMod, FlowRequest, GroupCommand, GroupMod, MeterCommand, MeterMod,
 };
@@ -79,15 +79,12 @@ fn supported(actions: &[Action]) -> Result<(), String> {
 
 /// An action that the switch does not have yet, and why.
 fn missing(action: &Action) -> Option<(&Action, &'static str)> {
-    let of_tunnel = |field: &Field| field.name().starts_with("tun_");
     let why = match action {
         Action::Clone(actions) | Action::WriteActions(actions) => return actions.iter().find_map(missing),
         Action::Output(port::LOCAL) => "the switch has no port of its own",
         Action::OutputCut(..) => "frames are not cut",
         Action::Ct(ct) if ct.helper != 0 => "there are no helpers for FTP and TFTP",
         Action::Sample(_) => "there are no samples",
-        Action::SetField(field, ..) if of_tunnel(field) => "there are no tunnels",
-        Action::Move(_, to) | Action::Pop(to) if of_tunnel(&to.field) => "there are no tunnels",
         _ => return None,
     };
     Some((action, why))
@@ -198,9 +195,7 @@ mod tests {
         let refused = [
             ("tcp,actions=ct(commit,alg=ftp)", "there are no helpers for FTP and TFTP"),
             ("actions=clone(LOCAL)", "the switch has no port of its own"),
-            ("actions=set_field:5->tun_id,output:1", "there are no tunnels"),
             ("group_id=1,type=all,bucket=LOCAL", "the switch has no port of its own"),
-            ("actions=move:NXM_NX_REG0[]->NXM_NX_TUN_ID[0..31]", "there are no tunnels"),
             ("group_id=1,type=any", "group_id=1"),
             ("meter=1,kbps,bands=type=dscp_remark,rate=1,prec_level=1", "bands drop frames"),
             ("actions=LOCAL", "the switch has no port of its own"),

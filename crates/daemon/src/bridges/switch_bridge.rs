@@ -142,6 +142,7 @@ impl SwitchBridge {
     ) -> Result<(), SessionError> {
         let received = self.controllers.receive(id, bytes, &mut Served::new(&mut self.flows, switch), now);
         let _ = self.flows.publish(switch);
+        self.flows.publish_options();
         self.flows.send(switch);
         received
     }

@@ -8,7 +8,7 @@ use super::{FrameBatch, Storage};
 use crate::frame::{
     ETHERNET_HEADER_BYTES, FAST_FRAME_BYTES, FrameMeta, LARGEST_FRAME_BYTES, SNAPSHOT_BYTES, VLAN_TAG_BYTES,
 };
-use crate::{DropReason, HeadEdit, OwnMemory, WINDOW_BYTES};
+use crate::{DropReason, HeadEdit, Metadata, OwnMemory, WINDOW_BYTES};
 
 /// The room for an edited head: a window and the inserted bytes.
 const HEAD_BYTES: usize = WINDOW_BYTES + HeadEdit::MAX_INSERTED_BYTES;
@@ -40,7 +40,9 @@ impl EditedFrames {
         let heads = OwnMemory::new(c"tautline-heads", bytes as u64)?;
         let mut whole = SgArena::with_capacity(1);
         heads.sg_builder().push(&mut whole, 0, u32::try_from(bytes).map_err(io::Error::other)?);
-        Ok(EditedFrames { batch: FrameBatch::of_memory(frames), heads, whole })
+        let mut batch = FrameBatch::of_memory(frames);
+        batch.reserve_metadata(frames);
+        Ok(EditedFrames { batch, heads, whole })
     }
 
     /// The edited frames, by their index in the burst. The entries of all other frames are empty.
@@ -65,8 +67,36 @@ impl EditedFrames {
         edit: &HeadEdit<'_>,
     ) -> Result<(), DropReason> {
         if !self.push_tag(burst, index, window, edit) {
-            self.push_any(burst, index, window, edit)?;
+            self.push_any(burst, index, window, edit, None)?;
         }
+        self.pushed(burst, index);
+        Ok(())
+    }
+
+    /// As [`EditedFrames::push`], with another offload: that of the edited frame, in which it has a place.
+    ///
+    /// # Errors
+    /// As [`EditedFrames::push`].
+    pub fn push_with(
+        &mut self,
+        burst: &FrameBatch,
+        index: usize,
+        window: &[u8],
+        edit: &HeadEdit<'_>,
+        offload: Offload,
+    ) -> Result<(), DropReason> {
+        self.push_any(burst, index, window, edit, Some(offload))?;
+        self.pushed(burst, index);
+        Ok(())
+    }
+
+    /// Gives an edited frame metadata.
+    pub fn attach(&mut self, index: usize, metadata: &Metadata) {
+        self.batch.set_metadata(index, metadata);
+    }
+
+    #[inline(always)]
+    fn pushed(&mut self, burst: &FrameBatch, index: usize) {
         let batch = &mut self.batch;
         if batch.len == 0 {
             batch.log.clone_from(&burst.log);
@@ -76,7 +106,6 @@ impl EditedFrames {
             batch.metas[batch.len..index].fill(FrameMeta::EMPTY);
         }
         batch.len = index + 1;
-        Ok(())
     }
 
     /// Pushes, pops or changes a VLAN tag of a frame in one piece with no offload left, of which only the snapshot is known:
@@ -152,6 +181,7 @@ impl EditedFrames {
         index: usize,
         window: &[u8],
         edit: &HeadEdit<'_>,
+        offload: Option<Offload>,
     ) -> Result<(), DropReason> {
         let meta = &burst.metas[..burst.len][index];
         let (inserted, removed) = (edit.inserted.len(), edit.removed);
@@ -166,7 +196,7 @@ impl EditedFrames {
         {
             return Err(DropReason::TooLong);
         }
-        let offload = meta.offload.edited(edit.at, removed, inserted, len);
+        let offload = offload.or_else(|| meta.offload.edited(edit.at, removed, inserted, len));
         let offload = offload.ok_or(DropReason::OffloadImpossible)?;
 
         let arena = burst.arena();
@@ -228,6 +258,7 @@ impl EditedFrames {
         if let Storage::Own(arena) = &mut self.batch.storage {
             arena.clear();
             arena.release();
+            self.batch.metadata.clear();
         }
         (self.batch.len, self.batch.log) = (0, None);
     }

@@ -134,6 +134,11 @@ impl InMemorySource {
     pub fn counting(self, counters: Arc<QueueCounters>) -> Self {
         InMemorySource { counters, ..self }
     }
+
+    /// The frames of the last burst, for a source around this one that takes off what was put in front of them.
+    pub fn frames_mut(&mut self) -> &mut FrameBatch {
+        &mut self.batch
+    }
 }
 
 impl Source for InMemorySource {

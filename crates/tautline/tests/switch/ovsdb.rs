@@ -18,6 +18,7 @@ mod patches;
 mod policing;
 mod remote;
 mod restarts;
+mod tunnels;
 mod vlans;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,122 @@
+//! Tunnels between the switch and the kernel's own devices, each in a network namespace.
+use peers::Netns;
+
+use super::Scene;
+use crate::switch_process::wait_for;
+
+/// Bytes of a test's TCP stream.
+const STREAM: &str = "2000000";
+
+/// What a tunnel of both ends is: the switch's columns, and the words of `ip link add`.
+struct Ends<'a> {
+    columns: &'a str,
+    device: &'a str,
+}
+
+/// A switch with a tunnel, and a host at its other end.
+///
+/// ```text
+///   inside: i0 10.9.0.1 ─ br0 ─ t0 ┄┄┄ br-phys 192.0.2.1 ─ wire ─ host: 192.0.2.2 ┄┄┄ t1 10.9.0.2
+/// ```
+struct Tunnelled {
+    scene: Scene,
+    inside: Netns,
+    host: Netns,
+}
+
+impl Tunnelled {
+    fn new(ends: &Ends<'_>) -> Self {
+        let scene = Scene::new();
+        let network = &scene.network;
+        let (inside, host) = (network.sibling().unwrap(), network.sibling().unwrap());
+        scene.vsctl("add-br br-phys -- set Bridge br-phys datapath_type=netdev");
+        for (bridge, interface, other, address) in
+            [("br-phys", "wire", &host, "192.0.2.2/24"), ("br0", "i0", &inside, "10.9.0.1/24")]
+        {
+            scene.vsctl(&format!("add-port {bridge} {interface} -- set Interface {interface} type=internal"));
+            network.ip(&format!("link set {interface} netns {}", other.holder())).unwrap();
+            other.configure(interface, address).unwrap();
+        }
+        network.configure("br-phys", "192.0.2.1/24").unwrap();
+        network.ip("address add fd00::1/64 dev br-phys nodad").unwrap();
+        host.ip("address add fd00::2/64 dev wire nodad").unwrap();
+        inside.ip("link set i0 mtu 1400").unwrap();
+        host.ip(&format!("link add t1 {}", ends.device)).unwrap();
+        host.configure("t1", "10.9.0.2/24").unwrap();
+        host.ip("link set t1 mtu 1400").unwrap();
+        scene.vsctl(&format!("add-port br0 t0 -- set Interface t0 {}", ends.columns));
+        assert_eq!(scene.columns("t0", "error"), "[]\n");
+        Tunnelled { scene, inside, host }
+    }
+
+    /// The host answers pings, and bytes arrive as they were sent.
+    #[track_caller]
+    fn works(&self) {
+        wait_for("an answer through the tunnel", || {
+            self.inside.run("ping -c 1 -W 1 10.9.0.2").unwrap().success().then_some(())
+        });
+        let listening = self.host.start(&python(RECEIVE, "10.9.0.2")).unwrap();
+        listening.wait_for("listening", std::time::Duration::from_secs(20)).unwrap();
+        let sent = self.inside.run(&python(SEND, "10.9.0.2")).unwrap().expect_success();
+        wait_for("the sum of the stream", || listening.said().contains(sent.trim()).then_some(()));
+    }
+}
+
+const RECEIVE: &str = "import socket, hashlib, sys
+s = socket.create_server((sys.argv[1], 5000)); print('listening', flush=True)
+c = s.accept()[0]; h = hashlib.sha256()
+while True:
+    b = c.recv(65536)
+    if not b: break
+    h.update(b)
+print(h.hexdigest(), flush=True); c.send(b'.')";
+
+const SEND: &str = "import socket, hashlib, os, sys
+b = os.urandom(int(sys.argv[2])); c = socket.create_connection((sys.argv[1], 5000))
+c.sendall(b); c.shutdown(socket.SHUT_WR); c.recv(1); print(hashlib.sha256(b).hexdigest())";
+
+/// The command line of a script.
+fn python(script: &str, address: &str) -> String {
+    format!("python3 -c \"{script}\" {address} {STREAM}")
+}
+
+#[test]
+fn vxlan_joins_the_switch_with_the_kernel() {
+    let tunnel = Tunnelled::new(&Ends {
+        columns: "type=vxlan options:remote_ip=192.0.2.2 options:key=7",
+        device: "type vxlan id 7 remote 192.0.2.1 dstport 4789",
+    });
+    tunnel.works();
+    tunnel.scene.switch.end();
+}
+
+/// The commands of the page, in the namespace of the switch. The network card is one end of a virtual cable.
+#[test]
+fn every_command_of_the_page_works() {
+    let page = include_str!("../../../../../docs/tunnels.md");
+    let scene = Scene::new();
+    let host = scene.network.sibling().unwrap();
+    scene.network.join("eth1", &host, "wire").unwrap();
+    scene.network.ip("link set eth1 up").unwrap();
+    host.run("ethtool -K wire tx off").unwrap().expect_success();
+    host.configure("wire", "192.0.2.2/24").unwrap();
+    host.ip("link add t1 type vxlan id 7 remote 192.0.2.1 dstport 4789").unwrap();
+    host.configure("t1", "10.9.0.2/24").unwrap();
+    let marker = "<!-- test: run by crates/tautline/tests/switch/ovsdb/tunnels.rs -->\n```sh\n";
+    let block = page.split(marker).nth(1).unwrap().split("```").next().unwrap();
+    let mut said = String::new();
+    for line in block.lines() {
+        match line.split_once(' ').unwrap() {
+            ("ovs-vsctl", words) => said = scene.vsctl(words),
+            ("ip", words) => scene.network.ip(words).unwrap(),
+            (other, _) => panic!("{other}"),
+        }
+    }
+    assert!(said.ends_with("[]\n"), "{said}");
+    scene.vsctl("add-port br0 i0 -- set Interface i0 type=internal");
+    scene.network.configure("i0", "10.9.0.1/24").unwrap();
+    wait_for("an answer through the tunnel", || {
+        scene.network.run("ping -c 1 -W 1 10.9.0.2").unwrap().success().then_some(())
+    });
+    scene.switch.end();
+}

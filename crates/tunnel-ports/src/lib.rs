@@ -1,0 +1,45 @@
+//! Tunnels as ports of a switch.
+//!
+//! A tunnel port (`geneve:`, `vxlan:`, `gre:`) has no wire. Frames to it get outer headers and leave through an *underlay*:
+//! a port (`underlay:NAME`) that is a TAP, whose addresses and routes, set with `ip` as for any interface, say where
+//! tunnels end. Both are ports of one switch, usually in different networks:
+//!
+//! ```text
+//!   network of guests         network of the host's links
+//!   guest ──► tunnel          ┌─► underlay ──► kernel (all frames that are for no tunnel)
+//!               │ Encapsulator│     │ Terminator
+//!               ▼             │     ▼
+//!             queue of the underlay: its frames enter that network as frames of the kernel do
+//!                                   queue of the tunnel: its frames enter the network of guests
+//! ```
+//!
+//! A frame is copied into the queue, and once more by its receiver. Frames that are still to be segmented are segmented
+//! first, which is one more copy. Checksums that a sender left partial stay so as long as possible: if the inner one is
+//! partial, the outer one follows from headers alone.
+//!
+//! # State of the process
+//!
+//! Underlays, tunnels and neighbours are known to the whole process (`registry.rs`). Workers read a view of them that is
+//! replaced when something changes. The only locks on the packet path are those of the queues, which several workers
+//! may fill, once for each burst.
+//!
+//! # Where to change what
+//!
+//! - Frames to a tunnel: `encapsulator.rs`; frames from the network: `terminator.rs`, `source.rs`.
+//! - Addresses, routes and requests for neighbours: `underlay.rs`, `registry.rs`.
+//! - Options of ports: `spec.rs`.
+#![forbid(unsafe_code)]
+
+mod context;
+mod encapsulator;
+mod queue;
+mod registry;
+mod source;
+mod spec;
+mod terminator;
+mod tunnel;
+mod underlay;
+mod view;
+
+pub use registry::set_options;
+pub use spec::{BRIDGE_OPTION, KINDS, is_tunnel};

@@ -1,0 +1,174 @@
+//! The underlays, tunnels and neighbours of this process.
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tunnels::{Duplicate, Ends, Mac, Neighbours, OptionMap, Route, Routes};
+
+use crate::view::{Link, Tunnel, View};
+
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
+static VIEW: LazyLock<Mutex<Arc<View>>> = LazyLock::new(Mutex::default);
+/// How often the view was replaced.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// What an underlay knows of its interface.
+pub(crate) struct LinkState {
+    pub link: Link,
+    /// With the link 0 in all of them.
+    pub routes: Vec<Route>,
+}
+
+#[derive(Default)]
+struct State {
+    links: BTreeMap<String, LinkState>,
+    neighbours: BTreeMap<String, Neighbours>,
+    tunnels: Ends<Arc<Tunnel>>,
+    options: BTreeMap<String, Arc<[OptionMap]>>,
+}
+
+/// The time of neighbours.
+fn now() -> Duration {
+    FIRST.elapsed()
+}
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    /// Gives workers a new view.
+    fn publish(&self) {
+        let mut view =
+            View { tunnels: self.tunnels.clone(), options: self.options.clone(), ..View::default() };
+        let mut routes = Vec::new();
+        for (number, (name, state)) in self.links.iter().enumerate() {
+            routes.extend(state.routes.iter().map(|route| Route { link: number, ..route.clone() }));
+            let neighbours = self.neighbours.get(name).map(|all| all.known().collect()).unwrap_or_default();
+            let Link { name, mac, mtu, addresses, entrance, waker, .. } = &state.link;
+            view.links.push(Arc::new(Link {
+                name: name.clone(),
+                mac: *mac,
+                mtu: *mtu,
+                addresses: addresses.clone(),
+                neighbours,
+                entrance: Arc::clone(entrance),
+                waker: waker.clone(),
+            }));
+        }
+        view.routes = Routes::new(routes);
+        *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
+        // Release: pairs with the acquire in `Reader::refresh`; who sees the number finds the view or a later one.
+        GENERATION.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Adds or replaces an underlay.
+pub(crate) fn set_link(new: LinkState) {
+    let mut state = state();
+    state.links.insert(new.link.name.clone(), new);
+    state.publish();
+}
+
+/// Removes an underlay and its neighbours.
+pub(crate) fn remove_link(name: &str) {
+    let mut state = state();
+    state.links.remove(name);
+    state.neighbours.remove(name);
+    state.publish();
+}
+
+/// Adds a tunnel.
+///
+/// # Errors
+/// Another tunnel has the same ends.
+pub(crate) fn add_tunnel(tunnel: &Arc<Tunnel>) -> Result<(), Duplicate> {
+    let mut state = state();
+    state.tunnels.add(&tunnel.settings, Arc::clone(tunnel))?;
+    state.publish();
+    Ok(())
+}
+
+/// Removes a tunnel.
+pub(crate) fn remove_tunnel(tunnel: &Tunnel) {
+    let mut state = state();
+    state.tunnels.remove(&tunnel.settings);
+    state.publish();
+}
+
+/// Says which Geneve options are which fields in the flows of a network; an empty name stands for all networks that are
+/// not named.
+pub fn set_options(network: &str, options: &[OptionMap]) {
+    let mut state = state();
+    let known = state.options.get(network).map_or(&[][..], |known| known);
+    if known == options {
+        return;
+    }
+    match options.is_empty() {
+        true => _ = state.options.remove(network),
+        false => _ = state.options.insert(network.to_owned(), options.into()),
+    }
+    state.publish();
+}
+
+/// Notes that frames are to be sent to a neighbour of an underlay. Returns true if it is to be asked for now.
+pub(crate) fn want(link: &str, address: IpAddr) -> bool {
+    state().neighbours.entry(link.to_owned()).or_default().want(address, now())
+}
+
+/// Takes note of the owner of an address, if this end has asked for it.
+pub(crate) fn learn(link: &str, address: IpAddr, mac: Mac) {
+    let mut state = state();
+    let is_new = state.neighbours.get_mut(link).is_some_and(|all| all.learn(address, mac, now()));
+    if is_new {
+        state.publish();
+    }
+}
+
+/// The addresses that an underlay asks for now, among them the next hops to the ends of tunnels.
+pub(crate) fn due(link: &str) -> Vec<IpAddr> {
+    let view = current();
+    let mut state = state();
+    let neighbours = state.neighbours.entry(link.to_owned()).or_default();
+    for tunnel in view.tunnels.all() {
+        let hop = tunnel.settings.remote.and_then(|remote| view.routes.hop(remote, tunnel.settings.local));
+        if let Some(hop) = hop.filter(|hop| view.links.get(hop.link).is_some_and(|at| at.name == link)) {
+            neighbours.want(hop.neighbour, now());
+        }
+    }
+    let before = neighbours.known().count();
+    let due = neighbours.due(now());
+    if neighbours.known().count() != before {
+        state.publish();
+    }
+    due
+}
+
+/// The present view.
+pub(crate) fn current() -> Arc<View> {
+    Arc::clone(&VIEW.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A worker's view, which costs one load to keep up to date.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    generation: u64,
+    pub view: Arc<View>,
+}
+
+impl Reader {
+    /// Takes the present view. Returns true if it is another one.
+    #[inline]
+    pub fn refresh(&mut self) -> bool {
+        // Acquire: pairs with the release in `State::publish`.
+        let generation = GENERATION.load(Ordering::Acquire);
+        let is_new = generation != self.generation;
+        if is_new {
+            (self.generation, self.view) = (generation, current());
+        }
+        is_new
+    }
+}

@@ -1,0 +1,223 @@
+//! Frames to an underlay: those of tunnels go to the tunnels, all others to the kernel.
+use std::io;
+use std::sync::Arc;
+
+use flow::protocol;
+use frame::{
+    DropReason, EditedFrames, Frame, FrameBatch, HeadEdit, QueueCounters, QueueError, RingState, Sink,
+    WINDOW_BYTES,
+};
+use tunnels::{PartialSum, Received, Sum, heard};
+use virtio::net::Offload;
+
+use crate::encapsulator::BURST;
+use crate::registry::{self, Reader};
+use crate::source::{FRONT_BYTES, front};
+use crate::view::{Link, Tunnel, View};
+
+/// The protocol in an IPv4 header and in an IPv6 header, from the frame's start.
+const PROTOCOL_AT: [usize; 2] = [23, 20];
+const GRE: u8 = 47;
+
+/// The sink of an underlay's TAP.
+pub(crate) struct Terminator {
+    name: String,
+    /// The sink to the kernel.
+    inner: Box<dyn Sink>,
+    reader: Reader,
+    edited: EditedFrames,
+    /// The frames in `edited` that are not delivered yet, and the tunnel of all of them.
+    pending: Vec<u16>,
+    tunnel: Option<Arc<Tunnel>>,
+    /// The frames for the kernel.
+    rest: Vec<u16>,
+}
+
+/// What is done with a frame.
+enum Found {
+    /// The kernel gets it.
+    Kernel,
+    /// It comes from a tunnel.
+    Tunnel(Arc<Tunnel>),
+    Dropped(DropReason),
+}
+
+/// Whether a frame's protocol may be that of a tunnel or of neighbours.
+fn is_candidate(snapshot: &[u8]) -> bool {
+    let number = |of: usize| snapshot.get(PROTOCOL_AT[of]).copied().unwrap_or(0);
+    match snapshot.get(12..14) {
+        Some([8, 0]) => matches!(number(0), protocol::UDP | GRE),
+        Some([0x86, 0xdd]) => matches!(number(1), protocol::UDP | protocol::ICMPV6 | GRE),
+        Some([8, 6]) => true,
+        _ => false,
+    }
+}
+
+/// Whether the checksum of a frame is right, if it has one. The sum of a frame whose inner checksum is partial follows
+/// from that.
+fn is_summed(received: &Received<'_>, frame: &Frame<'_>, head: &[u8]) -> bool {
+    let Some(PartialSum { start, .. }) = received.checksum else { return true };
+    if frame.offload().checksum.is_some() || frame.offload().verified {
+        return true;
+    }
+    let mut sum = Sum::default();
+    sum.add_sum(received.covered_before());
+    sum.add(&head[usize::from(start)..head.len().min(received.end)]);
+    let (mut at, mut chunk) = (head.len(), [0; 1 << 10]);
+    while at < received.end {
+        let wanted = (received.end - at).min(chunk.len());
+        let bytes = frame.read(at, &mut chunk[..wanted]);
+        if bytes == 0 {
+            return false;
+        }
+        sum.add(&chunk[..bytes]);
+        at += bytes;
+    }
+    sum.folded() == 0xffff
+}
+
+impl Terminator {
+    /// A sink before that of the TAP with this name.
+    ///
+    /// # Errors
+    /// The memory for heads cannot be made or mapped.
+    pub fn new(name: &str, inner: Box<dyn Sink>) -> io::Result<Self> {
+        Ok(Terminator {
+            name: name.to_owned(),
+            inner,
+            reader: Reader::default(),
+            edited: EditedFrames::new(BURST)?,
+            pending: Vec::with_capacity(BURST),
+            tunnel: None,
+            rest: Vec::with_capacity(BURST),
+        })
+    }
+
+    /// Takes the outer headers off a frame, if it is one of a tunnel.
+    fn find(&mut self, view: &View, link: &Link, batch: &FrameBatch, index: u16) -> Found {
+        let frame = batch.frame(index.into());
+        if !is_candidate(frame.snapshot()) {
+            return Found::Kernel;
+        }
+        let mut head = [0; WINDOW_BYTES];
+        let known = frame.read(0, &mut head);
+        let head = &head[..known];
+        if let Some(message) = heard(head) {
+            registry::learn(&self.name, message.address, message.mac);
+            return Found::Kernel;
+        }
+        if frame.destination().0 != link.mac {
+            return Found::Kernel;
+        }
+        let is_here = |address| link.addresses.contains(&address);
+        let kind = |port| view.tunnels.kind_of_port(port);
+        let received = match Received::read(head, frame.len_bytes(), is_here, kind) {
+            None => return Found::Kernel,
+            Some(Err(_)) => return Found::Dropped(DropReason::MalformedTunnel),
+            Some(Ok(received)) => received,
+        };
+        let Some(tunnel) = view.tunnels.of(&received) else { return Found::Dropped(DropReason::NoTunnel) };
+        if !is_summed(&received, &frame, head) {
+            return Found::Dropped(DropReason::MalformedTunnel);
+        }
+        let Ok(fields) = received.fields(view.options_of(&tunnel.network)) else {
+            return Found::Dropped(DropReason::MalformedTunnel);
+        };
+        match self.take_off(batch, index, head, received.inner_at, &fields.tunnel()) {
+            Ok(()) => Found::Tunnel(Arc::clone(tunnel)),
+            Err(reason) => Found::Dropped(reason),
+        }
+    }
+
+    /// Puts metadata in the place of the outer headers.
+    fn take_off(
+        &mut self,
+        batch: &FrameBatch,
+        index: u16,
+        head: &[u8],
+        inner_at: usize,
+        metadata: &frame::Metadata,
+    ) -> Result<(), DropReason> {
+        let frame = batch.frame(index.into());
+        let offload = *frame.offload();
+        if offload.segmentation.is_some() {
+            return Err(DropReason::OffloadImpossible);
+        }
+        let is_inner = |start: u16| usize::from(start) >= inner_at;
+        let offload = match offload.checksum {
+            Some(sum) if is_inner(sum.start) => {
+                let len = frame.len_bytes() - inner_at + FRONT_BYTES;
+                let moved = offload.edited(0, inner_at, FRONT_BYTES, len);
+                moved.ok_or(DropReason::OffloadImpossible)?
+            }
+            _ => Offload::NONE,
+        };
+        let edit = HeadEdit { at: 0, removed: inner_at, inserted: &front(metadata) };
+        if usize::from(index) < self.edited.batch().len() {
+            // Not in ascending order.
+            self.flush();
+        }
+        self.edited.push_with(batch, index.into(), head, &edit, offload)
+    }
+
+    /// Gives the pending frames to their tunnel.
+    fn deliver(&mut self) {
+        if let Some(tunnel) = self.tunnel.take() {
+            let dropped = match tunnel.entrance.put(self.edited.batch(), &self.pending) {
+                Ok(put) => put.dropped,
+                Err(_) => self.pending.len() as u64,
+            };
+            self.inner.counters().dropped(DropReason::ReceiverFull, dropped);
+        }
+        self.pending.clear();
+    }
+
+    fn flush(&mut self) {
+        self.deliver();
+        self.edited.clear();
+    }
+}
+
+impl Sink for Terminator {
+    fn accept(&mut self, batch: &FrameBatch, which: &[u16]) -> Result<(), QueueError> {
+        self.reader.refresh();
+        let view = Arc::clone(&self.reader.view);
+        let Some(link) = view.link(&self.name) else { return self.inner.accept(batch, which) };
+        self.rest.clear();
+        for index in which {
+            match self.find(&view, link, batch, *index) {
+                Found::Kernel => self.rest.push(*index),
+                Found::Dropped(reason) => self.inner.counters().dropped(reason, 1),
+                Found::Tunnel(tunnel) => {
+                    let is_same = self.tunnel.as_ref().is_none_or(|pending| Arc::ptr_eq(pending, &tunnel));
+                    if !is_same {
+                        // The last frame in `edited` is this one's, and is not pending yet.
+                        self.deliver();
+                    }
+                    self.tunnel = Some(tunnel);
+                    self.pending.push(*index);
+                }
+            }
+        }
+        self.flush();
+        let rest = std::mem::take(&mut self.rest);
+        let result = match rest.is_empty() {
+            true => Ok(()),
+            false => self.inner.accept(batch, &rest),
+        };
+        self.rest = rest;
+        result
+    }
+
+    fn room(&mut self) -> usize {
+        self.inner.room()
+    }
+
+    fn counters(&self) -> &Arc<QueueCounters> {
+        self.inner.counters()
+    }
+
+    fn ring(&self) -> Option<RingState> {
+        self.inner.ring()
+    }
+}
