@@ -48,7 +48,7 @@ impl RingPath {
         matches!(self, RingPath::SplitInOrder | RingPath::PackedInOrder | RingPath::PackedVectorised)
     }
 
-    /// Whether the path differs only in DPDK's driver: on the ring it looks like another path.
+    /// Whether the path uses another driver of DPDK on the same kind of ring as another path.
     pub fn is_vectorised(self) -> bool {
         matches!(self, RingPath::SplitVectorised | RingPath::PackedVectorised)
     }

@@ -48,7 +48,7 @@
 //! # Where to change what
 //!
 //! - TCP: states in `tcp.rs`, windows in `window.rs`, headers in `segment.rs`. SCTP: `sctp.rs`. Times: `timeouts.rs`.
-//! - Headers that are read: `packet.rs`; that are written: `rewrite.rs`.
+//! - Reading of headers: `packet.rs`; writing of headers: `rewrite.rs`.
 //! - The choice of addresses and ports: `nat.rs`. Budgets: `limits.rs`.
 //! - What is asked about a frame: `request.rs`. Commit, look-up, eviction: `tracker.rs`. Its parts: `index.rs`, `wheel.rs`, `links.rs`.
 #![forbid(unsafe_code)]

@@ -50,7 +50,7 @@ pub(crate) struct Sides {
 pub struct Translation {
     /// The tuple that frames of this direction arrive with.
     pub from: Tuple,
-    /// The tuple that they leave with.
+    /// The tuple that frames of this direction leave with.
     pub to: Tuple,
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct BridgeDescription {
     /// The network of its ports.
     pub network: String,
-    /// The number by which controllers identify it (datapath id).
+    /// The number by which controllers identify the bridge (datapath id).
     pub datapath_id: u64,
     /// Whether the bridge forwards nothing before it gets flows; if not, its ports learn addresses while it has no flows
     /// and no controller.
@@ -28,7 +28,7 @@ pub struct BridgeDescription {
     pub controllers: BTreeMap<String, ControllerDescription>,
 }
 
-/// How a bridge is connected with a controller.
+/// The settings of a bridge's connection with a controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerDescription {

@@ -216,7 +216,7 @@ impl Client {
         Ok(Events { client: self })
     }
 
-    /// Sends a request, with a file that goes along.
+    /// Sends a request, with the descriptor of a file.
     ///
     /// # Errors
     /// The switch does not read, or the connection is over.

@@ -1,7 +1,7 @@
 //! The control protocol of a running switch: requests, answers, and a client.
 //!
 //! The protocol is a line of JSON each way over the Unix socket of `tautline switch --control`; a capture's file goes
-//! along as a descriptor. `tautline ctl` is one user of this crate. The switch's end is not in this crate.
+//! along as a descriptor. `tautline ctl` is one user of this crate. The crate `daemon` has the switch's end.
 //!
 //! # Where to change what
 //!

@@ -179,7 +179,7 @@ pub struct FlowEntry {
     pub seconds: f64,
     /// The flow's table.
     pub table: u8,
-    /// The frames that it has matched.
+    /// The frames that the flow has matched.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,

@@ -5,7 +5,8 @@ use virtio::crypto::Status;
 use crate::Rejected;
 use crate::algorithm::Algorithm;
 
-/// A session's algorithm without requests, rings or copies. It shows what a device costs in comparison.
+/// A session's algorithm without requests, rings or copies. Its cost, compared with a device's, shows the cost of the
+/// device.
 pub struct Library(Algorithm);
 
 impl Library {

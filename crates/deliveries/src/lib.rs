@@ -1,5 +1,5 @@
-//! Which frames were delivered and not yet completed. A switch that is started after a crash needs to know, so that
-//! it delivers none of them again.
+//! Which frames were delivered and not yet completed. A switch that is started after a crash needs this information, so
+//! that it delivers no frame again.
 //!
 //! A worker takes a burst from a transmitq, publishes it to receiveqs, one after the other, and gives it back to its
 //! sender at the end. If the switch is killed in between, the burst is still in the sender's ring, and no ring tells

@@ -22,7 +22,7 @@ pub enum ChooseError {
     NotAllowed {
         /// The CPU.
         cpu: usize,
-        /// A list of the CPUs that it may use.
+        /// A list of the CPUs that the process may use.
         allowed: String,
     },
     /// The system does not report which CPUs may be used.

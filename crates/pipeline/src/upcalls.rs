@@ -1,7 +1,7 @@
 //! Frames and flows on their way from workers to the control thread: frames for controllers, and flows that frames learn.
 //!
 //! Each port has a queue of its own with a limit of frames, of bytes and of frames a second, so a sender takes room and
-//! time from no other port. A worker never waits: what finds no room is counted and left out.
+//! time from no other port. A worker never waits: frames and flows without room are counted and left out.
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,17 +14,17 @@ use frame::DropReason;
 
 use crate::{PortId, RateLimit, TablesId};
 
-/// Upcalls of one port that wait, at most.
+/// The most upcalls of one port that wait.
 const WAITING: usize = 64;
-/// Bytes of frames of one port that wait, at most.
+/// The most bytes of waiting frames of one port.
 const WAITING_BYTES: usize = 256 << 10;
-/// Upcalls of one port in a second, and in one burst.
+/// The most upcalls of one port in a second, and in one burst.
 const PER_SECOND: u64 = 1000;
 const BURST: u64 = 64;
 /// The most bytes of a frame that a controller gets: a message of OpenFlow has 65,535 bytes.
 const LONGEST_FRAME: usize = 60_000;
 
-/// What the control thread is asked to do.
+/// The request to the control thread.
 #[derive(Debug)]
 pub enum Wanted {
     /// Give a frame to controllers.
@@ -36,7 +36,7 @@ pub enum Wanted {
 /// A frame for controllers.
 #[derive(Debug)]
 pub struct PuntedFrame {
-    /// What the action says, and the frame's fields. The place of the header has no meaning any more.
+    /// The settings of the action, and the frame's fields. The place of the header has no meaning any more.
     pub packet: Box<PacketIn>,
     /// The bytes for the controller.
     pub bytes: Vec<u8>,

@@ -56,7 +56,7 @@ pub fn with_size(id: u32, flags: u32, size: u32, payload: &[u8]) -> Vec<u8> {
 /// Checks the header of an answer: the request's number, version 1, the reply flag, and the size of the payload.
 ///
 /// # Errors
-/// The values that the header has in their place.
+/// The header differs; the text shows the header's values.
 pub fn check_answer(header: [u8; HEADER_BYTES], request: u32, payload_bytes: usize) -> Result<(), String> {
     let [id, flags, size] =
         [0, 4, 8].map(|at| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]));

@@ -1,4 +1,4 @@
-//! The sockets of connections with controllers, and of those who look at their messages. No function here blocks.
+//! The sockets of connections with controllers, and with programs that read their messages. No function here blocks.
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -20,7 +20,7 @@ const MAX_TAGS: u8 = 1;
 const LIMITS: Limits =
     Limits { flows: 1 << 18, tuples: 2048, learned: 4096, groups: 1 << 14, buckets: 1024, meters: 1 << 16 };
 
-/// How a bridge forwards before it is told anything.
+/// The forwarding of a bridge before it gets flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// By addresses: it has one flow, `priority=0 actions=NORMAL`.

@@ -5,7 +5,7 @@ use openflow::{
     ANY_TABLE, FlowCommand, FlowMod, FlowRequest, GroupCommand, GroupMod, MeterCommand, MeterMod,
 };
 
-/// What a line adds.
+/// The addition of a line.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each names what it adds")]
 pub enum What {
@@ -19,12 +19,12 @@ pub enum What {
 pub struct Line {
     /// The number of the line.
     pub number: usize,
-    /// What it adds.
+    /// The addition.
     pub what: What,
 }
 
 impl What {
-    /// The change that adds it. A group that is there is replaced; a meter that is there must go first.
+    /// The change that makes this addition. A group that is there is replaced; a meter that is there must go first.
     pub fn addition(self) -> Change {
         match self {
             What::Flow(flow) => Change::Flow(Box::new(FlowMod::new(FlowCommand::Add, *flow))),

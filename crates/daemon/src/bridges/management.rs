@@ -25,14 +25,14 @@ const SNOOPED_BYTES: usize = 4 << 20;
 /// Keys of the epoll set: above those of the control socket and of the metrics.
 pub const FIRST_KEY: u64 = 1 << 56;
 
-/// Who connects to a socket of a bridge.
+/// The clients of a socket of a bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serves {
     /// Programs of the host: `BRIDGE.mgmt`.
     Management,
     /// A controller of the table Controller.
     Controller,
-    /// Programs that look at the messages of controllers: `BRIDGE.snoop`.
+    /// Programs that read the messages of controllers: `BRIDGE.snoop`.
     Snooper,
 }
 
@@ -201,7 +201,7 @@ impl Management {
         }
     }
 
-    /// Something is ready.
+    /// Serves the socket or connection with this key, which is ready.
     pub fn ready(&mut self, key: u64, turn: &mut Turn<'_, '_>) {
         if self.listeners.contains_key(&key) {
             return self.accept(key, turn);
@@ -373,7 +373,7 @@ impl Management {
         }
     }
 
-    /// Ends connections whose time is over, connects with controllers, and sends what the bridges have to say.
+    /// Ends connections whose time is over, connects with controllers, and sends the messages of the bridges.
     pub fn tick(&mut self, turn: &mut Turn<'_, '_>) {
         let mut gone = Vec::<(u64, SessionError)>::new();
         for (key, connection) in &self.connections {

@@ -11,18 +11,18 @@ use super::target::Target;
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest time between two attempts, unless the database says otherwise.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
-/// Probes of the longest silence after which a bridge that is not secure forwards without its controllers.
+/// The number of probe intervals without a controller after which a bridge that is not secure forwards by itself.
 const PROBES: u32 = 3;
 
 /// A controller of a bridge.
 pub struct Outgoing {
     /// The bridge's name.
     pub bridge: String,
-    /// The target, as the database has it.
+    /// The target, as the database writes it.
     pub target: String,
-    /// The target, unless it has another form.
+    /// The parsed target; `None` if it has another form.
     pub to: Option<Target>,
-    /// How the bridge is to be connected.
+    /// The settings of the connection.
     pub description: ControllerDescription,
     /// The key of the connection.
     pub connection: Option<u64>,

@@ -92,7 +92,7 @@ impl EnvironmentSlots {
         self.slots.iter().map(|slot| slot.planned.spec.clone()).collect()
     }
 
-    /// Starts every environment that is not given up. A block begins with this.
+    /// Starts every environment that is not given up. A block begins with this call.
     pub fn start_all(&mut self, session: &mut Session<'_>) {
         for slot in &mut self.slots {
             slot.running = None;

@@ -38,7 +38,7 @@ impl Stage {
     }
 
     /// The published budget of the stage, µs (QorIQ T4240, 2015): 30 for an interrupt up to the driver, 10 for a
-    /// driver. The first stages and the work itself have none.
+    /// driver. The first stages and the work itself have no published budget.
     pub fn published_us(self) -> Option<f64> {
         match self {
             Self::Handler => Some(30.0),

@@ -31,7 +31,7 @@ impl Pace {
         (behind - missed, missed)
     }
 
-    /// When the frame `ahead` after the next is due.
+    /// The time at which the frame is due that comes `ahead` frames after the next one.
     #[inline(always)]
     pub fn due_ns(&self, ahead: usize) -> u64 {
         ((self.done + ahead as u64) as f64 * self.interval_ns) as u64
