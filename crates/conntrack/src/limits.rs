@@ -3,9 +3,9 @@ use std::collections::HashMap;
 
 /// Limits of a [`crate::Tracker`].
 ///
-/// A port gets another place only as long as it holds fewer than are free, so one port can hold half of the table, and each
-/// of n greedy ports one part of n + 1: a last part is always left for others (dynamic thresholds: A. Choudhury, E. Hahne,
-/// IEEE/ACM Transactions on Networking 6(2), 1998).
+/// A port gets another place only as long as it holds fewer places than are free. One port can therefore hold half of
+/// the table, and each of n greedy ports 1/(n + 1) of it, so that one such part always stays free for others (dynamic
+/// thresholds: A. Choudhury, E. Hahne, IEEE/ACM Transactions on Networking 6(2), 1998).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The number of connections in the table. Its memory is reserved at the start: about 400 bytes each.

@@ -19,8 +19,8 @@ const UNITS: [(&str, u64); 7] = [
 /// Reads the rates of one port: at most one of packets and one of bits a second.
 ///
 /// # Errors
-/// A rate has no unit, is no whole number, is 0 or above 100gbit or 100000mpps, or is the second of its kind; or a burst is
-/// not of the same kind, is no whole number, or is 0 or above 4 gbit or 4,000,000,000 packets.
+/// A rate has no unit, is no whole number, is 0 or above 100gbit or 100000mpps, or is the second of its kind. A burst
+/// is not of the same kind, is no whole number, or is 0 or above 4 gbit or 4,000,000,000 packets.
 pub fn read<'a>(rates: impl IntoIterator<Item = &'a str>) -> Result<Policing, Invalid> {
     let mut policing = Policing::default();
     for text in rates {

@@ -1,11 +1,11 @@
 //! The interval of a median by order statistics: its coverage is known, whatever the distribution is.
 //!
 //! Each of n independent values is below the median of its distribution with probability 1/2. The interval from the
-//! k-th smallest to the k-th largest value therefore contains the median unless fewer than k values are on one side
-//! of it, which is a binomial event: the coverage is 1 - 2 P(B(n, 1/2) < k) for every continuous distribution, and
-//! more if values are equal (Conover, "Practical Nonparametric Statistics", 3.2; this inverts the sign test). k is
-//! the largest number that keeps the coverage at or above [`LEVEL`]; for six values the interval is their minimum and
-//! maximum, 1 - 2/2^6 = 96.9 %.
+//! k-th smallest to the k-th largest value therefore contains the median unless fewer than k values are on one side of
+//! it. This is a binomial event: the coverage is 1 - 2 P(B(n, 1/2) < k) for every continuous distribution, and more if
+//! values are equal (Conover, "Practical Nonparametric Statistics", 3.2; this inverts the sign test). k is the largest
+//! number that keeps the coverage at or above [`LEVEL`]; for six values the interval is their minimum and maximum, 1 -
+//! 2/2^6 = 96.9 %.
 
 use statrs::distribution::{Binomial, DiscreteCDF};
 
