@@ -20,7 +20,7 @@ impl Surroundings for Around {
     fn is_live(&self, _: u16) -> bool {
         true
     }
-    fn track(&mut self, _: &Track<'_>, _: &mut HeaderWindow, _: &Key) -> Connection {
+    fn track(&mut self, _: &Track, _: &mut HeaderWindow) -> Connection {
         Connection::default()
     }
     fn learn(&mut self, _: &Arc<Learn>, _: &Key) -> bool {

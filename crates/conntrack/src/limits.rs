@@ -1,5 +1,6 @@
 //! What a port and a zone may hold.
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Limits of a [`crate::Tracker`].
 ///
@@ -45,6 +46,45 @@ pub struct Counters {
     pub evicted: u64,
     /// Connections that were refused.
     pub refused: u64,
+}
+
+/// How many connections several tables hold together.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub kept: AtomicU32,
+    /// By port.
+    pub ports: Box<[AtomicU32]>,
+    /// By zone.
+    pub zones: Box<[AtomicU32]>,
+}
+
+impl Held {
+    pub fn new(ports: u16) -> Self {
+        let zeros = |count: usize| (0..count).map(|_| AtomicU32::new(0)).collect();
+        Self { kept: AtomicU32::new(0), ports: zeros(ports.into()), zones: zeros(usize::from(u16::MAX) + 1) }
+    }
+
+    /// Counts one connection more of a port and a zone, or one less.
+    pub fn count(&self, port: u16, zone: u16, is_more: bool) {
+        let by = if is_more { 1 } else { u32::MAX }; // one less, modulo 2^32
+        let port = self.ports.get(usize::from(port));
+        for count in [Some(&self.kept), port, self.zones.get(usize::from(zone))].into_iter().flatten() {
+            count.fetch_add(by, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Counters {
+    /// The sums.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            kept: self.kept + other.kept,
+            begun: self.begun + other.begun,
+            expired: self.expired + other.expired,
+            evicted: self.evicted + other.evicted,
+            refused: self.refused + other.refused,
+        }
+    }
 }
 
 /// Who holds the source ports of a translated address, by destination.

@@ -193,6 +193,14 @@ fn is_error(protocol: u8, kind: u8) -> bool {
 }
 
 impl<'a> Packet<'a> {
+    /// The tuple of the connection, in one of its directions: for an ICMP error, that of the quoted datagram.
+    pub(crate) fn connection_tuple(&self) -> &Tuple {
+        match &self.payload {
+            Payload::Error(quote) => &quote.tuple,
+            _ => &self.tuple,
+        }
+    }
+
     /// Reads a datagram from its network header on. `bytes` may end before the datagram does; what lies behind `bytes`
     /// is treated as cut off.
     ///

@@ -1,5 +1,5 @@
 //! What is asked about a frame, what is known about it, and how a table is set up.
-use crate::{Limits, Mapping, Refusal, Seed, State, TcpRules, Timeouts, Translation, Tuple};
+use crate::{Choice, Limits, Mapping, Refusal, Seed, State, TcpRules, Timeouts, Translation, Tuple};
 
 /// The mark and the label of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +45,18 @@ pub struct Request<'a> {
     pub translate: Translate<'a>,
     /// Whether the frame was tracked in this zone before: it then does not change the connection's state again.
     pub is_seen: bool,
+    /// Whether the zone's connections are divided among tables ([`Settings::shard`]). The answers to a connection that is
+    /// translated must then come to the same table.
+    pub is_divided: bool,
+}
+
+impl Request<'_> {
+    /// Whether the connection may get addresses or ports of its own choice, so that all connections of the zone must be in
+    /// one table. A mapping that changes a port only if two connections would have equal tuples needs no such table.
+    pub(crate) fn needs_whole_zone(&self) -> bool {
+        let Translate::New(mapping) = self.translate else { return false };
+        mapping.addresses.is_some() || mapping.ports.is_some() || mapping.choice != Choice::Keep
+    }
 }
 
 /// What is known about a frame.

@@ -1,9 +1,11 @@
 //! The table of connections, and what it says about a frame.
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::connection::{Connection, Judgement, Protocol, Rules};
 use crate::index::{Index, Reference};
-use crate::limits::Pools;
+use crate::limits::{Held, Pools};
 use crate::links::{Links, List};
 use crate::nat::{self, Sides};
 use crate::packet::{Packet, Payload};
@@ -17,14 +19,6 @@ use crate::{
 /// Connections that are ended at most before a connection is kept, because their time is over.
 const EXPIRED_AT_ONCE: usize = 8;
 
-/// The connections of a port.
-#[derive(Clone, Debug, Default)]
-struct Port {
-    held: u32,
-    /// Its connections that may be replaced, the oldest first.
-    weak: List,
-}
-
 /// A table of connections. The time is an argument: it counts from any fixed beginning and never decreases.
 #[derive(Debug)]
 pub struct Tracker {
@@ -32,11 +26,17 @@ pub struct Tracker {
     rules: Rules,
     index: Index,
     places: Vec<Option<Connection>>,
+    /// The largest number of places.
+    limit: usize,
     free: Vec<u32>,
     wheel: Wheel,
     weak: Links,
-    ports: Vec<Port>,
+    /// By port: its connections that may be replaced, the oldest first.
+    replaceable: Vec<List>,
+    /// By zone: its connections in this table.
     zones: Vec<u32>,
+    /// The connections of all tables.
+    held: Arc<Held>,
     pools: Pools,
     counters: Counters,
 }
@@ -51,19 +51,26 @@ struct Found {
 impl Tracker {
     /// An empty table.
     pub fn new(settings: Settings, now: Duration) -> Self {
-        let Limits { ports, connections, .. } = settings.limits;
+        let held = Arc::new(Held::new(settings.limits.ports));
+        Self::with_held(settings, settings.limits.connections, held, now)
+    }
+
+    /// An empty table of several: it has this number of places, and shares the limits with the others.
+    pub(crate) fn with_held(settings: Settings, places: u32, held: Arc<Held>, now: Duration) -> Self {
         // A reference to a direction takes 32 bits, zero not used.
-        let places = connections.min(u32::MAX / 4) as usize;
+        let places = places.min(u32::MAX / 4) as usize;
         Self {
             settings,
             rules: Rules { tcp: settings.tcp, timeouts: settings.timeouts },
             index: Index::new(2 * places),
             places: Vec::with_capacity(places),
+            limit: places,
             free: Vec::with_capacity(places),
             wheel: Wheel::new(places, now.as_millis() as u64),
             weak: Links::new(places),
-            ports: vec![Port::default(); ports.into()],
+            replaceable: vec![List::default(); settings.limits.ports.into()],
             zones: vec![0; usize::from(u16::MAX) + 1],
+            held,
             pools: Pools::new(places),
             counters: Counters::default(),
         }
@@ -76,12 +83,28 @@ impl Tracker {
 
     /// The number of connections that frames of a port have begun and that are kept.
     pub fn held_by(&self, port: u16) -> u32 {
-        self.ports.get(usize::from(port)).map_or(0, |port| port.held)
+        self.held.ports.get(usize::from(port)).map_or(0, |held| held.load(Ordering::Relaxed))
     }
 
     /// The number of connections in a zone.
     pub fn held_in(&self, zone: u16) -> u32 {
-        self.zones[usize::from(zone)]
+        self.held.zones[usize::from(zone)].load(Ordering::Relaxed)
+    }
+
+    /// Moves the connections of a zone into another table, which ends those for which it has no place.
+    pub(crate) fn move_zone(&mut self, zone: u16, to: &mut Tracker) {
+        for place in 0..self.places.len() as u32 {
+            if self.zones[usize::from(zone)] == 0 {
+                break;
+            }
+            if self.at(place).is_some_and(|connection| connection.zone == zone)
+                && let Some(mut connection) = self.remove(place)
+            {
+                connection.due = to.wheel.due(connection.deadline);
+                // The connection does not begin anew.
+                to.counters.begun -= u64::from(to.insert(connection));
+            }
+        }
     }
 
     /// Ends at most `budget` connections whose time is over. Returns how many have ended. Connections whose time is over
@@ -198,7 +221,7 @@ impl Tracker {
                     self.prolong(place, now + timeout);
                 }
             }
-            _ => self.remove(place),
+            _ => drop(self.remove(place)),
         }
         verdict
     }
@@ -252,8 +275,10 @@ impl Tracker {
         };
         let request = Request { commit: None, ..*request };
         let verdict = verdict_of(&connection, Direction::Original, State::NEW, &request);
-        self.insert(connection);
-        verdict
+        match self.insert(connection) {
+            true => verdict,
+            false => Verdict::invalid(Some(Refusal::Port)),
+        }
     }
 
     /// Makes room for a connection and chooses its translation.
@@ -265,7 +290,7 @@ impl Tracker {
     ) -> Result<(nat::Chosen, Tuple), Refusal> {
         self.make_room(request, now)?;
         let plain = nat::Chosen { translated: packet.tuple, sides: Sides::default(), ports: None };
-        let is_free = |tuple: &Tuple| self.is_free(request.zone, tuple);
+        let is_free = |tuple: &Tuple| self.is_free(request, tuple);
         let salt = self.counters.begun;
         let chosen = match request.translate {
             Translate::No if is_free(&packet.tuple) => plain,
@@ -295,7 +320,8 @@ impl Tracker {
     }
 
     /// Whether the answers to a tuple belong to no connection, and come to this table.
-    fn is_free(&self, zone: u16, tuple: &Tuple) -> bool {
+    fn is_free(&self, request: &Request<'_>, tuple: &Tuple) -> bool {
+        let Request { zone, is_divided, .. } = *request;
         let Some(reply) = tuple.reversed() else { return false };
         let Shard { table, tables } = self.settings.shard;
         let seed = &self.settings.seed;
@@ -304,7 +330,7 @@ impl Tracker {
                 connection.zone == zone && connection.tuples[reference.direction() as usize] == reply
             })
         });
-        is_taken.is_none() && (tables <= 1 || Shard::of(seed, zone, &reply, tables) == table)
+        is_taken.is_none() && (!is_divided || tables <= 1 || Shard::of(seed, zone, &reply, tables) == table)
     }
 
     /// Makes room for another connection of a port: a connection of the same port that had no answer gives its place.
@@ -312,13 +338,13 @@ impl Tracker {
         let Limits { per_port, per_zone, connections, .. } = self.settings.limits;
         self.expire_at(now, EXPIRED_AT_ONCE);
         let full_zone = self.held_in(request.zone) >= per_zone;
-        let port = self.ports.get(usize::from(request.port)).ok_or(Refusal::Port)?;
-        let free = connections.saturating_sub(self.counters.kept as u32); // at most `connections` are kept
-        if !full_zone && port.held < per_port.min(free) {
+        let replaceable = self.replaceable.get(usize::from(request.port)).ok_or(Refusal::Port)?;
+        let free = connections.saturating_sub(self.held.kept.load(Ordering::Relaxed));
+        if !full_zone && self.held_by(request.port) < per_port.min(free) && self.has_place() {
             return Ok(());
         }
         let refusal = if full_zone { Refusal::Zone } else { Refusal::Port };
-        let place = port.weak.first().ok_or(refusal)?;
+        let place = replaceable.first().ok_or(refusal)?;
         let Some(connection) = self.at(place) else { return Err(refusal) };
         if full_zone && connection.zone != request.zone {
             return Err(refusal);
@@ -332,7 +358,15 @@ impl Tracker {
         Ok(())
     }
 
-    fn insert(&mut self, connection: Connection) {
+    fn has_place(&self) -> bool {
+        !self.free.is_empty() || self.places.len() < self.limit
+    }
+
+    /// Adds a connection. Returns false if all places are taken, which [`Tracker::make_room`] prevents.
+    fn insert(&mut self, connection: Connection) -> bool {
+        if !self.has_place() {
+            return false;
+        }
         let hashes = connection.tuples.map(|tuple| self.settings.seed.hash(connection.zone, &tuple));
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
@@ -344,36 +378,38 @@ impl Tracker {
             self.index.insert(hash, Reference::new(place, direction));
         }
         self.wheel.insert(place, connection.due);
-        let port = &mut self.ports[usize::from(connection.port)];
-        port.held += 1;
-        self.weak.push(&mut port.weak, place);
+        if !connection.is_assured {
+            self.weak.push(&mut self.replaceable[usize::from(connection.port)], place);
+        }
         self.zones[usize::from(connection.zone)] += 1;
+        self.held.count(connection.port, connection.zone, true);
         if let Some(pool) = connection.pool {
             self.pools.add(pool, connection.port);
         }
         self.places[place as usize] = Some(connection);
         self.counters.begun += 1;
         self.counters.kept += 1;
+        true
     }
 
-    fn remove(&mut self, place: u32) {
-        let Some(connection) = self.places[place as usize].take() else { return };
+    fn remove(&mut self, place: u32) -> Option<Connection> {
+        let connection = self.places[place as usize].take()?;
         for (tuple, direction) in connection.tuples.iter().zip([Direction::Original, Direction::Reply]) {
             let hash = self.settings.seed.hash(connection.zone, tuple);
             self.index.remove(hash, Reference::new(place, direction));
         }
         self.wheel.remove(place, connection.due);
-        let port = &mut self.ports[usize::from(connection.port)];
-        port.held -= 1;
         if !connection.is_assured {
-            self.weak.remove(&mut port.weak, place);
+            self.weak.remove(&mut self.replaceable[usize::from(connection.port)], place);
         }
         self.zones[usize::from(connection.zone)] -= 1;
+        self.held.count(connection.port, connection.zone, false);
         if let Some(pool) = connection.pool {
             self.pools.remove(pool, connection.port);
         }
         self.free.push(place);
         self.counters.kept -= 1;
+        Some(connection)
     }
 
     /// The connection is not replaced by newer ones any more.
@@ -381,7 +417,7 @@ impl Tracker {
         let Some(connection) = &mut self.places[place as usize] else { return };
         if !connection.is_assured {
             connection.is_assured = true;
-            self.weak.remove(&mut self.ports[usize::from(connection.port)].weak, place);
+            self.weak.remove(&mut self.replaceable[usize::from(connection.port)], place);
         }
     }
 

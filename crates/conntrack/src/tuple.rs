@@ -116,6 +116,11 @@ impl Seed {
         mix(mix(high, 0x9e37_79b9_7f4a_7c15) ^ address as u64 ^ self.0[1], 0xd6e8_feb8_6659_fd93)
     }
 
+    /// The hash of a zone.
+    pub(crate) fn of_zone(&self, zone: u16) -> u64 {
+        mix(u64::from(zone) ^ self.0[0], self.0[1] | 1)
+    }
+
     /// The hash of a tuple in a zone. Both directions of a connection without translation have the same hash.
     pub fn hash(&self, zone: u16, tuple: &Tuple) -> u64 {
         // The identifier of an ICMP query is the same in both directions.

@@ -366,7 +366,7 @@ fn both_directions_come_to_the_table_that_keeps_the_connection() {
         assert_eq!(table, Shard::of(&seed, 3, &packet.tuple.reversed().unwrap(), tables));
         let shard = Shard { table, tables };
         let mut tracker = Tracker::new(Settings { shard, ..settings(LIMITS) }, Duration::ZERO);
-        let request = Request { zone: 3, translate: Translate::New(&mapping), ..commit() };
+        let request = Request { zone: 3, translate: Translate::New(&mapping), is_divided: true, ..commit() };
         let to = track(&mut tracker, &datagram, &request).translation.unwrap().to;
         assert_eq!(Shard::of(&seed, 3, &to.reversed().unwrap(), tables), table);
     }

@@ -41,7 +41,7 @@ impl Surroundings for Ports {
     }
 
     /// Every connection is new.
-    fn track(&mut self, _: &Track<'_>, _: &mut HeaderWindow, _: &Key) -> Connection {
+    fn track(&mut self, _: &Track, _: &mut HeaderWindow) -> Connection {
         Connection { state: 0x21, ..Connection::default() }
     }
 

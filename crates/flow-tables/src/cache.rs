@@ -10,16 +10,23 @@
 //! time; [`Uncached`] lists the reasons. A change of the tables, or of the ports by [`Cache::forget`], invalidates all
 //! kept outcomes.
 //!
+//! An outcome ends where connection tracking sends a frame to a table. The frame is tracked, and is looked up again: now
+//! also by that table, its registers, and the state, zone, mark, label and first direction of its connection, as far as
+//! flows match them. So connections in the same state share an outcome, and a frame costs one look-up more for each `ct`.
+//!
 //! A new outcome replaces one that no frame has had since the last replacement in its set. Frames that come once
 //! therefore replace each other, and the outcomes of a connection stay.
 //!
 //! Frames and bytes of a hit are counted in the place alone. [`Cache::flush`] adds them to the flows.
 use std::sync::Arc;
 
-use flow::Key;
+use flow::{Field, Key};
 
 use crate::fields::{FRAME_WORDS, frame_words};
+use crate::lists::Lists;
 use crate::outcome::{Outcome, Step, Uncached};
+use crate::passage::execute_all;
+use crate::segment::{Saved, Start, Waiting};
 use crate::{Cost, Delivery, Effect, Entry, HeaderWindow, Overrun, Surroundings, Tables};
 
 /// The number of places in a set.
@@ -29,8 +36,8 @@ pub const MAX_STEPS: usize = 64;
 /// The largest number of flows in a kept outcome.
 pub const MAX_HITS: usize = 512;
 
-type Words = [u64; FRAME_WORDS];
-
+/// Words of the compared fields, and one that says where a frame begins.
+const MAX_WORDS: usize = Key::WORDS + 1;
 /// The outcome that is kept of a frame, and the frames that have had it since the last [`Cache::flush`].
 #[derive(Debug, Default)]
 struct Place {
@@ -41,6 +48,8 @@ struct Place {
     packets: u64,
     bytes: u64,
     steps: Vec<Step>,
+    /// The fields before each step that tracks a copy.
+    keys: Vec<Key>,
     flows: Vec<Arc<Entry>>,
     overrun: Option<Overrun>,
 }
@@ -54,12 +63,12 @@ impl Place {
     }
 }
 
-/// What a cache has done.
+/// What a cache has done. A frame is looked up once, and again each time when it goes on behind `ct`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
-    /// Frames whose outcome was kept.
+    /// Look-ups whose outcome was kept.
     pub hits: u64,
-    /// Frames that went through the tables.
+    /// Look-ups behind which the frame went through the tables.
     pub misses: u64,
     /// The cost of all look-ups in tables.
     pub cost: Cost,
@@ -70,17 +79,23 @@ pub struct CacheCounts {
 pub struct Cache {
     /// The input port, the tunnel and the registers of all frames.
     metadata: Key,
-    /// The compared bits of the frame's fields, and the words in which there are some.
-    mask: Words,
-    words: Vec<u8>,
+    /// The compared bits of the frame's fields.
+    mask: [u64; FRAME_WORDS],
+    /// The words in which there are compared bits: those of the frame, and then those that registers and the connection
+    /// have too.
+    words: Vec<Word>,
+    /// How many of them are the frame's.
+    frame_words: usize,
+    /// The present look-up: where the frame begins, and the compared bits.
+    probe: [u64; MAX_WORDS],
     seed: u64,
     /// The tables' generation for which the outcomes hold, and a number that is new for each.
     generation: Option<u64>,
     epoch: u32,
     /// By place: the epoch, and some bits of the hash. Zero is no epoch.
     tags: Vec<(u32, u32)>,
-    /// The compared fields of each place.
-    keys: Vec<Words>,
+    /// By place: the words of the look-up.
+    keys: Vec<u64>,
     places: Vec<Place>,
     /// Places that may have frames that are not flushed.
     counted: Vec<u32>,
@@ -90,8 +105,9 @@ pub struct Cache {
 
 impl Cache {
     /// A cache for frames with this input port, tunnel and registers, and at least this number of places. A place takes
-    /// 208 bytes, a step of an outcome 128 bytes and a flow 8 bytes: the longest outcome ([`MAX_STEPS`], [`MAX_HITS`])
-    /// takes 12 KiB. The memory of an outcome is reused for later ones in its place.
+    /// 120 bytes, and 8 bytes for each word in which there are compared bits, at most 416. A step of an outcome takes 128
+    /// bytes, one that sends a tracked frame to a table 408 more, and a flow 8 bytes: the longest outcome ([`MAX_STEPS`],
+    /// [`MAX_HITS`]) takes 37 KiB. The memory of an outcome is reused for later ones in its place.
     pub fn new(places: usize, metadata: &Key) -> Self {
         let places = places.div_ceil(WAYS).max(1).next_power_of_two() * WAYS;
         let mut all = Vec::new();
@@ -99,12 +115,14 @@ impl Cache {
         Self {
             metadata: *metadata,
             mask: [0; FRAME_WORDS],
-            words: Vec::with_capacity(FRAME_WORDS),
+            words: Vec::with_capacity(Key::WORDS),
+            frame_words: 0,
+            probe: [0; MAX_WORDS],
             seed: 0,
             generation: None,
             epoch: 0,
             tags: vec![(0, 0); places],
-            keys: vec![[0; FRAME_WORDS]; places],
+            keys: vec![0; places * MAX_WORDS],
             places: all,
             counted: Vec::with_capacity(places),
             copies: Vec::new(),
@@ -144,30 +162,61 @@ impl Cache {
         if self.generation != Some(tables.generation()) {
             self.begin(tables, around.now_ms());
         }
-        let frame_bytes = window.frame_bytes();
-        let mut key = *frame_words(window.held());
-        key.iter_mut().zip(&self.mask).for_each(|(word, mask)| *word &= mask);
-        let hash = self.hash(&key);
-        if let Some(at) = self.find(hash, &key) {
-            self.counts.hits += 1;
-            let place = &mut self.places[at];
-            place.is_used = true;
-            count(place, at, frame_bytes, &mut self.counted);
-            outcome.overrun = place.overrun;
-            self.replay(at, window, outcome);
-            return;
+        let mut frame = Passing { tables, frame_bytes: window.frame_bytes(), lists: None };
+        execute_all(window, outcome, |start, window, outcome| {
+            let probe = self.probe(start, window);
+            match probe.as_ref().and_then(|probe| self.find(probe)) {
+                Some(at) => self.hit(at, start, &frame, window, around, outcome),
+                None => {
+                    self.miss(probe, start, &mut frame, window, around, outcome);
+                    None
+                }
+            }
+        });
+        if let Some(lists) = frame.lists {
+            outcome.memory = lists.memory();
         }
+    }
+
+    /// Repeats the outcome of a place.
+    fn hit<S: Surroundings>(
+        &mut self,
+        at: usize,
+        start: Option<&Start>,
+        frame: &Passing<'_>,
+        window: &mut HeaderWindow,
+        around: &mut S,
+        outcome: &mut Outcome,
+    ) -> Option<Start> {
+        self.counts.hits += 1;
+        let place = &mut self.places[at];
+        place.is_used = true;
+        count(place, at, frame.frame_bytes, &mut self.counted);
+        outcome.overrun = place.overrun;
+        self.replay(at, start.map_or(0, |start| start.depth), window, around, outcome)
+    }
+
+    /// Executes the tables, and keeps the outcome if it may be kept.
+    fn miss<'a, S: Surroundings>(
+        &mut self,
+        probe: Option<Probe>,
+        start: Option<&Start>,
+        frame: &mut Passing<'a>,
+        window: &mut HeaderWindow,
+        around: &mut S,
+        outcome: &mut Outcome,
+    ) {
         self.counts.misses += 1;
-        let cost = tables.execute_window(window.clone(), &self.metadata, around, outcome);
-        self.counts.cost.tuples += cost.tuples;
-        self.counts.cost.compared += cost.compared;
+        let lists = frame.lists.get_or_insert_with(|| std::mem::take(&mut outcome.memory).lists());
+        let first = start.is_none().then(|| Start::first(&self.metadata, window));
+        let Some(start) = start.or(first.as_ref()) else { return };
+        self.counts.cost += frame.tables.segment(start, window, around, outcome, lists);
         if outcome.steps.len() > MAX_STEPS || outcome.hits.len() > MAX_HITS {
             outcome.uncached.get_or_insert(Uncached::Long);
         }
-        if outcome.uncached.is_none() {
-            self.keep(hash, &key, frame_bytes, around, outcome);
-        } else {
-            outcome.count(frame_bytes, || around.now_ms());
+        match (probe, outcome.uncached) {
+            (Some(probe), None) => self.keep(&probe, frame.frame_bytes, around, outcome),
+            _ => outcome.count(frame.frame_bytes, || around.now_ms()),
         }
         outcome.hits.clear();
     }
@@ -182,17 +231,32 @@ impl Cache {
             1
         });
         self.mask = *frame_words(tables.compared());
+        let used = |words: std::ops::Range<usize>| {
+            let used = words.map(|at| Word { at, mask: tables.compared().words()[at] });
+            used.filter(|word| word.mask != 0)
+        };
         self.words.clear();
-        let used = self.mask.iter().enumerate().filter(|(_, mask)| **mask != 0);
-        self.words.extend(used.map(|(at, _)| at as u8)); // 15 words
+        self.words.extend(used(Field::FRAME_WORDS));
+        self.frame_words = self.words.len();
+        self.words.extend(used(0..Field::FRAME_WORDS.start).chain(used(Field::FRAME_WORDS.end..Key::WORDS)));
     }
 
-    fn hash(&self, key: &Words) -> u64 {
-        self.words.iter().fold(self.seed, |hash, at| {
-            let word = key.get(usize::from(*at)).copied().unwrap_or(0);
-            let product = u128::from(hash.rotate_left(5) ^ word) * 0x9e37_79b9_7f4a_7c15;
-            (product as u64) ^ (product >> 64) as u64
-        })
+    /// Prepares the look-up of a frame. All frames have the same metadata when they begin. `None` if the frame begins with
+    /// more than its fields.
+    fn probe(&mut self, start: Option<&Start>, window: &HeaderWindow) -> Option<Probe> {
+        let (from, key, words) = match start {
+            None => (0, window.held(), self.frame_words),
+            Some(start) if start.saved.is_empty() => (start.number(), &start.key, self.words.len()),
+            Some(_) => return None,
+        };
+        self.probe[0] = from;
+        let mut hash = self.seed ^ from;
+        for (word, to) in self.words[..words].iter().zip(&mut self.probe[1..]) {
+            *to = key.words().get(word.at).copied().unwrap_or(0) & word.mask; // below 51
+            let product = u128::from(hash.rotate_left(5) ^ *to) * 0x9e37_79b9_7f4a_7c15;
+            hash = (product as u64) ^ (product >> 64) as u64;
+        }
+        Some(Probe { hash, words: 1 + words })
     }
 
     /// The places of a hash.
@@ -205,20 +269,26 @@ impl Cache {
         (self.epoch, (hash >> 32) as u32)
     }
 
-    fn find(&self, hash: u64, key: &Words) -> Option<usize> {
-        let tag = self.tag(hash);
-        self.set(hash).find(|at| self.tags[*at] == tag && self.keys[*at] == *key)
+    /// The words of a place that are compared with those of a look-up.
+    fn key(&self, at: usize, probe: &Probe) -> std::ops::Range<usize> {
+        let first = at * (1 + self.words.len());
+        first..first + probe.words
+    }
+
+    fn find(&self, probe: &Probe) -> Option<usize> {
+        let (tag, wanted) = (self.tag(probe.hash), &self.probe[..probe.words]);
+        self.set(probe.hash).find(|at| self.tags[*at] == tag && self.keys[self.key(*at, probe)] == *wanted)
     }
 
     /// Keeps an outcome in place of one that no frame has had since the last replacement, if there is one in the set.
     fn keep<S: Surroundings>(
         &mut self,
-        hash: u64,
-        key: &Words,
+        probe: &Probe,
         frame_bytes: usize,
         around: &mut S,
         outcome: &Outcome,
     ) {
+        let hash = probe.hash;
         let set = self.set(hash);
         let is_old = |at: &usize| self.tags[*at].0 != self.epoch || !self.places[*at].is_used;
         let first = (hash >> 16) as usize;
@@ -228,7 +298,8 @@ impl Cache {
             self.places[set].iter_mut().for_each(|place| place.is_used = false);
         }
         self.tags[at] = self.tag(hash);
-        self.keys[at] = *key;
+        let key = self.key(at, probe);
+        self.keys[key].copy_from_slice(&self.probe[..probe.words]);
         let place = &mut self.places[at];
         if place.packets > 0 {
             place.flush(around.now_ms());
@@ -236,20 +307,31 @@ impl Cache {
         place.is_used = false;
         place.overrun = outcome.overrun;
         refill(&mut place.steps, &outcome.steps);
+        refill(&mut place.keys, &outcome.keys);
         refill(&mut place.flows, &outcome.hits);
         count(place, at, frame_bytes, &mut self.counted);
     }
 
-    /// Repeats the steps of a place on a frame's window.
-    fn replay(&mut self, at: usize, window: &mut HeaderWindow, outcome: &mut Outcome) {
-        self.copies.clear();
-        let mut tunnel = None;
-        for step in &self.places[at].steps {
+    /// Repeats the steps of a place on a frame's window. Returns the next segment if its frame is in the window.
+    fn replay<S: Surroundings>(
+        &mut self,
+        at: usize,
+        depth: u32,
+        window: &mut HeaderWindow,
+        around: &mut S,
+        outcome: &mut Outcome,
+    ) -> Option<Start> {
+        let Self { places, copies, mask, metadata, .. } = self;
+        copies.clear();
+        let place = &places[at];
+        let mut keys = place.keys.iter();
+        let (waiting, mut tunnel) = (outcome.waiting.len(), None);
+        for (index, step) in place.steps.iter().enumerate() {
             match step {
-                Step::Write(words) => write(words, &self.mask, window),
-                Step::Copy => self.copies.push(window.clone()),
+                Step::Write(words) => write(words, mask, window),
+                Step::Copy => copies.push(window.clone()),
                 Step::Return => {
-                    if let Some(before) = self.copies.pop() {
+                    if let Some(before) = copies.pop() {
                         *window = before;
                     }
                 }
@@ -263,8 +345,23 @@ impl Cache {
                     let header = outcome.keep(window);
                     outcome.effects.push(Effect::Normal(header));
                 }
+                Step::Track(track, None) => {
+                    around.track(track, window);
+                    window.refresh();
+                }
+                Step::Track(track, Some(then)) => {
+                    let key = *keys.next().unwrap_or(&*metadata); // as many as such steps
+                    let start = Start { then: *then, depth: depth + 1, saved: Saved::default(), key };
+                    if index + 1 == place.steps.len() && outcome.waiting.len() == waiting {
+                        return Some(start.track(track, window, around));
+                    }
+                    let mut copy = window.clone();
+                    let start = start.track(track, &mut copy, around);
+                    outcome.waiting.push(Waiting { window: copy, start });
+                }
             }
         }
+        None
     }
 }
 
@@ -285,13 +382,37 @@ fn count(place: &mut Place, at: usize, frame_bytes: usize, counted: &mut Vec<u32
     place.bytes += frame_bytes as u64;
 }
 
+/// A word of the compared fields.
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    /// Its place in a key.
+    at: usize,
+    mask: u64,
+}
+
+/// A look-up, whose words are in [`Cache::probe`].
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    hash: u64,
+    words: usize,
+}
+
+/// The passage of one frame.
+struct Passing<'a> {
+    tables: &'a Tables,
+    /// The length with which the frame came.
+    frame_bytes: usize,
+    /// Made when the frame first goes through the tables.
+    lists: Option<Lists<'a>>,
+}
+
 /// Writes the compared bits of these fields. The frame keeps its other bits, which no action has written.
-fn write(words: &Words, mask: &Words, window: &mut HeaderWindow) {
+fn write(words: &[u64; FRAME_WORDS], mask: &[u64; FRAME_WORDS], window: &mut HeaderWindow) {
     let mut merged = *frame_words(window.held());
     for (word, (new, mask)) in merged.iter_mut().zip(words.iter().zip(mask)) {
         *word = *word & !mask | new & mask;
     }
     let mut key = *window.held();
-    key.set_words(flow::Field::FRAME_WORDS.start, &merged);
+    key.set_words(Field::FRAME_WORDS.start, &merged);
     window.write(&key);
 }

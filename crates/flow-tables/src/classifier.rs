@@ -39,6 +39,13 @@ pub struct Cost {
     pub compared: usize,
 }
 
+impl std::ops::AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        self.tuples += other.tuples;
+        self.compared += other.compared;
+    }
+}
+
 /// The words of a mask that are not zero.
 #[derive(Clone, Debug)]
 struct Words(Box<[(u8, u64)]>);

@@ -5,10 +5,12 @@
 //! bits of a flow or group that was removed stay in the mask until the tables are empty.
 use flow::{Action, Field, Flow, Group, GroupKind, HashFields, Key, Needs, Observation, Selection, Zone};
 
+use crate::fields::TRACKED;
 use crate::select::FLOW;
 
-/// Fields that say which other fields a frame has.
-const ALWAYS: [Field; 7] = [
+/// Fields that say which other fields a frame has, and the input port, to which no frame is flooded.
+const ALWAYS: [Field; 8] = [
+    Field::InPortOxm,
     Field::EthType,
     Field::VlanTpid,
     Field::VlanTci,
@@ -18,9 +20,20 @@ const ALWAYS: [Field; 7] = [
     Field::IpFrag,
 ];
 
-/// The addresses, protocol and ports of a connection, and of its first direction.
-const ORIGINAL: [Field; 6] =
+/// The addresses and ports of a connection.
+const ENDS: [Field; 6] =
     [Field::IpSrc, Field::IpDst, Field::Ipv6Src, Field::Ipv6Dst, Field::TcpSrc, Field::TcpDst];
+
+/// The addresses, protocol and ports of a connection's first direction.
+const ORIGINAL: [Field; 7] = [
+    Field::CtNwSrc,
+    Field::CtNwDst,
+    Field::CtIpv6Src,
+    Field::CtIpv6Dst,
+    Field::CtNwProto,
+    Field::CtTpSrc,
+    Field::CtTpDst,
+];
 
 /// The compared bits of tables without flows.
 pub(crate) fn none() -> Key {
@@ -74,14 +87,22 @@ fn add_actions(mask: &mut Key, actions: &[Action]) {
             Action::DecTtl(_) => add_all(mask, &[Field::NwTtl]),
             Action::WriteMetadata(_, bits) => add_bits(mask, Field::Metadata, (*bits).into()),
             Action::Clone(inner) | Action::WriteActions(inner) => add_actions(mask, inner),
-            Action::Resubmit { original: true, .. } => add_all(mask, &ORIGINAL),
+            Action::Resubmit { original: true, .. } => {
+                add_all(mask, &ENDS);
+                add_all(mask, &ORIGINAL);
+            }
             Action::Ct(ct) => {
                 if let Zone::Of(bits) = ct.zone {
                     add_bits(mask, bits.field, bits.mask());
                 }
-                add_actions(mask, &ct.exec);
-                // Address translation.
-                add_all(mask, &ORIGINAL);
+                let moves = ct.exec.iter().filter_map(|action| match action {
+                    Action::Move(from, _) => Some(from),
+                    _ => None,
+                });
+                moves.for_each(|from| add_bits(mask, from.field, from.mask()));
+                // Whether a frame was tracked in this zone before.
+                add_bits(mask, Field::CtState, TRACKED);
+                add_all(mask, &[Field::CtZone]);
             }
             Action::Bundle(bundle) => {
                 if bundle.by_weight {
@@ -111,7 +132,7 @@ fn hashed(fields: HashFields) -> &'static [Field] {
         HashFields::NwSrc => &[Field::IpSrc, Field::Ipv6Src],
         HashFields::NwDst => &[Field::IpDst, Field::Ipv6Dst],
         HashFields::SymmetricL3 => &[Field::IpSrc, Field::IpDst, Field::Ipv6Src, Field::Ipv6Dst],
-        HashFields::SymmetricL3L4 | HashFields::SymmetricL3L4Udp => &ORIGINAL,
+        HashFields::SymmetricL3L4 | HashFields::SymmetricL3L4Udp => &ENDS,
         HashFields::SymmetricL4 => &[
             Field::EthSrc,
             Field::EthDst,

@@ -1,9 +1,9 @@
 //! The request of actions to connection tracking, and its answer.
-use flow::{Field, Match, Nat};
+use flow::{Field, Nat};
 
 /// The request of `ct` to connection tracking.
-#[derive(Clone, Copy, Debug)]
-pub struct Track<'a> {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Track {
     /// Whether the connection is kept.
     pub commit: bool,
     /// Whether a connection in the other direction is replaced.
@@ -13,9 +13,42 @@ pub struct Track<'a> {
     /// The control port of the protocol whose data connections are related; 0 for none.
     pub helper: u16,
     /// Address translation.
-    pub nat: Option<&'a Nat>,
-    /// The values that are written to the connection's mark and label.
-    pub written: &'a Match,
+    pub nat: Option<Nat>,
+    /// The bits that are written to the connection's mark and label.
+    pub written: Written,
+    /// Whether the frame was tracked in this zone before.
+    pub is_seen: bool,
+}
+
+/// Bits of a connection's mark and label, and their values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// The value of the mark.
+    pub mark: u32,
+    /// The bits of the mark that are written.
+    pub mark_mask: u32,
+    /// The value of the label.
+    pub label: u128,
+    /// The bits of the label that are written.
+    pub label_mask: u128,
+}
+
+impl Written {
+    /// Adds bits of a field. Fields other than the mark and the label are ignored.
+    pub(crate) fn add(&mut self, field: Field, value: u128, mask: u128) {
+        match field {
+            Field::CtMark => {
+                let (value, mask) = (value as u32, mask as u32); // the field has 32 bits
+                self.mark = self.mark & !mask | value & mask;
+                self.mark_mask |= mask;
+            }
+            Field::CtLabel => {
+                self.label = self.label & !mask | value & mask;
+                self.label_mask |= mask;
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The state of a frame's connection.

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use flow::{Action, Controller, Field, Key, port};
 
 use crate::classifier::Cost;
-use crate::fields::{frame_words, read, swap_original, take_frame};
+use crate::fields::{frame_words, read, swap_original};
 use crate::lists::{Lists, put_in_order};
 use crate::outcome::{HeaderRange, Step};
+use crate::segment::Start;
 use crate::{Continuation, Delivery, Effect, HeaderWindow, Outcome, Overrun, Surroundings, Tables, Uncached};
 
 /// The largest number of visits to tables. (Open vSwitch's name for it: `MAX_RESUBMITS`.)
@@ -47,15 +48,22 @@ pub(crate) enum List<'a> {
     Ordered(Range<usize>),
 }
 
-/// The execution of one frame.
-pub(crate) struct Run<'a, S: Surroundings> {
+/// The execution of one segment of a frame.
+pub(crate) struct Run<'a, 'r, S: Surroundings> {
     pub(crate) tables: &'a Tables,
-    pub(crate) around: &'a mut S,
-    pub(crate) outcome: &'a mut Outcome,
-    pub(crate) window: HeaderWindow,
+    pub(crate) around: &'r mut S,
+    pub(crate) outcome: &'r mut Outcome,
+    pub(crate) window: &'r mut HeaderWindow,
     pub(crate) key: Key,
-    pub(crate) lists: Lists<'a>,
+    pub(crate) lists: &'r mut Lists<'a>,
     pub(crate) cost: Cost,
+    /// How many segments came before.
+    segments: u32,
+    /// The deliveries and flows of the segments before.
+    deliveries: usize,
+    hits: usize,
+    /// Whether an address translation may have changed fields, unknown to a cache.
+    is_translated: bool,
     table: u8,
     cookie: u64,
     resubmits: u32,
@@ -65,107 +73,73 @@ pub(crate) struct Run<'a, S: Surroundings> {
     frozen: Option<Continuation>,
 }
 
-impl Tables {
-    /// Executes the tables on a frame: `window` has its first bytes, `metadata` has its input port, tunnel and
-    /// registers. Returns the cost of all look-ups.
-    pub fn execute<S: Surroundings>(
-        &self,
-        window: &[u8],
-        frame_bytes: usize,
-        metadata: &Key,
-        around: &mut S,
-        outcome: &mut Outcome,
-    ) -> Cost {
-        outcome.clear();
-        let window = HeaderWindow::new(window, frame_bytes, self.max_tags());
-        self.execute_window(window, metadata, around, outcome)
+/// Whether what an action does may depend on the fields of the frame.
+fn depends_on_fields(action: &Action) -> bool {
+    match action {
+        Action::Output(to) | Action::OutputCut(to, _) => *to == port::TABLE,
+        Action::SetQueue(_) | Action::PopQueue | Action::CtClear | Action::Exit | Action::ClearActions => {
+            false
+        }
+        _ => true,
+    }
+}
+
+impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
+    pub(crate) fn new(
+        tables: &'a Tables,
+        start: &Start,
+        window: &'r mut HeaderWindow,
+        around: &'r mut S,
+        outcome: &'r mut Outcome,
+        lists: &'r mut Lists<'a>,
+    ) -> Self {
+        lists.resume(&start.saved);
+        outcome.begin_segment();
+        outcome.note_segment(start);
+        Self {
+            tables,
+            around,
+            deliveries: outcome.deliveries.len(),
+            hits: outcome.hits.len(),
+            outcome,
+            window,
+            key: start.key,
+            lists,
+            cost: Cost::default(),
+            segments: start.depth,
+            is_translated: false,
+            table: start.then.table,
+            cookie: 0,
+            resubmits: 0,
+            depth: 0,
+            nested: 0,
+            queue: start.then.queue,
+            frozen: None,
+        }
     }
 
-    /// Executes the tables on the frame of a window and counts it in its flows. The outcome does not list the flows.
-    pub fn execute_once<S: Surroundings>(
-        &self,
-        window: &HeaderWindow,
-        metadata: &Key,
-        around: &mut S,
-        outcome: &mut Outcome,
-    ) {
-        outcome.clear();
-        self.execute_window(window.clone(), metadata, around, outcome);
-        outcome.count(window.frame_bytes(), || around.now_ms());
-        outcome.hits.clear();
+    /// Executes the flow of the table with which the segment begins, and what follows. Returns the cost of all look-ups.
+    pub(crate) fn begin(mut self) -> Cost {
+        let next = self.visit(self.table, self.in_port());
+        self.finish(next)
     }
 
-    /// The outcome must be empty before the call. Returns the cost of all look-ups.
-    pub(crate) fn execute_window<S: Surroundings>(
-        &self,
-        window: HeaderWindow,
-        metadata: &Key,
-        around: &mut S,
-        outcome: &mut Outcome,
-    ) -> Cost {
-        let mut run = Run::new(self, around, outcome, window, metadata);
-        let next = run.visit(0, run.in_port());
-        run.finish(next)
-    }
-
-    /// Continues the execution of a frame that a controller returns. The actions of a controller's packet-out are
-    /// such a continuation too.
-    pub fn resume<S: Surroundings>(
-        &self,
-        window: &[u8],
-        frame_bytes: usize,
-        metadata: &Key,
-        rest: Continuation,
-        around: &mut S,
-        outcome: &mut Outcome,
-    ) {
-        outcome.clear();
-        let window = HeaderWindow::new(window, frame_bytes, self.max_tags());
-        let mut run = Run::new(self, around, outcome, window, metadata);
-        run.lists.stack.extend(rest.stack.iter().copied());
-        run.lists.action_set.extend(&rest.action_set);
+    /// Executes what is left of a frame that a controller returns.
+    pub(crate) fn resume(mut self, rest: &'a Continuation) -> Cost {
+        self.lists.stack.extend(rest.stack.iter().copied());
+        self.lists.action_set.extend(&rest.action_set);
         let mut lists = rest.rest.iter();
         let mut next = Next::Go;
         while next != Next::Exit
             && let Some((table, actions)) = lists.next()
         {
-            run.table = *table;
-            next = run.list(List::Given(actions));
+            self.table = *table;
+            next = self.list(List::Given(actions));
             if next == Next::Freeze {
-                run.frozen.get_or_insert_default().rest.extend(lists.by_ref().cloned());
+                self.frozen.get_or_insert_default().rest.extend(lists.by_ref().cloned());
             }
         }
-        run.finish(next);
-    }
-}
-
-impl<'a, S: Surroundings> Run<'a, S> {
-    fn new(
-        tables: &'a Tables,
-        around: &'a mut S,
-        outcome: &'a mut Outcome,
-        window: HeaderWindow,
-        metadata: &Key,
-    ) -> Self {
-        let mut key = *metadata;
-        take_frame(&mut key, window.held());
-        let lists = std::mem::take(&mut outcome.memory).lists();
-        Self {
-            tables,
-            around,
-            outcome,
-            window,
-            key,
-            lists,
-            cost: Cost::default(),
-            table: 0,
-            cookie: 0,
-            resubmits: 0,
-            depth: 0,
-            nested: 0,
-            queue: 0,
-            frozen: None,
-        }
+        self.finish(next)
     }
 
     fn in_port(&self) -> u16 {
@@ -176,22 +150,26 @@ impl<'a, S: Surroundings> Run<'a, S> {
     fn finish(mut self, next: Next) -> Cost {
         self.execute_set(next);
         self.end_of_copy();
-        if let Some(trace) = &mut self.outcome.trace {
-            trace.last = Some(self.key);
-        }
+        let steps = &mut self.outcome.steps;
         if self.outcome.overrun.is_some() {
-            self.outcome.steps.clear();
-            self.outcome.deliveries.clear();
-            self.outcome.effects.clear();
+            // A frame that is dropped was tracked nevertheless.
+            if steps.iter().any(|step| matches!(step, Step::Track(..))) {
+                self.outcome.uncached.get_or_insert(Uncached::Connection);
+            }
+            steps.clear();
         }
-        self.outcome.memory = self.lists.memory();
+        // What happens to the window when all copies have left has no effect.
+        while let Some(Step::Copy | Step::Return | Step::Write(_)) = steps.last() {
+            steps.pop();
+        }
+        self.outcome.end_of_trace(&self.key, self.tables, self.hits);
         self.cost
     }
 
     /// Executes the action set at the end of a pipeline or of a copy, unless `exit` has ended it.
     fn execute_set(&mut self, next: Next) {
         if matches!(next, Next::Go | Next::Stop) && !self.lists.action_set.present().is_empty() {
-            let Lists { action_set, order, .. } = &mut self.lists;
+            let Lists { action_set, order, .. } = &mut *self.lists;
             let from = order.len();
             put_in_order(action_set.present().iter().copied(), order);
             let before = action_set.begin();
@@ -324,7 +302,7 @@ impl<'a, S: Surroundings> Run<'a, S> {
         self.end_of_copy();
         self.outcome.steps.push(Step::Return);
         if let Some(before) = self.lists.copies.pop() {
-            (self.window, self.key) = before;
+            (*self.window, self.key) = before;
         }
         self.frozen = frozen;
     }
@@ -344,6 +322,9 @@ impl<'a, S: Surroundings> Run<'a, S> {
     }
 
     fn one(&mut self, action: &'a Action) -> Next {
+        if self.is_translated && depends_on_fields(action) {
+            self.uncached(Uncached::Connection);
+        }
         if self.on_fields(action) {
             return Next::Go;
         }
@@ -425,11 +406,11 @@ impl<'a, S: Surroundings> Run<'a, S> {
 
     fn keep_window(&mut self) -> HeaderRange {
         self.write_window();
-        self.outcome.keep(&self.window)
+        self.outcome.keep(self.window)
     }
 
     fn deliver(&mut self, port: u16, cut: Option<u32>) {
-        if self.outcome.deliveries.len() >= MAX_DELIVERIES {
+        if self.outcome.deliveries.len() - self.deliveries >= MAX_DELIVERIES {
             self.overrun(Overrun::Deliveries);
             return;
         }

@@ -75,23 +75,12 @@ pub(crate) fn same_frame(one: &Key, other: &Key) -> bool {
     frame_words(one) == frame_words(other)
 }
 
-const CONNECTION: [Field; 11] = [
-    Field::CtState,
-    Field::CtMark,
-    Field::CtLabel,
-    Field::CtZone,
-    Field::CtTpSrc,
-    Field::CtTpDst,
-    Field::CtNwProto,
-    Field::CtNwSrc,
-    Field::CtNwDst,
-    Field::CtIpv6Src,
-    Field::CtIpv6Dst,
-];
+/// The bit of `ct_state` that says that the frame was tracked.
+pub(crate) const TRACKED: u128 = 1 << 5;
 
 /// Clears the fields of the connection.
 pub(crate) fn clear_connection(key: &mut Key) {
-    CONNECTION.iter().for_each(|field| key.set(*field, 0));
+    key.clear_words(Field::CONNECTION_WORDS);
 }
 
 /// Sets the fields of the connection.

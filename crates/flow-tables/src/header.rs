@@ -105,6 +105,13 @@ impl HeaderWindow {
         self.layers = read.0;
     }
 
+    /// Reads the fields again if the bytes may have changed.
+    pub(crate) fn refresh(&mut self) {
+        if self.is_changed {
+            self.extract();
+        }
+    }
+
     /// The fields that the bytes have. The metadata fields are zero.
     pub fn held(&self) -> &Key {
         &self.held

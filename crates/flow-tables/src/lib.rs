@@ -72,6 +72,8 @@ mod learn;
 mod lists;
 mod meter;
 mod outcome;
+mod passage;
+mod segment;
 mod select;
 mod surroundings;
 mod table;
@@ -80,7 +82,7 @@ mod trace;
 
 pub use cache::{Cache, CacheCounts, MAX_HITS, MAX_STEPS, WAYS};
 pub use classifier::{COLLISIONS, Cost};
-pub use connection::{Connection, Track};
+pub use connection::{Connection, Track, Written};
 pub use entry::{Counters, Entry};
 pub use execute::{MAX_DELIVERIES, MAX_DEPTH, MAX_RESUBMITS, MAX_STACK};
 pub use header::HeaderWindow;

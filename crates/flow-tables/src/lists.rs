@@ -2,7 +2,11 @@
 use flow::{Action, Key};
 
 use crate::HeaderWindow;
+use crate::segment::Saved;
 use crate::table::{Found, emptied};
+
+/// The most values of all stacks that wait, and the most actions of all action sets.
+const MAX_SAVED: usize = 1 << 16;
 
 /// A list of which copies are made and dropped. A copy stands behind its original, in the same memory.
 #[derive(Debug)]
@@ -68,6 +72,9 @@ pub(crate) struct Lists<'a> {
     /// Frames before a copy was made.
     pub(crate) copies: Vec<(HeaderWindow, Key)>,
     pub(crate) found: Found<'a>,
+    /// The stacks and action sets of frames that wait.
+    saved_stacks: Vec<u128>,
+    saved_sets: Vec<&'a Action>,
 }
 
 /// The memory of [`Lists`] between two frames. All lists are empty.
@@ -78,23 +85,47 @@ pub(crate) struct Memory {
     order: Vec<&'static Action>,
     copies: Vec<(HeaderWindow, Key)>,
     found: Found<'static>,
+    saved_stacks: Vec<u128>,
+    saved_sets: Vec<&'static Action>,
 }
 
 impl Memory {
     pub(crate) fn lists<'a>(self) -> Lists<'a> {
-        let Self { stack, action_set, order, copies, found } = self;
+        let Self { stack, action_set, order, copies, found, saved_stacks, saved_sets } = self;
         let (stack, action_set) = (Layered::new(stack), Layered::new(action_set));
-        Lists { stack, action_set, order, copies, found }
+        Lists { stack, action_set, order, copies, found, saved_stacks, saved_sets }
     }
 }
 
 impl Lists<'_> {
     pub(crate) fn memory(self) -> Memory {
-        let Self { mut stack, action_set, order, mut copies, found } = self;
+        let Self { mut stack, action_set, order, mut copies, found, mut saved_stacks, saved_sets } = self;
         stack.all.clear();
         copies.clear();
+        saved_stacks.clear();
         let (action_set, order) = (emptied(action_set.all), emptied(order));
-        Memory { stack: stack.all, action_set, order, copies, found: found.emptied() }
+        let (found, saved_sets) = (found.emptied(), emptied(saved_sets));
+        Memory { stack: stack.all, action_set, order, copies, found, saved_stacks, saved_sets }
+    }
+
+    /// Keeps the stack and the action set for a frame that waits. `None` if there is no room.
+    pub(crate) fn save(&mut self) -> Option<Saved> {
+        let (stack, set) = (self.stack.present(), self.action_set.present());
+        let (stacks, sets) = (self.saved_stacks.len(), self.saved_sets.len());
+        if stacks + stack.len() > MAX_SAVED || sets + set.len() > MAX_SAVED {
+            return None;
+        }
+        self.saved_stacks.extend_from_slice(stack);
+        self.saved_sets.extend_from_slice(set);
+        Some(Saved { stack: stacks..self.saved_stacks.len(), action_set: sets..self.saved_sets.len() })
+    }
+
+    /// Begins a segment with this stack and this action set.
+    pub(crate) fn resume(&mut self, saved: &Saved) {
+        self.stack.clear();
+        self.action_set.clear();
+        self.stack.extend(self.saved_stacks[saved.stack.clone()].iter().copied());
+        self.action_set.extend(self.saved_sets[saved.action_set.clone()].iter().copied());
     }
 }
 

@@ -6,7 +6,8 @@ use flow::{Action, Controller, Key, Sample};
 
 use crate::fields::FRAME_WORDS;
 use crate::lists::Memory;
-use crate::{Entry, HeaderWindow};
+use crate::segment::{Then, Waiting};
+use crate::{Entry, HeaderWindow, Track};
 
 /// The place of a frame's header window in an outcome: [`Outcome::header`] reads the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +99,8 @@ pub enum Uncached {
     Controller,
     /// The frame learns a flow.
     Learning,
-    /// Connection tracking was used.
+    /// Connection tracking was used while the stack or the action set was not empty, or the actions behind an address
+    /// translation depend on the translated fields.
     Connection,
     /// The frame is sampled.
     Sample,
@@ -121,6 +123,8 @@ pub(crate) enum Step {
     Deliver { port: u16, queue: u32, cut: Option<u32> },
     /// The frame was given to a switch that learns addresses.
     Normal,
+    /// The frame was tracked, or a copy of it that goes on in a table.
+    Track(Track, Option<Then>),
 }
 
 /// The text about the execution of a frame.
@@ -131,6 +135,8 @@ pub(crate) struct Trace {
     pub(crate) level: usize,
     /// The fields at the end.
     pub(crate) last: Option<Key>,
+    /// By segment: whether its outcome is kept.
+    pub(crate) cached: Vec<String>,
 }
 
 /// The outcome of one frame. The caller reuses an outcome from frame to frame, so that its memory is reused.
@@ -145,9 +151,14 @@ pub struct Outcome {
     pub hits: Vec<Arc<Entry>>,
     /// The limit that was reached, if one was: the frame is then dropped.
     pub overrun: Option<Overrun>,
-    /// The reason why a cache does not keep the outcome; `None` if it may be kept.
+    /// The reason why a cache does not keep the outcome of the last segment; `None` if it may be kept.
     pub uncached: Option<Uncached>,
+    /// The steps of the present segment.
     pub(crate) steps: Vec<Step>,
+    /// The fields before each of these steps that tracks a copy.
+    pub(crate) keys: Vec<Key>,
+    /// The frames that go on when the present segment has ended, the next one last.
+    pub(crate) waiting: Vec<Waiting>,
     pub(crate) trace: Option<Trace>,
     /// The memory of the lists of an execution.
     pub(crate) memory: Memory,
@@ -201,9 +212,16 @@ impl Outcome {
         self.deliveries.clear();
         self.effects.clear();
         self.hits.clear();
+        self.waiting.clear();
+        self.begin_segment();
+    }
+
+    /// Forgets what belongs to one segment.
+    pub(crate) fn begin_segment(&mut self) {
         self.overrun = None;
         self.uncached = None;
         self.steps.clear();
+        self.keys.clear();
     }
 
     /// The bytes that replace the frame's window.

@@ -23,7 +23,7 @@ pub trait Surroundings {
     }
 
     /// Looks up the frame's connection. An address translation is written to the header window.
-    fn track(&mut self, track: &Track<'_>, window: &mut HeaderWindow, key: &Key) -> Connection;
+    fn track(&mut self, track: &Track, window: &mut HeaderWindow) -> Connection;
 
     /// Adds the flow that a frame with these fields learns: [`crate::Tables::learn`]. Returns false if there is no
     /// space.

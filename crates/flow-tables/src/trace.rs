@@ -5,6 +5,7 @@ use flow::{Action, Field, Key, Match};
 
 use crate::cache::{MAX_HITS, MAX_STEPS};
 use crate::fields::has;
+use crate::segment::Start;
 use crate::{Delivery, Effect, HeaderWindow, Outcome, Surroundings, Tables, Uncached};
 
 /// The fields of a frame, as a match. Registers and other metadata are left out where they are zero.
@@ -45,12 +46,13 @@ fn effect(effect: &Effect) -> String {
     }
 }
 
-/// The fields by which the cache tells frames apart.
-fn compared(mask: &Key) -> String {
+/// The fields by which the cache tells frames apart: those of the frame when it comes, all of them behind `ct`.
+fn compared(mask: &Key, is_first: bool) -> String {
     let mut named = Vec::new();
     let mut left = *mask;
-    for field in Field::ALL.iter().filter(|field| Field::FRAME_WORDS.contains(&field.place().0)) {
-        let bits = left.get(*field);
+    for field in Field::ALL {
+        let is_there = !is_first || Field::FRAME_WORDS.contains(&field.place().0);
+        let bits = if is_there { left.get(*field) } else { 0 };
         if bits != 0 {
             named.push(match bits == field.all_bits() {
                 true => field.name().to_owned(),
@@ -62,26 +64,40 @@ fn compared(mask: &Key) -> String {
     named.join(", ")
 }
 
-fn cached(outcome: &Outcome, compared: &str) -> String {
-    let long = outcome.steps.len() > MAX_STEPS || outcome.hits.len() > MAX_HITS;
-    let why = match outcome.uncached.or(long.then_some(Uncached::Long)) {
-        None => {
-            return format!(
-                "frames with the same {} ({} steps, {} flows)",
-                compared,
-                outcome.steps.len(),
-                outcome.hits.len()
-            );
-        }
+/// Whether the outcome of a segment with this number of flows is kept.
+fn cached(outcome: &Outcome, flows: usize, compared: &str) -> String {
+    let steps = outcome.steps.len();
+    let why = match outcome.uncached.or((steps > MAX_STEPS || flows > MAX_HITS).then_some(Uncached::Long)) {
+        None => return format!("frames with the same {compared} ({steps} steps, {flows} flows)"),
         Some(Uncached::Length) => "the length of each frame is checked",
         Some(Uncached::Meter) => "a meter is asked about each frame",
         Some(Uncached::Controller) => "a controller gets each frame",
         Some(Uncached::Learning) => "each frame makes a flow",
-        Some(Uncached::Connection) => "the state of the connection is looked up for each frame",
+        Some(Uncached::Connection) => "more than the fields of the connection matters behind ct",
         Some(Uncached::Sample) => "each frame may be sampled",
         Some(Uncached::Long) => "the outcome is longer than a place of the cache",
     };
     format!("none: {why}")
+}
+
+impl Outcome {
+    /// Notes that a tracked frame goes on.
+    pub(crate) fn note_segment(&mut self, start: &Start) {
+        if start.depth > 0 {
+            let mut connection = Key::ZERO;
+            connection.copy_words(&start.key, Field::CONNECTION_WORDS);
+            self.note(0, || format!("\nTracked: {}, to table {}", shown(&connection), start.then.table));
+        }
+    }
+
+    /// Notes the fields at the end of a segment, and whether its outcome is kept. `before` flows belong to earlier segments.
+    pub(crate) fn end_of_trace(&mut self, key: &Key, tables: &Tables, before: usize) {
+        let Some(mut trace) = self.trace.take() else { return };
+        trace.last = Some(*key);
+        let compared = compared(tables.compared(), trace.cached.is_empty());
+        trace.cached.push(cached(self, self.hits.len() - before, &compared));
+        self.trace = Some(trace);
+    }
 }
 
 impl Tables {
@@ -95,10 +111,10 @@ impl Tables {
         around: &mut S,
     ) -> String {
         let mut outcome = Outcome::traced();
-        let window = HeaderWindow::new(window, frame_bytes, self.max_tags());
+        let mut window = HeaderWindow::new(window, frame_bytes, self.max_tags());
         let mut before = *metadata;
         crate::fields::take_frame(&mut before, window.held());
-        self.execute_window(window, metadata, around, &mut outcome);
+        self.execute_window(&mut window, metadata, around, &mut outcome);
         let trace = outcome.trace.take().unwrap_or_default();
         let mut text = format!("Flow: {}\n\n{}\n", shown(&before), trace.text);
         let after = trace.last.filter(|after| *after != before);
@@ -111,7 +127,9 @@ impl Tables {
             None if sent.is_empty() => writeln!(text, "Sent: nothing"),
             None => writeln!(text, "Sent: {}", sent.join(", ")),
         };
-        let _ = writeln!(text, "Cache entry: {}", cached(&outcome, &compared(self.compared())));
+        for cached in trace.cached {
+            let _ = writeln!(text, "Cache entry: {cached}");
+        }
         text
     }
 }

@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use common::Random;
-use flow::{Controller, Flow, Group, Key, Learn};
+use flow::{Controller, Field, Flow, Group, Key, Learn};
 use flow_tables::{Cache, Change, Connection, HeaderWindow, Limits, Outcome, Surroundings, Tables, Track};
 
 thread_local! {
@@ -73,8 +73,11 @@ impl Surroundings for Alone {
         self.ports().contains(&port)
     }
 
-    fn track(&mut self, _: &Track<'_>, _: &mut HeaderWindow, _: &Key) -> Connection {
-        Connection::default()
+    /// The state and the mark depend on the frame and on the request.
+    fn track(&mut self, track: &Track, window: &mut HeaderWindow) -> Connection {
+        let number = u32::from(window.bytes().last().copied().unwrap_or(0)) + u32::from(track.zone);
+        let original = Some([(Field::CtNwProto, 6); 5]).filter(|_| number % 3 == 0);
+        Connection { state: 0x20 | 1 << (number % 3), mark: number % 2, label: 7, original }
     }
 
     fn learn(&mut self, _: &Arc<Learn>, _: &Key) -> bool {
@@ -98,6 +101,19 @@ const FLOWS: [&str; 10] = [
     "table=1,priority=2 actions=set_field:02:00:00:00:00:08->eth_dst,flood",
     "table=2,priority=2,udp,tp_dst=80 actions=set_field:8080->udp_dst,set_field:10.9.9.9->ip_dst",
     "table=2,priority=1 actions=output:1",
+];
+
+/// Zones, copies that go on in tables, with the stack and the action set or without, and frames that are translated.
+const TRACKED: [&str; 9] = [
+    "table=0,priority=9,ip actions=set_field:7->reg0,ct(table=1,zone=NXM_NX_REG0[0..15],nat)",
+    "table=0,priority=9,ipv6 actions=push:NXM_NX_REG0[],clone(ct(table=1,zone=3),output:2),ct(table=2),output:1",
+    "table=0,priority=1 actions=output:4",
+    "table=1,priority=9,ip,ct_state=+trk+new actions=ct(commit,zone=7,nat(src=10.9.9.9),exec(move:NXM_OF_ETH_SRC[]->NXM_NX_CT_LABEL[0..47])),resubmit(,2)",
+    "table=1,priority=8,ipv6,ct_mark=1 actions=dec_ttl,push_vlan:0x8100,set_field:4101->vlan_vid,resubmit(,2)",
+    "table=1,priority=7 actions=write_actions(output:3),goto_table:2",
+    "table=2,priority=9,ip,ct_state=+trk+est actions=ct(table=3,zone=9),ct(commit,table=3,zone=8),normal",
+    "table=2,priority=1 actions=output:2",
+    "table=3,priority=1 actions=output:2,output:3",
 ];
 
 const GROUPS: [&str; 2] = [
@@ -133,7 +149,7 @@ fn in_steady_state(tables: &Tables, cache: &mut Cache, frames: &[Vec<u8>]) -> u6
 fn neither_hits_nor_misses_allocate() {
     let mut random = Random(3);
     let frames: Vec<_> = (0..300).map(|_| frames::frame(&mut random)).collect();
-    let mut sets = vec![tables(&FLOWS)];
+    let mut sets = vec![tables(&FLOWS), tables(&TRACKED)];
     for _ in 0..10 {
         let flows = flows::flows(&mut random);
         sets.push(tables(&flows.iter().map(String::as_str).collect::<Vec<_>>()));

@@ -194,3 +194,71 @@ fn frames_that_differ_in_fields_of_no_flow_share_an_outcome() {
         assert_eq!(cache.counts().hits, number);
     }
 }
+
+/// UDP over IPv4 with this source port.
+fn udp(port: u16) -> [u8; 60] {
+    let mut frame = [2; 60];
+    frame[12..26].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
+    frame[34..40].copy_from_slice(&[(port >> 8) as u8, port as u8, 0, 53, 0, 26]);
+    frame
+}
+
+/// Connections in the same state share the outcomes of both segments, whatever their ports are.
+#[test]
+fn frames_of_many_connections_share_the_outcomes_of_segments() {
+    let tables = without_groups(&[
+        "ip actions=ct(table=1,zone=5)".to_owned(),
+        "table=1,ip,ct_state=-trk actions=output:2".to_owned(),
+    ]);
+    let (mut cache, mut outcome) = (Cache::new(16, &metadata(1)), Outcome::default());
+    for number in 0..1000 {
+        let frame = udp(number);
+        cache.execute(&tables, &mut HeaderWindow::new(&frame, 60, 1), &mut Ports, &mut outcome);
+        assert_eq!(outcome.deliveries.len(), 1);
+    }
+    let counts = cache.counts();
+    assert_eq!((counts.hits, counts.misses), (1998, 2));
+    cache.flush(0);
+    assert_eq!(tables.entries(1)[0].counters().get(), (1000, 60_000));
+}
+
+/// Two copies of a frame go on in two tables, with equal fields. Each has its own outcome.
+#[test]
+fn copies_that_go_on_in_different_tables_have_outcomes_of_their_own() {
+    let tables = without_groups(&[
+        "ip actions=ct(table=1),ct(table=2),set_queue:7,ct(table=1),output:4".to_owned(),
+        "table=1 actions=output:1".to_owned(),
+        "table=2 actions=output:2".to_owned(),
+    ]);
+    let (mut cache, mut outcome) = (Cache::new(64, &Key::ZERO), Outcome::default());
+    for hits in [0, 4] {
+        cache.execute(&tables, &mut HeaderWindow::new(&udp(1), 60, 1), &mut Ports, &mut outcome);
+        let left: Vec<_> = outcome.deliveries.iter().map(|sent| (sent.port, sent.queue)).collect();
+        assert_eq!(left, [(4, 7), (1, 0), (2, 0), (1, 7)]);
+        assert_eq!(cache.counts().hits, hits);
+    }
+}
+
+/// The stack and the action set go with the frame, which then passes the tables each time.
+#[test]
+fn a_frame_with_a_stack_or_an_action_set_is_not_kept_behind_ct() {
+    let tables = without_groups(&[
+        "ip actions=set_field:3->reg1,push:NXM_NX_REG1[],ct(table=1),pop:NXM_NX_REG2[],set_field:9->reg1"
+            .to_owned(),
+        "ipv6 actions=write_actions(output:4),goto_table:2".to_owned(),
+        "table=1 actions=pop:NXM_NX_REG4[],output:NXM_NX_REG4[]".to_owned(),
+        "table=2,ipv6 actions=ct(table=3)".to_owned(),
+        "table=3 actions=output:1".to_owned(),
+    ]);
+    let (mut cache, mut outcome) = (Cache::new(16, &Key::ZERO), Outcome::default());
+    let mut ipv6 = [2; 60];
+    ipv6[12..21].copy_from_slice(&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 6, 17]);
+    for (frame, ports) in [(udp(1), vec![3]), (ipv6, vec![4, 1, 4])] {
+        for _ in 0..2 {
+            cache.execute(&tables, &mut HeaderWindow::new(&frame, 60, 1), &mut Ports, &mut outcome);
+            let left: Vec<_> = outcome.deliveries.iter().map(|sent| sent.port).collect();
+            assert_eq!(left, ports);
+        }
+    }
+    assert_eq!((cache.counts().hits, cache.counts().misses), (0, 8));
+}

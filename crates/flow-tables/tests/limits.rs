@@ -163,3 +163,31 @@ fn the_time_of_a_change_does_not_grow_with_the_flows() {
     }
     assert_eq!(tables.flows(), 0);
 }
+
+/// With and without the cache, a frame that is tracked again and again, or in too many copies, is dropped whole.
+#[test]
+fn segments_behind_ct_are_limited_and_the_frame_is_dropped_whole() {
+    let mut frame = [2; 60];
+    frame[12..26].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
+    let copies = |table: u8| vec![format!("ct(table={table})"); 64].join(",");
+    let copied = [
+        format!("ip actions=output:1,{}", copies(1)),
+        format!("table=1,ip actions={}", copies(2)),
+        "table=2 actions=output:2".to_owned(),
+    ];
+    let looped = ["ip actions=output:1,ct(table=0)".to_owned()];
+    for (flows, why, passed) in [(&copied[..], Overrun::Resubmits, 4097), (&looped[..], Overrun::Depth, 65)] {
+        let mut tables = Tables::new(1, 1, Limits::default());
+        flows.iter().for_each(|flow| add(&mut tables, flow).unwrap());
+        let (mut cache, mut outcome) = (Cache::new(4, &Key::ZERO), Outcome::default());
+        for times in 1..4 {
+            cache.execute(&tables, &mut HeaderWindow::new(&frame, 60, 1), &mut Ports, &mut outcome);
+            assert_eq!((outcome.overrun, outcome.deliveries.len()), (Some(why), 0));
+            cache.flush(0);
+            let counted = (0..3).flat_map(|table| tables.entries(table));
+            assert_eq!(counted.map(|entry| entry.counters().get().0).sum::<u64>(), times * passed);
+        }
+        tables.execute(&frame, 60, &Key::ZERO, &mut Ports, &mut outcome);
+        assert_eq!((outcome.overrun, outcome.hits.len() as u64), (Some(why), passed));
+    }
+}

@@ -101,7 +101,7 @@ pub enum NatSide {
 }
 
 /// Address translation of new connections. `side` is `None` for connections that have a translation already.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Nat {
     /// The address that is translated.
     pub side: Option<NatSide>,

@@ -184,6 +184,8 @@ fields! {
 impl Field {
     /// The words of a key that a frame's headers fill. The other words are metadata.
     pub const FRAME_WORDS: std::ops::Range<usize> = 34..49;
+    /// The words of a key that hold the frame's connection, and nothing else.
+    pub const CONNECTION_WORDS: std::ops::Range<usize> = 11..20;
 
     #[inline]
     fn row(self) -> &'static Row {

@@ -2,28 +2,29 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use conntrack::{
-    Choice, Limits, Mapping, Mark, Packet, Request, Seed, Settings, Shard, Side, State, TcpRules, Timeouts,
-    Tracker, Translate, Translation, Tuple, Verdict, Written, protocol, translate_icmp,
+    Choice, Counters, Limits, Mapping, Mark, Packet, Request, Seed, Settings, Shard, Shards, Side, State,
+    TcpRules, Timeouts, Translate, Translation, Tuple, Verdict, Written, protocol, translate_icmp,
 };
-use flow::{Field, Key, Match, Nat, NatSide};
+use flow::{Field, Nat, NatSide};
 use flow_tables::{Connection, HeaderWindow, Track};
 
 use crate::PortId;
 
-/// The connections of a switch. All workers share one table: a worker that tracks a frame waits for the others.
+/// The connections of a switch, which all workers share: see [`Shards`].
 #[derive(Debug)]
 pub struct Connections {
-    tracker: Mutex<Tracker>,
+    shards: Shards,
     /// The number of ports; frames of controllers count as those of one additional port.
     ports: u16,
 }
 
-/// The most connections that a table keeps.
+/// The most connections that a switch keeps.
 const MAX_CONNECTIONS: u32 = 1 << 18;
+/// Tables among which they are divided.
+const TABLES: u16 = 16;
 /// The most connections that frames of one port can begin.
 const MAX_OF_PORT: u32 = 1 << 16;
 
@@ -51,9 +52,11 @@ fn mapping(nat: &Nat, side: NatSide) -> Mapping {
     }
 }
 
-fn written(written: &Match) -> Written {
-    let of = |key: &Key| Mark { mark: key.get(Field::CtMark) as u32, label: key.get(Field::CtLabel) };
-    Written { value: of(written.value()), mask: of(written.mask()) }
+fn written(written: &flow_tables::Written) -> Written {
+    Written {
+        value: Mark { mark: written.mark, label: written.label },
+        mask: Mark { mark: written.mark_mask, label: written.label_mask },
+    }
 }
 
 /// The fields of the connection's first direction. For ICMP, the ports are the type and the code.
@@ -105,16 +108,25 @@ fn translate(window: &mut HeaderWindow, translation: &Translation) {
 impl Connections {
     /// An empty table for frames of ports with numbers below `ports`, and of controllers.
     pub fn new(ports: u16) -> Self {
+        Self::with_seed(ports, [1, 2].map(|number: u64| RandomState::new().hash_one(number)))
+    }
+
+    /// Works like [`Connections::new`]. The seed must be random, so that no peer can choose frames with equal hashes.
+    pub fn with_seed(ports: u16, seed: [u64; 2]) -> Self {
         let limits = Limits {
             connections: MAX_CONNECTIONS,
             ports: ports.saturating_add(1),
             per_port: MAX_OF_PORT,
             per_zone: u32::MAX,
         };
-        let seed = [1, 2].map(|number: u64| RandomState::new().hash_one(number));
         let (tcp, timeouts, shard) = (TcpRules::default(), Timeouts::default(), Shard::ALL);
         let settings = Settings { limits, tcp, timeouts, shard, seed: Seed(seed) };
-        Self { tracker: Mutex::new(Tracker::new(settings, Duration::ZERO)), ports }
+        Self { shards: Shards::new(settings, TABLES, Duration::ZERO), ports }
+    }
+
+    /// Numbers of connections.
+    pub fn counters(&self) -> Counters {
+        self.shards.counters()
     }
 
     /// Tracks a frame that came from this port, or from a controller: the connection's state. The frame is translated if
@@ -122,12 +134,11 @@ impl Connections {
     pub fn track(
         &self,
         port: Option<PortId>,
-        track: &Track<'_>,
+        track: &Track,
         window: &mut HeaderWindow,
-        key: &Key,
         now: Duration,
     ) -> Connection {
-        let verdict = self.verdict(port, track, window, key, now);
+        let verdict = self.verdict(port, track, window, now);
         if let Some(translation) = &verdict.translation {
             translate(window, translation);
         }
@@ -139,14 +150,7 @@ impl Connections {
         }
     }
 
-    fn verdict(
-        &self,
-        port: Option<PortId>,
-        track: &Track<'_>,
-        window: &HeaderWindow,
-        key: &Key,
-        now: Duration,
-    ) -> Verdict {
+    fn verdict(&self, port: Option<PortId>, track: &Track, window: &HeaderWindow, now: Duration) -> Verdict {
         let invalid = Verdict { state: State::TRACKED | State::INVALID, ..Verdict::default() };
         // The fields were extracted from the same bytes, and its lengths were checked against the frame's.
         let layers = window.layers();
@@ -154,21 +158,20 @@ impl Connections {
             return invalid;
         }
         let Ok(packet) = Packet::read(&window.bytes()[usize::from(layers.network)..]) else { return invalid };
-        let mapping = track.nat.and_then(|nat| Some(mapping(nat, nat.side?)));
-        let state = key.get(Field::CtState) as u32;
+        let mapping = track.nat.and_then(|nat| Some(mapping(&nat, nat.side?)));
         let request = Request {
             port: port.map_or(self.ports, |port| port.0),
             zone: track.zone,
-            commit: track.commit.then(|| written(track.written)),
+            commit: track.commit.then(|| written(&track.written)),
             force: track.force,
             translate: match (&mapping, track.nat) {
                 (Some(mapping), _) => Translate::New(mapping),
                 (None, Some(_)) => Translate::Existing,
                 (None, None) => Translate::No,
             },
-            is_seen: state & State::TRACKED.bits() != 0 && key.get(Field::CtZone) == track.zone.into(),
+            is_seen: track.is_seen,
+            is_divided: false,
         };
-        let mut tracker = self.tracker.lock().unwrap_or_else(PoisonError::into_inner);
-        tracker.track(&packet, &request, now)
+        self.shards.track(&packet, &request, now)
     }
 }

@@ -79,9 +79,9 @@ impl Surroundings for Around<'_> {
         self.program.numbers.is_tunnel(port)
     }
 
-    fn track(&mut self, track: &Track<'_>, window: &mut HeaderWindow, key: &Key) -> Connection {
+    fn track(&mut self, track: &Track, window: &mut HeaderWindow) -> Connection {
         let (port, now) = (self.program.learning.port, Duration::from_millis(self.time.ms()));
-        self.program.connections.track(Some(port), track, window, key, now)
+        self.program.connections.track(Some(port), track, window, now)
     }
 
     fn learn(&mut self, learn: &Arc<Learn>, key: &Key) -> bool {

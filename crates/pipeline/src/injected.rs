@@ -70,8 +70,8 @@ impl Surroundings for Around<'_> {
         self.program.numbers.is_tunnel(port)
     }
 
-    fn track(&mut self, track: &Track<'_>, window: &mut HeaderWindow, key: &Key) -> Connection {
-        self.program.connections.track(None, track, window, key, Duration::from_millis(flow_ms(self.now)))
+    fn track(&mut self, track: &Track, window: &mut HeaderWindow) -> Connection {
+        self.program.connections.track(None, track, window, Duration::from_millis(flow_ms(self.now)))
     }
 
     fn learn(&mut self, learn: &Arc<Learn>, key: &Key) -> bool {

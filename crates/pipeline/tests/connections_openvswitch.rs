@@ -81,8 +81,8 @@ impl Surroundings for Around<'_> {
         self.ports().contains(&port)
     }
 
-    fn track(&mut self, track: &Track<'_>, window: &mut HeaderWindow, key: &Key) -> Connection {
-        self.connections.track(Some(PortId(self.port)), track, window, key, Duration::ZERO)
+    fn track(&mut self, track: &Track, window: &mut HeaderWindow) -> Connection {
+        self.connections.track(Some(PortId(self.port)), track, window, Duration::ZERO)
     }
 
     fn learn(&mut self, _: &Arc<Learn>, _: &Key) -> bool {

@@ -29,7 +29,7 @@ impl Surroundings for Bystander {
         self.numbers.binary_search(&port).is_ok()
     }
 
-    fn track(&mut self, _: &Track<'_>, _: &mut HeaderWindow, _: &Key) -> Connection {
+    fn track(&mut self, _: &Track, _: &mut HeaderWindow) -> Connection {
         Connection::default()
     }
 

@@ -10,7 +10,7 @@ use crate::select::{FLOW, choose, hash, heaviest};
 /// Groups that watch groups, at most.
 const MAX_WATCHED: usize = 16;
 
-impl<'a, S: Surroundings> Run<'a, S> {
+impl<'a, S: Surroundings> Run<'a, '_, S> {
     fn is_bucket_live(&self, bucket: &Bucket, depth: usize) -> bool {
         let by_port = bucket.watch_port.map(|port| self.around.is_live(port));
         let by_group = bucket.watch_group.map(|group| {
@@ -75,7 +75,7 @@ impl<'a, S: Surroundings> Run<'a, S> {
 
     /// Selects the port of a bundle: the frame leaves by this port, or a field gets its number.
     pub(super) fn bundle(&mut self, bundle: &Bundle) -> Next {
-        let chosen = choose(bundle, &self.key, self.around);
+        let chosen = choose(bundle, &self.key, &*self.around);
         match (bundle.load, chosen) {
             (Some(bits), chosen) => {
                 let port = u128::from(chosen.unwrap_or(port::ANY));

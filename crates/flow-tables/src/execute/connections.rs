@@ -1,50 +1,66 @@
-//! The action `ct`: its request to connection tracking, and the table where the frame continues.
-use flow::{Action, Match};
+//! The action `ct`: its request to connection tracking, and the frame that goes on in a table.
+use flow::{Action, Field};
 
 use super::Run;
-use crate::fields::{clear_connection, read, set_connection, take_frame};
-use crate::{Connection, Surroundings, Track, Uncached};
+use crate::connection::Written;
+use crate::fields::{TRACKED, clear_connection, read, take_frame};
+use crate::outcome::Step;
+use crate::segment::{Start, Then, Waiting};
+use crate::{Overrun, Surroundings, Track, Uncached};
 
-impl<S: Surroundings> Run<'_, S> {
-    /// Looks up the frame's connection. If `ct` names a table, a copy of the frame continues there.
+impl<S: Surroundings> Run<'_, '_, S> {
+    /// Tracks the frame. If `ct` names a table, a copy of the frame goes on there when all other actions are done.
     pub(super) fn ct(&mut self, ct: &flow::Ct) {
         self.write_window();
-        self.uncached(Uncached::Connection);
+        let track = self.request(ct);
+        let then = ct.table.map(|table| Then { table, queue: self.queue });
+        self.outcome.steps.push(Step::Track(track, then));
+        match then {
+            Some(then) => self.track_copy(&track, then),
+            None => {
+                self.around.track(&track, self.window);
+                self.window.refresh();
+                take_frame(&mut self.key, self.window.held());
+                self.is_translated |= track.nat.is_some();
+            }
+        }
+        // The connection's fields are known in that table and those behind it alone.
+        clear_connection(&mut self.key);
+    }
+
+    fn request(&self, ct: &flow::Ct) -> Track {
         let zone = match ct.zone {
             flow::Zone::Number(zone) => zone,
             flow::Zone::Of(bits) => read(&self.key, bits) as u16,
         };
-        let mut written = Match::ANY;
+        let mut written = Written::default();
         for action in &ct.exec {
-            let (field, value, mask) = match action {
-                Action::SetField(field, value, mask) => (*field, *value, *mask),
-                Action::Move(from, to) => (to.field, read(&self.key, *from) << to.start, to.mask()),
-                _ => continue,
-            };
-            written.add_masked(field, value, mask);
+            match action {
+                Action::SetField(field, value, mask) => written.add(*field, *value, *mask),
+                Action::Move(from, to) => {
+                    written.add(to.field, read(&self.key, *from) << to.start, to.mask());
+                }
+                _ => {}
+            }
         }
-        let nat = ct.nat.as_ref();
-        let track =
-            Track { commit: ct.commit, force: ct.force, zone, helper: ct.helper, nat, written: &written };
-        let Some(table) = ct.table else {
-            self.around.track(&track, &mut self.window, &self.key);
-            self.window.extract();
-            take_frame(&mut self.key, self.window.held());
-            clear_connection(&mut self.key);
+        let is_seen =
+            self.key.get(Field::CtState) & TRACKED != 0 && self.key.get(Field::CtZone) == zone.into();
+        let flow::Ct { commit, force, helper, nat, .. } = *ct;
+        Track { commit, force, zone, helper, nat, written, is_seen }
+    }
+
+    fn track_copy(&mut self, track: &Track, then: Then) {
+        let Some(saved) = self.lists.save() else {
+            self.overrun(Overrun::Stack);
             return;
         };
-        self.on_copy(|run| {
-            let connection: Connection = run.around.track(&track, &mut run.window, &run.key);
-            run.window.extract();
-            take_frame(&mut run.key, run.window.held());
-            set_connection(&mut run.key, &connection, zone);
-            let before = (std::mem::take(&mut run.depth), std::mem::replace(&mut run.table, table));
-            let next = run.table(table, run.in_port());
-            run.execute_set(next);
-            (run.depth, run.table) = before;
-            next
-        });
-        // The connection's fields are known in that table and those behind it alone.
-        clear_connection(&mut self.key);
+        if !saved.is_empty() {
+            self.uncached(Uncached::Connection);
+        }
+        self.outcome.keys.push(self.key);
+        let start = Start { then, depth: self.segments + 1, saved, key: self.key };
+        let mut window = self.window.clone();
+        let start = start.track(track, &mut window, self.around);
+        self.outcome.waiting.push(Waiting { window, start });
     }
 }

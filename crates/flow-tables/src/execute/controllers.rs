@@ -7,7 +7,7 @@ use super::{Next, Run};
 use crate::fields::{has, write};
 use crate::{Effect, PacketIn, Surroundings, Uncached};
 
-impl<S: Surroundings> Run<'_, S> {
+impl<S: Surroundings> Run<'_, '_, S> {
     pub(super) fn controller(&mut self, controller: &Controller) -> Next {
         self.write_window();
         self.uncached(Uncached::Controller);

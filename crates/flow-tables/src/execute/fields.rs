@@ -5,7 +5,7 @@ use super::Run;
 use crate::fields::{clear_connection, has, read, write};
 use crate::{Surroundings, Uncached};
 
-impl<S: Surroundings> Run<'_, S> {
+impl<S: Surroundings> Run<'_, '_, S> {
     /// Executes an action on fields; the frame's tags are fields too. Returns false if the action is of another kind.
     pub(super) fn on_fields(&mut self, action: &Action) -> bool {
         match action {

@@ -59,7 +59,7 @@ impl Surroundings for AllNew {
         self.ports().contains(&port)
     }
 
-    fn track(&mut self, track: &Track<'_>, window: &mut HeaderWindow, key: &Key) -> Connection {
+    fn track(&mut self, track: &Track, window: &mut HeaderWindow) -> Connection {
         let mut state = 0x21; // tracked, new
         if let Some(nat) = track.nat
             && let (Some(side), Some((std::net::IpAddr::V4(first), _))) = (nat.side, nat.addresses)
@@ -69,7 +69,7 @@ impl Surroundings for AllNew {
                 NatSide::Destination => (0x80, Field::IpDst, Field::TcpDst),
             };
             state |= bit;
-            let mut key = *key;
+            let mut key = *window.held();
             key.set(address, u32::from(first).into());
             if let Some((first, _)) = nat.ports {
                 key.set(port, first.into());

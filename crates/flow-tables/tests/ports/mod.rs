@@ -19,7 +19,7 @@ impl Surroundings for Ports {
         self.ports().contains(&port)
     }
 
-    fn track(&mut self, _: &Track<'_>, _: &mut HeaderWindow, _: &Key) -> Connection {
+    fn track(&mut self, _: &Track, _: &mut HeaderWindow) -> Connection {
         Connection::default()
     }
 
