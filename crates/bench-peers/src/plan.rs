@@ -96,6 +96,17 @@ pub struct RunPlan {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["only_bridge", "no_ovs", "topologies"])]
     pub flows: Option<PathBuf>,
 
+    /// The number of flows of the frames with --flows, as DPDK's generator makes them: UDP to as many addresses from
+    /// 10.253.0.0 on. Without this option 256 frames of as many source addresses go round.
+    #[arg(long, value_name = "N", requires = "flows", value_parser = clap::value_parser!(u32).range(1..))]
+    pub active_flows: Option<u32>,
+
+    /// With --flows, each frame goes back the way it came with its addresses and ports exchanged, so that one connection is
+    /// established. Its hosts are 10.0.0.1 at the first port and 10.0.0.2 at the second.
+    #[arg(long, requires = "flows", conflicts_with = "active_flows")]
+    #[serde(default)]
+    pub answered: bool,
+
     /// Accept disturbed trials, on a busy machine: such a run shows only that the programs work.
     #[arg(long)]
     pub accept_noise: bool,

@@ -16,6 +16,8 @@ const FIRST_BURSTS: u32 = 8;
 
 pub struct Driver {
     testpmd: Testpmd,
+    /// What becomes of frames from guest to guest.
+    circulation: Forward,
     ports: u16,
     begin: Instant,
 }
@@ -46,7 +48,12 @@ impl Driver {
         device.wait_for_links()?;
         let ports = device.sockets.len() as u16;
         (0..ports).try_for_each(|port| testpmd.wait_for_link(port))?;
-        Ok(Driver { testpmd, ports, begin: Instant::now() })
+        let circulation = match plan {
+            RunPlan { active_flows: Some(_), .. } => Forward::FlowGen,
+            RunPlan { answered: true, .. } => Forward::FiveTupleSwap,
+            _ => Forward::Io,
+        };
+        Ok(Driver { testpmd, circulation, ports, begin: Instant::now() })
     }
 
     /// The names of the code in DPDK's driver that moves the frames, as the driver logs them, and the negotiated
@@ -76,11 +83,12 @@ impl Driver {
         let forward = match topology {
             Topology::GuestToHost => Forward::TxOnly,
             Topology::HostToGuest => Forward::RxOnly,
-            Topology::Loop | Topology::Vm2vm => Forward::Io,
+            Topology::Loop => Forward::Io,
+            Topology::Vm2vm => self.circulation,
         };
         self.testpmd.set_up(forward, frame_bytes)?;
         match forward {
-            Forward::Io => self.testpmd.start_with_bursts(FIRST_BURSTS)?,
+            Forward::Io | Forward::FiveTupleSwap => self.testpmd.start_with_bursts(FIRST_BURSTS)?,
             _ => self.testpmd.start_forwarding()?,
         }
         Ok(())
@@ -122,9 +130,15 @@ impl Driver {
 /// What all drivers have in common; each port of two sends to the other.
 fn settings(plan: &RunPlan, ports: usize) -> Settings {
     let peers = ADDRESSES.iter().rev().enumerate().take(ports);
-    let driver = match plan.flows {
-        Some(_) => plan.testpmd_driver().arguments(["--txonly-multi-flow"]),
-        None => plan.testpmd_driver(),
+    let driver = match plan {
+        RunPlan { active_flows: Some(flows), .. } => {
+            plan.testpmd_driver().arguments([&format!("--flowgen-flows={flows}")])
+        }
+        RunPlan { answered: true, .. } => {
+            plan.testpmd_driver().arguments(["--port-topology=loop", "--tx-ip=10.0.0.1,10.0.0.2"])
+        }
+        RunPlan { flows: Some(_), .. } => plan.testpmd_driver().arguments(["--txonly-multi-flow"]),
+        _ => plan.testpmd_driver(),
     };
     peers.fold(driver, |settings, (port, peer)| settings.arguments([&format!("--eth-peer={port},{peer}")]))
 }

@@ -38,6 +38,8 @@ pub enum Forward {
     RxOnly,
     /// Generate and send.
     TxOnly,
+    /// Generate UDP of several flows, which differ in their destinations, and send; receive and drop.
+    FlowGen,
 }
 
 impl Forward {
@@ -49,6 +51,7 @@ impl Forward {
             Self::FiveTupleSwap => "5tswap",
             Self::RxOnly => "rxonly",
             Self::TxOnly => "txonly",
+            Self::FlowGen => "flowgen",
         }
     }
 }
