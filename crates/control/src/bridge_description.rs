@@ -22,8 +22,8 @@ pub struct BridgeDescription {
     /// The path at which the messages from and to controllers are shown; `None` for no such socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snoop: Option<PathBuf>,
-    /// The bridge's controllers by their targets, as in ovs-vswitchd.conf.db(5): `tcp:IP:PORT`, `unix:PATH`, and to be
-    /// connected to `ptcp:PORT:IP`, `punix:PATH`.
+    /// The bridge's controllers by their targets, as in ovs-vswitchd.conf.db(5): `tcp:IP:PORT` and `unix:PATH` to
+    /// connect to, `ptcp:PORT:IP` and `punix:PATH` to wait at.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub controllers: BTreeMap<String, ControllerDescription>,
 }

@@ -1,7 +1,7 @@
 //! The switch as a service: settings by flags or in a configuration file, signals, the control socket, metrics,
 //! captures, hand-over to another process, and what the process gives up once it runs.
 //!
-//! [`run`] is all that a program needs: `tautline switch` reads its flags into [`Settings`] and calls it.
+//! A program needs only [`run`]: `tautline switch` reads its flags into [`Settings`] and calls it.
 //!
 //! # Where to change what
 //!
@@ -9,7 +9,7 @@
 //! - To change how a running switch is taken over: `hand_over_format.rs`, `exchange.rs`, `take_over.rs`
 //!   and `control_socket/hand_over.rs`; ports: `Port::hand_over`, `crates/vhost-device/src/backend/hand_over.rs`,
 //!   `crates/vhost-user/src/session/backend/journal.rs`; the switch: `crates/switch/src/hand_over.rs`.
-//! - To have an action of flows that is refused: `bridges/line.rs`; flows of a running switch: `bridges/`.
+//! - To accept an action of flows that is refused now: `bridges/line.rs`; flows of a running switch: `bridges/`.
 //! - To change the configuration file: `settings.rs` (each key is an option) and `settings_file.rs`; a port of it:
 //!   `crates/control/src/port_description.rs`.
 #![forbid(unsafe_code)]

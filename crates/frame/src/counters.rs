@@ -102,7 +102,7 @@ pub struct CutShort {
     pub pieces: u32,
 }
 
-/// The counters at one moment. Each is exact; different ones may be a burst apart.
+/// The counters at one moment. Each count is exact; two counts may differ by the frames of one burst.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Frames passed on.

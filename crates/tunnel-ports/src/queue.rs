@@ -9,11 +9,11 @@ use port::in_memory::{InMemorySink, InMemorySource, QueueOptions, queue};
 #[derive(Debug)]
 pub(crate) struct Entrance(Mutex<InMemorySink>);
 
-/// What became of frames that were put into a queue.
+/// The outcome for frames that were put into a queue.
 pub(crate) struct Put {
-    /// The frames for which there was room.
+    /// The frames that found room.
     pub frames: u64,
-    /// The frames for which there was none.
+    /// The frames that found no room.
     pub dropped: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What workers know of underlays and tunnels.
+//! The workers' view of underlays and tunnels.
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -24,7 +24,7 @@ pub(crate) struct Link {
     pub neighbours: Vec<(IpAddr, Mac)>,
     /// The queue of frames that enter the underlay's network.
     pub entrance: Arc<Entrance>,
-    /// Written when an address is to be asked for.
+    /// The descriptor that is written when an Ethernet address must be requested.
     pub waker: SharedFd,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// The options that a network's flows know. A bridge of no network in particular is that of all others.
+    /// The options that a network's flows know. The options of a bridge without a network hold for all other networks.
     pub fn options_of(&self, network: &str) -> &[OptionMap] {
         let found = self.options.get(network).or_else(|| self.options.get(""));
         found.map_or(&[], |options| options)

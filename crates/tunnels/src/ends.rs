@@ -1,4 +1,4 @@
-//! Which tunnel a received frame belongs to.
+//! Finds the tunnel of a received frame.
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! ARP (RFC 826) and neighbor discovery (RFC 4861): requests, and what answers say.
+//! ARP (RFC 826) and neighbor discovery (RFC 4861): requests, and the content of answers.
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use flow::protocol;
@@ -12,7 +12,7 @@ const ADVERTISEMENT_BYTES: usize = 78;
 /// Hop limit of neighbor discovery: no router has passed it on.
 const HOPS: u8 = 255;
 
-/// Who has an address.
+/// The owner of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The IP address.

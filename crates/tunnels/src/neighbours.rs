@@ -1,4 +1,4 @@
-//! The Ethernet addresses of neighbours, as far as this end has asked for them.
+//! The Ethernet addresses of neighbours that this end has requested.
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use crate::Mac;
 /// The most neighbours of one network.
 pub const MAX_NEIGHBOURS: usize = 1024;
 
-/// Between two requests for an address that is not known (RFC 4861 §10: `RETRANS_TIMER`).
+/// The time between two requests for an unknown address (RFC 4861 §10: `RETRANS_TIMER`).
 const RETRY: Duration = Duration::from_secs(1);
-/// An address is asked for again after this time, and forgotten after unanswered requests.
+/// After this time a known address is requested again; it is forgotten after unanswered requests.
 const FRESH: Duration = Duration::from_secs(30);
 const MAX_TRIES: u32 = 3;
-/// Unknown addresses that no frame was sent to for this time are forgotten.
+/// Unknown addresses to which no frame was sent for this time are forgotten.
 const IDLE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +32,8 @@ struct Neighbour {
 pub struct Neighbours(BTreeMap<IpAddr, Neighbour>);
 
 impl Neighbours {
-    /// Notes that frames are to be sent to an address. Returns true if it is to be asked for now. An address beyond
-    /// [`MAX_NEIGHBOURS`] is not noted.
+    /// Notes that frames are to be sent to an address. Returns true if the address must be requested now. An address
+    /// beyond [`MAX_NEIGHBOURS`] is not noted.
     pub fn want(&mut self, address: IpAddr, now: Duration) -> bool {
         if let Some(neighbour) = self.0.get_mut(&address) {
             neighbour.wanted = now;

@@ -36,7 +36,7 @@ pub struct Received<'a> {
     pub is_control: bool,
     /// The options of Geneve.
     pub options: &'a [u8],
-    /// Where the frame in the tunnel begins.
+    /// The offset at which the frame in the tunnel begins.
     pub inner_at: usize,
     /// Where the packet ends; bytes behind it are padding.
     pub end: usize,

@@ -1,4 +1,4 @@
-//! What a tunnel port is told.
+//! The settings of a tunnel port.
 use std::net::IpAddr;
 
 use crate::Kind;

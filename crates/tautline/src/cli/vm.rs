@@ -143,7 +143,7 @@ pub struct VmTask {
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::between(Duration::ZERO..=Duration::from_secs(1)))]
     pub work: Duration,
 
-    /// The vCPU that it runs on.
+    /// The vCPU that the task runs on.
     #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u16).range(0..32))]
     pub vcpu: u16,
 

@@ -1,4 +1,4 @@
-//! What a front-end has said brings another session to where the first one stands.
+//! The messages of a front-end bring another session to the state of the first one.
 use super::*;
 use crate::codec::payload::{Inflight, LogArea, SingleRegion};
 use crate::vring::VringBase;
