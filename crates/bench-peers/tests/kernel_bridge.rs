@@ -9,8 +9,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// `tautline`, which measures the bridge. It belongs to another crate, so it is built here, unless whoever tests the
-/// whole workspace has just built it and names it.
+/// `tautline`, which measures the bridge. The program belongs to another crate, so it is built here, unless the
+/// environment names one that was just built.
 fn tautline() -> PathBuf {
     if let Some(program) = std::env::var_os("TAUTLINE_PROGRAM") {
         return program.into();

@@ -17,7 +17,7 @@ const COPIED_BYTES: usize = 1 << 20;
 pub(crate) struct Output {
     pub codec: Codec,
     pub bytes: Vec<u8>,
-    /// Copies of the messages in both directions, if somebody looks at them.
+    /// Copies of the messages in both directions, if a program reads them.
     pub copies: Option<Vec<u8>>,
 }
 
@@ -30,7 +30,7 @@ impl Output {
         }
     }
 
-    /// Copies a whole message, if somebody looks at messages.
+    /// Copies a whole message, if a program reads the copies.
     pub fn copy(&mut self, message: &[u8]) {
         if let Some(copies) = &mut self.copies
             && copies.len() + message.len() <= COPIED_BYTES

@@ -1,4 +1,4 @@
-//! A listening Unix socket: its path, and who may connect.
+//! A listening Unix socket: its path, and the users that may connect.
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(LocalListener::bind(&path).err().unwrap().kind(), ErrorKind::AddrInUse);
         let client = UnixStream::connect(&path).unwrap();
-        // The first was that of the second switch, which looked whether somebody is there.
+        // The first connection was that of the second switch, which checked whether a switch listens there.
         let accepted: Vec<_> = std::iter::from_fn(|| listener.accept().ok()).collect();
         assert!(!accepted.is_empty() && accepted.iter().all(|socket| listener.allows(socket)));
         drop((client, listener));

@@ -138,7 +138,7 @@ impl NonBlockingWriter {
     pub fn line(&self, line: &str) {
         self.put(|dropped| match dropped {
             0 => format!("{line}\n"),
-            _ => format!("tautline: {dropped} lines were dropped, for nobody read them\n{line}\n"),
+            _ => format!("tautline: {dropped} lines dropped: their reader is too slow\n{line}\n"),
         });
     }
 
@@ -191,7 +191,7 @@ mod tests {
         let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
         let mut told = 0;
         let mut seen = 0;
-        // Somebody reads: there is room again, and the next line says what is missing.
+        // The reader reads again: there is room, and the next line states the missing lines.
         while told < dropped {
             let line = lines.next().unwrap();
             match line.strip_prefix("tautline: ").and_then(|line| line.split_whitespace().next()) {

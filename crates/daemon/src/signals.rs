@@ -101,7 +101,7 @@ impl Signals {
             match text(snapshot, out.is_json) {
                 Ok(text) => out.writer.put(|dropped| {
                     if dropped > 0 {
-                        let what = "snapshots were left out, for nobody read the standard output";
+                        let what = "snapshots were left out, because the standard output was not read";
                         self.log.line(&format!("tautline: {dropped} {what}"));
                     }
                     text

@@ -195,7 +195,7 @@ fn open(path: &Path) -> io::Result<File> {
     if is_of(&file.metadata()?, geteuid()) {
         Ok(file)
     } else {
-        Err(io::Error::other(format!("{} is somebody else's", path.display())))
+        Err(io::Error::other(format!("{} belongs to another user", path.display())))
     }
 }
 

@@ -374,7 +374,7 @@ mod tests {
                 lo.set_address("10.1.2.3".parse().unwrap(), 24)?;
                 lo.set_address("fd00::1".parse().unwrap(), 64)?;
                 UdpSocket::bind("10.1.2.3:0")?;
-                // It is usable when the kernel has seen that nobody else has it.
+                // The address is usable when the kernel has found that no other station has it.
                 let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
                 while UdpSocket::bind("[fd00::1]:0").is_err() && std::time::Instant::now() < until {
                     std::thread::sleep(std::time::Duration::from_millis(5));

@@ -89,7 +89,7 @@ fn field_values<'a>(text: &'a str, key: &'a str) -> impl Iterator<Item = &'a str
 }
 
 fn cpu_model(cpuinfo: &str) -> Option<String> {
-    // x86 and s390; PowerPC; RISC-V. Arm names no model, only numbers of who made it and which part.
+    // x86 and s390; PowerPC; RISC-V. Arm names no model, only numbers of the maker and the part.
     for key in ["model name", "cpu", "uarch"] {
         if let Some(model) = field_values(cpuinfo, key).find(|model| !model.is_empty()) {
             return Some(model.split_whitespace().collect::<Vec<_>>().join(" "));

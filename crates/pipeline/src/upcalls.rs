@@ -44,12 +44,12 @@ pub struct PuntedFrame {
     pub frame_bytes: usize,
 }
 
-/// Something that a frame asks of the control thread.
+/// A request of a frame to the control thread.
 #[derive(Debug)]
 pub struct Upcall {
-    /// The tables whose flows ask for it.
+    /// The tables whose flows make the request.
     pub tables: TablesId,
-    /// What is asked for.
+    /// The requested work.
     pub wanted: Wanted,
 }
 

@@ -202,7 +202,7 @@ fn a_guest_that_lies_starves_nobody() {
         let (lied, honest) = (liar.end(), other.end());
         println!("{lies}: the liar ran {lied:?}, the other {honest:?} of {elapsed:?}; {raised:?}");
         assert!(was_raised && raised[0].raised > 10 && raised[0].failed.is_none(), "{raised:?}");
-        // Four tenths of the CPU are everybody's half by half; a liar that is raised all the time leaves 5 %.
+        // Both vCPUs share four tenths of the CPU equally; a guest that is raised all the time leaves 5 %.
         assert!(honest.as_secs_f64() > 0.25 * (lied + honest).as_secs_f64(), "{lied:?} {honest:?}");
         // A fifth of the time; and the daemon may have been late on a busy machine.
         let part = raised[0].raised_ns as f64 / elapsed.as_nanos() as f64;
@@ -231,7 +231,7 @@ fn a_thread_that_ends_is_left_alone() {
 /// The share of a CPU that several daemons together may use; a released share is available again.
 #[test]
 fn a_cpu_has_three_parts_and_no_more() {
-    // No machine has so many CPUs: nobody else's claims are met.
+    // No machine has a CPU with this number, so the claims of other programs are not affected.
     let cpu = 1 << 40 | std::process::id() as usize;
     let claims: Vec<Claim> = (0..3).map(|_| Claim::of(cpu).unwrap()).collect();
     let refused = Claim::of(cpu).unwrap_err().to_string();

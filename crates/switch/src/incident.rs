@@ -4,7 +4,8 @@ use crate::worker_event::{Cause, Replaced};
 use crate::{PortId, QueueId};
 
 /// The remedy for a port that is ended because of a panic or a stuck worker.
-pub(crate) const REMEDY: &str = "the port is ended, all others go on; start the switch again to use it again";
+pub(crate) const REMEDY: &str =
+    "the port is ended, all others continue; start the switch again to use it again";
 
 /// The remark if either of two ports can be the cause.
 const EITHER: &str = "; the memory or descriptors of either can be the cause: a port that this happens to with \

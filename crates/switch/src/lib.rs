@@ -63,7 +63,7 @@
 //! - To change when a worker polls or sleeps: `running_worker.rs`; for how long it spins `spin.rs`.
 //! - To change which worker has which queue: `queue_plan.rs`. How workers get flow tables: `flows.rs`,
 //!   `flow_sets.rs`, `worker_pool.rs`.
-//! - To change when a worker counts as stuck, or who is to blame: `watchdog.rs`, `suspects.rs`.
+//! - To change when a worker counts as stuck, or which port is the cause: `watchdog.rs`, `suspects.rs`.
 #![forbid(unsafe_code)]
 
 mod activity;

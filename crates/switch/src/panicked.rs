@@ -6,7 +6,7 @@ use crate::error::{RunError, WHERE};
 /// The port is ended.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "its control code panicked: {0}; {WHERE}; the port is ended, all others go on; \
+    "its control code panicked: {0}; {WHERE}; the port is ended, all others continue; \
      'tautline ctl SOCKET remove' and 'add' start it anew"
 )]
 pub(crate) struct Panicked(pub String);

@@ -90,8 +90,8 @@ impl Tables {
         }
     }
 
-    /// Holds a station of a VLAN behind a port of a network; `None` ends that and forgets the station. [`Tables::set_own`] comes next. False if
-    /// there are [`MOST_HELD`] already.
+    /// Holds a station of a VLAN behind a port of a network; `None` ends that and forgets the station. The caller must
+    /// then call [`Tables::set_own`]. False if there are [`MOST_HELD`] already.
     pub fn hold(&self, network: &str, station: (u16, MacAddress), port: Option<PortId>) -> bool {
         let mut state = self.state();
         let State { by_network, held, .. } = &mut *state;

@@ -78,7 +78,7 @@ enum Running {
     Ovs(Box<OvsDpdk>),
 }
 
-/// A back-end of somebody else's.
+/// A back-end of another project.
 struct Peer {
     kind: Kind,
     path: PathBuf,

@@ -61,7 +61,8 @@ impl State {
         }
         view.routes = Routes::new(routes);
         *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
-        // Release: pairs with the acquire in `Reader::refresh`; who sees the number finds the view or a later one.
+        // Release pairs with the acquire in `Reader::refresh`: a thread that sees the number finds the view or a later
+        // one.
         GENERATION.fetch_add(1, Ordering::Release);
     }
 }

@@ -165,7 +165,8 @@ impl<D: Device> Engine<D> {
             && queue.position() != said
         {
             let line = "does not know where the packed ring stands; its descriptors are used up to slot";
-            let line = format_args!("queue {index}: the front-end {line} {}: goes on there", next_used.slot);
+            let line =
+                format_args!("queue {index}: the front-end {line} {}: continues there", next_used.slot);
             self.shared.log.log(context, line);
         }
         // A ring that continues may have used buffers from just before the former process ended, of which the driver

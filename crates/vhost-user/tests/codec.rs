@@ -1,4 +1,4 @@
-//! The codec, whatever comes in: round trips, and bytes that nobody meant.
+//! The codec with any input: round trips, and bytes without meaning.
 use proptest::prelude::*;
 use vhost_user::bits::ProtocolFeatures;
 use vhost_user::codec::Message;

@@ -152,7 +152,7 @@ fn sockets_that_have_been_stale_for_long_are_replaced_at_once() {
     assert!(elapsed < Duration::from_millis(200), "{elapsed:?}");
 }
 
-/// Anybody who may open the folder can lock it, and keep the lock.
+/// Every user who may open the folder can lock it, and keep the lock.
 #[test]
 fn a_lock_that_somebody_keeps_stops_nobody() {
     let folder = tempfile::tempdir().unwrap();

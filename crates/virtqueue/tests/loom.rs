@@ -143,8 +143,8 @@ fn publish_and_consume(halves: fn() -> Halves) -> impl Fn() + Sync + Send + 'sta
     }
 }
 
-/// One buffer there and back before the threads part: with EVENT_IDX the fresh event positions would
-/// otherwise ask for a notification whether anybody is waiting or not.
+/// One buffer makes a round before the threads start: with EVENT_IDX the fresh event positions would otherwise ask for
+/// a notification even if no thread waits.
 fn one_round(driver: &mut dyn DriverQueue, device: &mut dyn DeviceQueue) {
     let mut burst = Burst::new(2);
     driver.add(&[buffer(9)], Direction::FromDevice);

@@ -169,7 +169,7 @@ fn a_fresh_in_flight_region_begins_where_the_ring_stands() {
             let mut device = config.activate_device(&arena.space, options).unwrap();
             driver.add(&[buffer(1), buffer(2)], Direction::FromDevice);
             assert_eq!(device.pop(&mut burst, 8), Ok(2), "{used_before}, {features:?}");
-            // And who comes after it goes on there.
+            // The next process continues there.
             let options = DeviceOptions { in_flight, ..DeviceOptions::default() };
             let mut device = config.activate_device(&arena.space, options).unwrap();
             assert_eq!(device.pop(&mut burst, 8), Ok(2), "{used_before}, {features:?}");

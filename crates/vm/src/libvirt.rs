@@ -66,7 +66,7 @@ fn parse(text: &str) -> Result<Domain, String> {
                 b"vcpu" => {
                     if let (Some(id), Some(thread)) = (number(&element, "id"), number(&element, "pid")) {
                         let role = Role::vcpu(id.into())
-                            .ok_or_else(|| format!("vCPU {id}: no guest has so many"))?;
+                            .ok_or_else(|| format!("vCPU {id}: no guest has that many vCPUs"))?;
                         roles.insert(thread as i32, role);
                     }
                 }

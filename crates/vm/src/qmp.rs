@@ -60,7 +60,7 @@ impl QmpError {
         Failure::new(
             doing,
             self,
-            "see that it is a socket of -qmp or -mon mode=control that nobody else uses",
+            "see that it is a socket of -qmp or -mon mode=control that no other program uses",
         )
     }
 }

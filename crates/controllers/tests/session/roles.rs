@@ -1,4 +1,4 @@
-//! Roles: who may change what, and elections.
+//! Roles: the changes that each role may make, and elections.
 
 use openflow::{
     Async, BundleControl, BundleFlags, BundleStep, Failure, GroupCommand, GroupMod, Message, MeterCommand,

@@ -139,8 +139,8 @@ impl Connection {
         !self.wants_to_write() && self.request.contains(&b'\n')
     }
 
-    /// Sends an answer. If the socket has no room, the rest waits for [`Connection::write`]. In place of an answer of
-    /// more than 8 MiB the client is sent its size and the limit.
+    /// Sends an answer. If the socket has no room, the rest waits for [`Connection::write`]. If an answer has more than
+    /// 8 MiB, the client instead gets its size and the limit.
     ///
     /// # Errors
     /// [`End::Gone`] if more than 8 MiB would wait to be read, or the socket failed.

@@ -54,7 +54,7 @@ pub fn run(
         return Ok(());
     }
     switch.resume().map_err(|error| error.to_string())?;
-    Err("the new switch did not take over; this one goes on".to_owned())
+    Err("the new switch did not take over; this one continues".to_owned())
 }
 
 fn words(state: SwitchState, stood_still_at: u64, control: OwnedFd) -> (HandOver, Vec<SharedFd>) {

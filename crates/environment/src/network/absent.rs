@@ -37,7 +37,7 @@ fn no_card() -> Failure {
         ),
         true => Failure::new(
             "handing on a network card",
-            "none was named: the host loses it meanwhile",
+            "none was named, and the host cannot use the card meanwhile",
             "name it, and the interface that its cable ends at: --assign 06:00.0 --assign-far eth1",
         ),
     }

@@ -19,7 +19,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "pause-loop-exits",
         title: "No exits for spinning vCPUs",
-        why: "a vCPU that spins on a lock exits after a few thousand cycles, to yield to nobody",
+        why: "a vCPU that spins on a lock exits after a few thousand cycles, although no other vCPU waits for the CPU",
         source: "tuned realtime-virtual-host (ple_gap=0)",
         risk: "bad where vCPUs are overcommitted: a spinning vCPU then keeps the lock's holder off",
         takes: Takes::ModuleReload,

@@ -55,7 +55,7 @@ pub const RULES: &[Rule] = &[
         title: "Guests may lock their memory",
         why: "QEMU's mem-lock=on fails where RLIMIT_MEMLOCK is lower than the guest",
         source: "libvirt kvm-realtime",
-        risk: "whoever may lock all memory can exhaust the host",
+        risk: "a user who may lock all memory can exhaust the host",
         takes: Takes::RunTime,
         profiles: HOST,
         look: locked,

@@ -1,4 +1,4 @@
-//! Rules of an applied plan, switched off and on; what somebody else undid.
+//! Rules of an applied plan, switched off and on, and changes that another program undid.
 
 use std::fs;
 
@@ -38,7 +38,7 @@ fn every_rule_goes_off_alone_and_comes_back() {
         }
         toggle.switch(|_| true).unwrap();
         assert!(snapshot(host.folder.path()) == applied, "{name}: all on");
-        // Nobody else changes the host meanwhile; then all can be put back.
+        // No other program changes the host meanwhile, so all values can be restored.
         assert!(host::undo(&host.tree, &journal, |_, _| {}).is_err());
         drop(toggle);
         assert_eq!(host::undo(&host.tree, &journal, |_, _| {}).unwrap(), 0);

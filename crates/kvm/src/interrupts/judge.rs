@@ -110,7 +110,8 @@ pub fn judge(taken: &GuestInterrupts, host: &Deliveries, others: bool) -> Vec<Ju
             return judged(None, Vec::new(), unknown(reason));
         }
         if !enough(*count) {
-            let reason = format!("only {count} interrupts, {FEWEST} are needed: let it work meanwhile");
+            let reason =
+                format!("only {count} interrupts, {FEWEST} are needed: use the device during the count");
             return judged(None, Vec::new(), unknown(reason));
         }
         if let Some(vectors) = own {

@@ -127,7 +127,7 @@ fn put_back(tree: &HostTree, journal: &Path) -> Result<(), Failure> {
     })?;
     if !reasons.is_empty() {
         return Err(Failure::new(
-            format!("{} values were not put back", reasons.len()),
+            format!("{} values were not restored", reasons.len()),
             reasons.join("; "),
             format!("the journal {} is kept for `tautline host undo`", journal.display()),
         ));

@@ -204,7 +204,7 @@ mod tests {
             let Some(begun) = tuner.begin() else { continue };
             compared[usize::from(is_non_temporal(&tuner))] += 1;
             let before = [tuner.temporal.bursts, tuner.non_temporal.bursts];
-            // No time has passed, whoever was interrupted.
+            // An interrupted measurement counts no time.
             tuner.end(begun + HOUR, 32, 32 * 64);
             let after = [tuner.temporal.bursts, tuner.non_temporal.bursts];
             (0..2).for_each(|i| counted[i] += u32::from(after[i].saturating_sub(before[i])));

@@ -129,7 +129,7 @@ impl<const WORDS: usize> Consumer<WORDS> {
     /// The number of entries to read.
     #[inline]
     pub fn available(&self) -> u32 {
-        // Acquire: pairs with the kernel's release; who sees the position sees the entries, and the bytes.
+        // Acquire pairs with the kernel's release: a thread that sees the position sees the entries and the bytes.
         let filled = self.ring.producer[0].load(Ordering::Acquire);
         filled.wrapping_sub(self.next).min(self.ring.size)
     }

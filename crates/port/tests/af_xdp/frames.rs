@@ -88,7 +88,7 @@ fn frames_that_the_interface_drops_hold_up_no_others() {
         (0..30).map(|number| (NetHeader::default(), frame(bytes, number))).collect()
     };
     let sink = context.sinks.get_mut(&0).unwrap();
-    // Nobody looks for frames from the interface meanwhile, who would tell the kernel again.
+    // No thread polls for frames from the interface meanwhile, which would wake the kernel again.
     accept(sink.as_mut(), &frames(1700));
     accept(sink.as_mut(), &frames(60));
     for (_, frame) in frames(60) {
@@ -111,7 +111,7 @@ fn what_has_no_room_is_counted_here_or_by_the_kernel() {
     accept(context.sinks.get_mut(&0).unwrap().as_mut(), &[(plain, frame(4000, 1)), (plain, frame(60, 2))]);
     let counts = port.counters(0, Side::ToGuest).unwrap().counts();
     assert_eq!((counts.frames, counts.drops), (1, vec![(DropReason::NoBufferLargeEnough, 1)]));
-    // Nobody takes what comes.
+    // No program reads the received frames.
     let socket = packet_socket(&kernel, "e0");
     for number in 0..100 {
         assert_eq!(send(&socket, &frame(60, number), SendFlags::empty()), Ok(60));

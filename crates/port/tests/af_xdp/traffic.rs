@@ -35,7 +35,7 @@ fn veths(options: &str, queues: u32) -> Joined {
     Joined { _relay: relay, ports: vec![Box::new(one), Box::new(two)], left, right, _between: between }
 }
 
-/// A TAP whose kernel leaves checksums and segments to whoever receives its frames.
+/// A TAP whose kernel leaves checksums and segments to the receiver of its frames.
 fn veth_and_tap() -> Joined {
     let [left, right, between] = [(); 3].map(|()| Namespace::new());
     join(&between, "p1", &left, 1);

@@ -25,7 +25,7 @@ pub fn open(namespace: &Namespace, text: &str) -> (AfXdp, TestContext) {
 
 /// A veth from `name` in the port's namespace to `e0` in the other, both up, with so many queues each way.
 ///
-/// What the other kernel sends has its checksums: nobody behind a veth finishes them for an XDP program.
+/// Frames of the other kernel have complete checksums: behind a veth no program completes them for an XDP program.
 pub fn join(ports: &Namespace, name: &str, kernel: &Namespace, queues: u32) {
     let thread = kernel.run(|| rustix::thread::gettid().as_raw_nonzero());
     let many = format!("numrxqueues {queues} numtxqueues {queues}");

@@ -117,7 +117,7 @@ impl BackEnd {
         rustix::io::write(err, &1u64.to_ne_bytes()).unwrap();
     }
 
-    /// Says something that nobody asked for.
+    /// Sends a message without a request.
     pub fn chatter(&mut self) {
         let request = vhost_user::codec::frontend_request::FrontendRequest::GetFeatures;
         let message = request.to_message(vec![]);

@@ -1,4 +1,4 @@
-//! Frames that know who they are: a sequence number, a length, and bytes that follow from both.
+//! Frames that can be identified: a sequence number, a length, and bytes that follow from both.
 use std::sync::Arc;
 
 use frame::{Frame, FrameBatch, SNAPSHOT_BYTES, Sink, Source};

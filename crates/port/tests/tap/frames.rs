@@ -139,7 +139,7 @@ fn an_interface_that_is_made_again_is_used_again() {
     let error = context.sources.get_mut(&1).unwrap().rx_burst(8).unwrap_err();
     context.sources.remove(&1);
     tap.stopped(1, Side::FromGuest, error, &mut context);
-    // Nobody has made it yet: that is looked for at least once in vain.
+    // The interface does not exist yet: at least one check finds nothing.
     let (mut tap, mut context) = namespace.run(move || {
         assert!(context.turn(&mut tap, LIMIT));
         (tap, context)
@@ -186,7 +186,7 @@ fn what_is_written_after_the_look_does_not_arrive() {
     assert_eq!(receive(&socket), frame(100, 1));
 }
 
-/// Memory of a sender who puts frames in pieces as he likes.
+/// Memory of a sender that puts frames in pieces at any places.
 struct Pieces {
     space: Arc<memory::AddressSpace>,
 }

@@ -104,7 +104,7 @@ fn without_rights() -> Vec<&'static str> {
 
 /// Runs one of these tests again, started through these words.
 fn again(test: &str, through: &[&str]) {
-    // Where this test lies an ordinary user may not read, perhaps: a copy that he may.
+    // An ordinary user may perhaps not read the folder of this test: makes a copy that the user may read.
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let copy = folder.path().join("tap");

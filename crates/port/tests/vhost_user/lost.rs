@@ -40,8 +40,8 @@ fn a_front_end_whose_queue_is_lost_is_disconnected_and_may_come_back() {
     }
 }
 
-/// The port has asked for the queue itself when its worker was given up, so nobody tells it. An answer to GET_VRING_BASE
-/// would have to be made up.
+/// The port requested the queue when its worker was abandoned, so no message reports the loss. An answer to
+/// GET_VRING_BASE would have to be made up.
 #[test]
 fn a_queue_that_is_lost_while_it_is_asked_for_is_noticed() {
     for side in [Side::FromGuest, Side::ToGuest] {
@@ -73,7 +73,7 @@ fn a_queue_that_is_lost_while_it_is_asked_for_is_noticed() {
     }
 }
 
-/// Nor is anybody told where it was to be handed over: the other process would go on at a place that it made up.
+/// The position is not handed over either: the other process would continue at a wrong place.
 #[test]
 fn a_queue_that_is_lost_at_a_take_over_takes_its_connection_along() {
     for side in [Side::FromGuest, Side::ToGuest] {

@@ -1,4 +1,4 @@
-//! Kicks and calls: whoever sleeps gets them, whoever polls does not.
+//! Kicks and calls: a side that sleeps gets them, a side that polls does not.
 use frame::Side;
 use port::Port;
 use vhost_user::codec::frontend_request::FrontendRequest as Request;
@@ -68,7 +68,7 @@ fn a_driver_that_polls_is_not_called() {
     assert_eq!(right.port.counters(0, Side::ToGuest).unwrap().counts().notifications, 2);
 }
 
-/// QEMU starts a ring with an eventfd that nobody listens to, and passes the guest's own behind it.
+/// QEMU starts a ring with an eventfd that no thread reads, and passes the guest's eventfd afterwards.
 #[test]
 fn what_was_notified_by_another_eventfd_is_notified_again() {
     for features in feature_sets() {

@@ -1,4 +1,4 @@
-//! Who listens and who connects, one after the other and again, and options that no port can have.
+//! Ends that listen and ends that connect, in turn and again, and options that no port can have.
 use port::Port;
 use port::vhost_user::{Role, VhostUser, VhostUserOptions};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;

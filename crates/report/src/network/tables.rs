@@ -158,7 +158,7 @@ pub(super) fn cpu_time(results: &Results, environment: &str, work: &FlowRecord) 
         head,
         rows: rows.collect(),
         note: Some(
-            "As the kernel counts it, in ticks of 10 ms, whoever used the CPUs: on a busy machine the others too.",
+            "As the kernel counts it, in ticks of 10 ms, for all programs: on a busy machine others are included.",
         ),
     };
     let head =

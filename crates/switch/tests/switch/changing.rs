@@ -22,7 +22,7 @@ fn ports_come_and_go_and_the_others_lose_nothing() {
         for round in 0..50 {
             let (port, mut added) = in_memory(1);
             bench.change(move |view| view.add_port("c", Box::new(port), PortOptions::default())).unwrap();
-            // Everybody hears of everybody, whoever came when.
+            // Every port learns every station, in whatever order the ports came.
             send(&mut a.0, &frame(BROADCAST, station(1), round));
             assert_eq!(number(&receive(&mut added[0].1)), round);
             assert_eq!(number(&receive(&mut b.1)), round);
@@ -99,7 +99,7 @@ fn copies_are_what_passes_and_end_without_a_trace() {
             queue.source.release();
         }
     }
-    // A ring that nobody empties drops copies and no frames.
+    // A ring that is not emptied drops copies and no frames.
     for round in 0..1500 {
         send(&mut a.0, &frame(station(2), station(1), round));
         assert_eq!(number(&receive(&mut b.1)), round);

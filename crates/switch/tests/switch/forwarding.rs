@@ -42,7 +42,7 @@ fn a_station_that_moves_is_followed_at_once() {
         send(&mut hands[here].0, &frame(station(3), station(9), 100 + round));
         assert_eq!(number(&receive(&mut hands[2].1)), 100 + round);
         if round == 0 {
-            // Nobody knew station 3 yet.
+            // Station 3 was not known yet.
             assert_eq!(number(&receive(&mut hands[1].1)), 100);
         }
         send(&mut hands[2].0, &frame(station(9), station(3), round));
@@ -88,7 +88,7 @@ fn conversations_of_one_burst_go_their_own_ways_in_order() {
         send(&mut hands[here].0, &frame(BROADCAST, station(here as u8), 100 + here as u64));
     }
     settled(&bench, 2);
-    // Runs of 3, 1, 2 and 1 to two stations and one that nobody knows, from two sources.
+    // Runs of 3, 1, 2 and 1 frames to two known stations and one unknown station, from two sources.
     let to = [1, 1, 1, 2, 1, 1, 9].map(station);
     for (number, to) in (0..).zip(to) {
         send(&mut hands[0].0, &frame(to, station(if number < 5 { 7 } else { 8 }), number));

@@ -87,7 +87,7 @@ fn exchange(options: Options, of_port: impl Fn(usize) -> PortOptions) -> Outcome
         sent_at.push(Instant::now());
         for (from, station_of) in [(0, 1), (1, 0)] {
             let (source, destination) = (station(1 + from as u8), station(1 + station_of as u8));
-            // As stations do: now and then one asks everybody.
+            // As real stations do: now and then one sends a broadcast.
             if round % 50 == 0 {
                 send(&mut stations[from].0, &frame(BROADCAST, source, round));
             }

@@ -101,7 +101,7 @@ fn no_wake_up_is_lost() {
 /// Of a worker that has its CPU.
 const SPIN: Duration = Duration::from_millis(20);
 
-/// A source at which somebody looks for longer than its worker spins.
+/// A source that a test reads for longer than its worker spins.
 struct Looked(Box<dyn Source>);
 
 impl Source for Looked {

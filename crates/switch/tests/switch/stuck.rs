@@ -1,4 +1,4 @@
-//! Workers that never come back from a queue, or panic in it: whoever did not cause it goes on.
+//! Workers that never return from a queue, or panic in it: ports that did not cause it continue.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -16,7 +16,7 @@ use crate::trouble::{Faulty, MachineState};
 
 const DEADLINE: Duration = Duration::from_millis(300);
 
-/// Nobody waits longer, on any machine: detection takes less than two deadlines.
+/// No port waits longer, on any machine: detection takes less than two deadlines.
 const LONGEST_GAP: Duration = Duration::from_secs(4);
 
 /// A switch whose last port, c or later, hangs or panics.
@@ -73,7 +73,7 @@ impl Scene {
     ) -> Bystander {
         let mut trouble = Some(trouble);
         let (mut longest, mut sent, begin) = (Duration::ZERO, 0, Instant::now());
-        // Addresses that nobody else has, known from the first frame on.
+        // Addresses that no other station has, known from the first frame on.
         let (left, right) = (station(100 + one as u8), station(100 + other as u8));
         // Some rounds before and after.
         let mut rounds_after = 50;
@@ -224,7 +224,7 @@ fn workers_that_share_a_sink_do_not_wait_for_one_that_is_stuck_in_it() {
     check("a shared sink hangs", bystander);
     check("frames for it are dropped", scene.bystanders((1, 3), |_| (), |_| true));
     let snapshot = scene.bench.snapshot();
-    // The bystanders' second round began with one for everybody.
+    // The bystanders' second round began with a broadcast.
     assert_eq!(drops(&snapshot, 1, true, frame::DropReason::NotConnected), to_stuck + 1, "{snapshot}");
     assert!(scene.logged().is_empty(), "{:#?}", scene.logged());
     scene.go_on.store(true, Ordering::Release);

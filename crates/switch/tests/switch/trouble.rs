@@ -19,7 +19,7 @@ pub enum MachineState {
     Panics,
     /// Until told otherwise.
     Hangs(Arc<AtomicBool>),
-    /// It does not wake anybody.
+    /// The source wakes no worker.
     Silent,
 }
 

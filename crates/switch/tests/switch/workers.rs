@@ -82,7 +82,7 @@ fn storm(workers: usize, pairs: &[u16], frames: u64) {
     let (switch, mut hands) = with_ports(pairs, options, |_| PortOptions::default());
     let bench = Bench::run(switch);
     let ports = pairs.len() as u8;
-    // Everybody is known before, so that nothing is flooded later.
+    // All stations are known before, so that no frame is flooded later.
     for (me, hands) in (0..).zip(&mut hands) {
         send(&mut hands[0].0, &frame(BROADCAST, station(me), 0));
     }

@@ -8,7 +8,7 @@ pub use limits::figures;
 
 use lab::host_verify::Verification;
 
-/// All of it, in at most `width` columns, and at the end its answer.
+/// The whole text, in at most `width` columns; its last lines are the summary.
 pub fn render(verification: &Verification, width: usize) -> String {
     let end = in_short::lines(verification).into_iter().map(|line| line + "\n");
     table::render(verification, width) + &end.collect::<String>()

@@ -25,7 +25,7 @@ pub struct Switch {
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
 
-    /// Have the ports that `ovs-vsctl` adds: follow this database of Open vSwitch in the place of ovs-vswitchd, as in
+    /// Follow this database of Open vSwitch in place of ovs-vswitchd, and have the ports that `ovs-vsctl` adds:
     /// unix:/var/run/openvswitch/db.sock, tcp:127.0.0.1:6640 or ssl:192.0.2.1:6640. It needs --control.
     #[arg(long, value_name = "SERVER")]
     pub ovsdb: Option<String>,

@@ -178,7 +178,7 @@ pub fn undo(arguments: &Undo) -> anyhow::Result<Done> {
     sink.save(|| lines.text, || Ok(serde_json::to_string_pretty(&done)?))?;
     if not_put_back > 0 {
         bail!(
-            "{not_put_back} values were not put back; the journal is kept, mend the reasons in the output and call \
+            "{not_put_back} values were not restored; the journal is kept: remove the reasons in the output and call \
              undo again"
         );
     }
@@ -191,11 +191,11 @@ pub fn describe(entry: &Entry, outcome: &PutBack) -> String {
     let line = match outcome {
         PutBack::Restored { meanwhile: None } => found.to_owned(),
         PutBack::Restored { meanwhile: Some(other) } => {
-            format!("{found} (somebody had changed it to {other} meanwhile)")
+            format!("{found} (another program had changed it to {other})")
         }
         PutBack::Gone => "gone; nothing to put back".into(),
         PutBack::Rebooted => "as the boot has set it; the host was booted since".into(),
-        PutBack::Failed(failure) => format!("not put back: {failure}"),
+        PutBack::Failed(failure) => format!("not restored: {failure}"),
     };
     format!("{}: {}: {line}\n", entry.rule, entry.knob)
 }

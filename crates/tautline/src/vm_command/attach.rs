@@ -80,7 +80,7 @@ pub fn attach(arguments: &VmAttach) -> anyhow::Result<Done> {
     let threads = watch.threads();
     drop(watch);
     if !arguments.dry_run
-        && let Err(error) = arguments.place.accept(&refused, "everything was put back")
+        && let Err(error) = arguments.place.accept(&refused, "everything was restored")
     {
         running::put_back(&journal, |_, _| {})?;
         return Err(error);
@@ -118,7 +118,7 @@ pub fn detach(arguments: &VmDetach) -> anyhow::Result<Done> {
     detached.put(&sink)?;
     if failures > 0 {
         bail!(
-            "{failures} values were not put back; the journal is kept, mend the reasons above and call detach again"
+            "{failures} values were not restored; the journal is kept: remove the reasons above and call detach again"
         );
     }
     Ok(Done::Whole)

@@ -49,7 +49,7 @@ impl PlaceThreads {
         }
         if !missing.is_empty() && !self.best_effort {
             bail!(
-                "{} of the profile cannot be had here, as said above; {so_far}; --best-effort goes on without",
+                "{} of the profile cannot be satisfied here; {so_far}; --best-effort continues without",
                 match missing.len() {
                     1 => "a part".to_owned(),
                     count => format!("{count} parts"),

@@ -171,7 +171,7 @@ fn look_after(
         let now = guest.memory_locked_mib();
         let enough = |locked: Option<u64>| locked.is_none_or(|mib| mib >= settings.hardware.memory_mib);
         if settings.hardware.locked && enough(locked) && !enough(now) {
-            output::remark("tautline: somebody unlocked the guest's memory; QEMU alone could lock it again");
+            output::remark("tautline: a program unlocked the guest's memory; only QEMU can lock it again");
         }
         locked = now;
     }

@@ -128,7 +128,7 @@ impl<'a> Status<'a> {
             let _ = writeln!(text, "\n{raised}");
         }
         if self.corrected > 0 {
-            let _ = writeln!(text, "\n{} changes by others were put back", self.corrected);
+            let _ = writeln!(text, "\n{} changes by other programs were undone", self.corrected);
         }
         for shortfall in self.not_done {
             let _ = writeln!(text, "\n{shortfall}");
@@ -166,7 +166,7 @@ impl<'a> Status<'a> {
                 }
             }
             if thread.corrected > 0 {
-                remarks.push(format!("put back {} times", thread.corrected));
+                remarks.push(format!("restored {} times", thread.corrected));
             }
             remarks.extend(thread.refused.clone());
             table.add_row([

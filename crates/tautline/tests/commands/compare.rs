@@ -241,7 +241,7 @@ fn a_full_disk_is_named_the_table_printed_and_nothing_left() {
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", script]).arg(tautline()).env("XDG_STATE_HOME", state.path());
     let run = Run::of(&mut command).finish();
-    // Whoever meets the full disk first, this program or the runtime, is quoted.
+    // The program that meets the full disk first, this one or the runtime, is quoted.
     assert!(run.stderr.to_lowercase().contains("no space left"), "{run}");
     assert!(run.stdout.contains("CRC"), "{run}");
     nothing_left(run.pid);

@@ -38,7 +38,7 @@ fn emulated(network: &measure::network::Network, path: &str) -> bool {
 fn every_path_is_measured_and_what_was_sent_was_received_or_lost() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("r.json");
-    // Guests are emulated wherever this runs: nobody waits for the proof that they need not be.
+    // Guests are emulated on every machine, so that the test does not wait for a trial of KVM.
     let guests = ["--environments", "host,vm:accel=tcg"];
     let ended = run("net", &["--blocks", "2", "--verify-payload", guests[0], guests[1]], &json).finish();
     assert_eq!(ended.code, Some(0), "{ended}");

@@ -136,7 +136,7 @@ fn our_crypto_devices_serve_on_and_a_neighbours_requests_come_back_right() {
     assert_eq!(beside["sent"], beside["right"], "{beside}");
 }
 
-/// A program that listens, and ends at the first who says something.
+/// A program that listens, and ends when a client sends its first message.
 #[test]
 fn a_back_end_that_ends_is_found_and_started_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Two network namespaces as two hosts: who proves a key may measure, nobody else gets anything, and nothing is left.
+//! Two network namespaces as two hosts: a client that proves a key may measure, no other client gets anything, and
+//! nothing remains.
 
 use std::fs;
 use std::io::{Read, Write};

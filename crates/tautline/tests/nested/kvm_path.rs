@@ -65,7 +65,7 @@ fn is_explained(report: &serde_json::Value, text: &str) {
     assert!(text.contains("the rest: in none of these"), "{text}");
 }
 
-/// Steps of one direction on one path, while that direction alone has traffic: nobody answers these pings.
+/// Steps of one direction on one path, while only that direction has traffic: no host answers these pings.
 fn steps(machine: &Machine, inner: &Inner, path: NetworkPath, direction: Direction) -> serde_json::Value {
     let pings = path.pings(direction);
     let (prepare, send) = (pings.prepare(), pings.send(30));
@@ -183,7 +183,7 @@ fn is_documented(report: &serde_json::Value, what: &str, documented: &str) {
     );
 }
 
-/// Some packets took the number of steps that the page says, and nobody is on the path who cannot be.
+/// Some packets took the number of steps on the page, and no impossible program is on the path.
 fn check(path: NetworkPath, followed: &str, report: &serde_json::Value, documented: &str) {
     let what = format!("{} {followed}: {report}", path.name());
     let packets = report["packets"].as_u64().unwrap_or(0);

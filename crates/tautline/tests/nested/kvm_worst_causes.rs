@@ -82,7 +82,7 @@ fn machine() -> Machine {
     machine.must(&format!(
         "{SET}; grep 0x8000000000 /proc/mtrr | sed 's/reg0*\\([0-9]*\\):.*/\\1/' >/register; [ -s /register ]"
     ));
-    // A sampler of perf's is not to be slowed down, and nobody else is to need the CPUs.
+    // A sampler of perf must not be slowed down, and no other program may need the CPUs.
     machine.must(
         "echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent; echo never >/sys/kernel/mm/transparent_hugepage/enabled",
     );

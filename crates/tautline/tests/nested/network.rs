@@ -14,7 +14,7 @@ use crate::phases::Phases;
 const BINARY: &str = env!("CARGO_BIN_EXE_tautline");
 /// The machine has the generic kernel, whose modules have the card's driver too.
 const ENVIRONMENTS: &str = "host,vm:accel=kvm,kernel=/guest/generic/kernel,memory=256";
-/// A path, and who takes CPU time on it.
+/// A path, and the threads that take CPU time on it.
 type Wanted = (&'static str, &'static str);
 const PATHS: [Wanted; 4] = [
     ("guest_e1000_tap", "QEMU I/O thread"),

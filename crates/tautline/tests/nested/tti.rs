@@ -127,8 +127,8 @@ const PLANTED: [Planted; 5] = [
     },
     // The virtual CPU preempted.
     Planted { stage: "injection", wrapped: "", arguments: "", hog: Some((60, 2, "BURN")), blamed: "beside" },
-    // Another handler of the guest slow: an NMI that nobody knows, which its kernel writes to the serial console with its
-    // interrupts off.
+    // Another handler of the guest is slow: an unknown NMI, which its kernel writes to the serial console with
+    // interrupts disabled.
     Planted {
         stage: "handler",
         wrapped: "env PATH=/monitored:$PATH",
@@ -136,7 +136,7 @@ const PLANTED: [Planted; 5] = [
         hog: Some((90, 1, "echo nmi >/monitor.in")),
         blamed: "",
     },
-    // The receiver's priority low: it has none, and needs most of a CPU on which somebody else computes.
+    // The receiver has no real-time priority, and needs most of a CPU on which another program computes.
     Planted {
         stage: "receiver",
         wrapped: "",

@@ -110,7 +110,8 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// `tautline …` or `make …`, whoever runs it, up to a comment, a pipe, or the end of the command.
+/// A command `tautline …` or `make …`, behind any program that runs it, up to a comment, a pipe, or the end of the
+/// command.
 fn command(line: &str) -> Option<Vec<String>> {
     let ends = |word: &String| {
         matches!(word.as_str(), "&" | "|" | "||" | "&&" | ">" | "2>&1") || word.starts_with('#')

@@ -1,6 +1,6 @@
-//! Keeps retired words out of sources, help, pages and scripts: private words for which the field has its own.
-//! A line that needs one, to quote somebody else or a file of an earlier day, is no reason to take a word
-//! off the list: make its pattern more precise.
+//! Keeps retired words out of sources, help, pages and scripts: private words for which the field has its own. If a
+//! line needs such a word, for example to quote another project or an old file, keep the word on the list and make its
+//! pattern more precise.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -174,7 +174,7 @@ fn drivers_packed_vectorised() {
     path(|vdev| vdev.packed(true).mergeable(false).vectorized(true), name, name);
 }
 
-/// By addresses: everybody is known before the first frame, so none is flooded.
+/// By addresses: all stations are known before the first frame, so no frame is flooded.
 #[test]
 fn drivers_behind_learned_addresses() {
     let _alone = alone();

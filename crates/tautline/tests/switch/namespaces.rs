@@ -112,7 +112,7 @@ impl Joined {
         peers::bytes_received(&report).unwrap_or_else(|| panic!("{report}"))
     }
 
-    /// Ends one part by a signal, sees that it leaves nothing and disturbs nobody, and starts it again.
+    /// Ends one part by a signal, checks that it leaves nothing and disturbs no other part, and starts it again.
     fn end_and_begin(&mut self, part: Part, signal: Signal) {
         let ended = self.part(part);
         kill_process(Pid::from_raw(ended.id() as i32).unwrap(), signal).unwrap();
@@ -126,7 +126,7 @@ impl Joined {
         match part {
             Part::Left => self.interface_goes(0),
             Part::Right => self.interface_goes(1),
-            // Nobody can remove a socket after SIGKILL; the next server takes it over.
+            // No process can remove a socket after SIGKILL; the next server takes it over.
             Part::Centre if signal == Signal::KILL => {}
             Part::Centre => assert_eq!(self.folder.left(), [""; 0]),
         }

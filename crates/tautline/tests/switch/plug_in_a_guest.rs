@@ -141,8 +141,7 @@ impl Shell {
 }
 
 impl Shell {
-    /// Processes of the page other than the shell, whoever their parents are by now: all have inherited
-    /// the folder's name.
+    /// Processes of the page other than the shell, under any parent: all have inherited the folder's name.
     fn processes(&self) -> Vec<i32> {
         let ours = format!("TMPDIR={}", self.folder.path().display());
         let ids =
@@ -165,7 +164,7 @@ impl Drop for Shell {
     }
 }
 
-/// The guests of the reader: which arguments boot them, and who has booted.
+/// The guests of the page: the arguments that boot them, and the guests that have booted.
 struct Guests {
     boots: [Boot; 2],
     sessions: [Option<Session>; 2],

@@ -255,7 +255,8 @@ fn stock_guest(packed: bool) {
     println!(
         "Linux, packed {packed}: {kills} kills: {came} of {of} answers came, {doubled} of them twice; a take-over: all, once"
     );
-    // QEMU takes the link down while nobody is there, and Linux drops what is sent meanwhile: half a second at most.
+    // QEMU takes the link down while no back-end is connected, and Linux drops the frames sent meanwhile: half a second
+    // at most.
     assert!(came + 50 * kills >= of, "{said}");
     assert_eq!(doubled, 0, "{said}");
     guest.must("ping -c 3 -i 0.05 -W 10 10.0.0.2");

@@ -206,7 +206,7 @@ fn half_a_take_over(control: &Path, steps: usize) -> UnixStream {
         return socket;
     }
     socket.write_all(b"{\"version\":1,\"command\":\"take-over\",\"format\":1}\n").unwrap();
-    // Nothing of the answer, a part, all of it (descriptors that nobody takes are closed), and then a wrong word.
+    // No byte of the answer, a part, all of it (unread descriptors are closed), and then a wrong word.
     let mut some = vec![0; [0, 0, 100, 1 << 16, 1 << 16][steps]];
     if !some.is_empty() {
         assert!(socket.read(&mut some).unwrap() > 0);

@@ -82,8 +82,8 @@ impl Bystanders {
         });
     }
 
-    /// Nothing was lost, altered, doubled or reordered from beginning to end. Prints that, and the worst latency
-    /// since the beginning, for those who read what a test that passes says.
+    /// Nothing was lost, altered, doubled or reordered from beginning to end. Prints that, and the worst latency since
+    /// the beginning, for readers of a passing test's output.
     pub fn all_is_well(mut self) {
         self.end.store(true, Ordering::Relaxed);
         let sent =

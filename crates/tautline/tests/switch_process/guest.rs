@@ -54,7 +54,7 @@ impl Guest {
         Self::try_connect_bare(path).unwrap_or_else(|| panic!("nobody listens at {}", path.display()))
     }
 
-    /// The same; `None` if nobody listens.
+    /// As the function before; `None` if no switch listens.
     pub fn try_connect_bare(path: &Path) -> Option<Self> {
         FrontEnd::connect(path).ok().map(Guest)
     }

@@ -43,8 +43,8 @@ impl Load {
         }
     }
 
-    /// The longest time without a frame since this was last asked. It begins anew with the next frame: what the caller
-    /// does in between is nobody's blackout.
+    /// The longest time without a frame since this was last asked. The gap begins again with the next frame: the
+    /// caller's time in between does not count.
     pub fn longest_gap(&mut self) -> Duration {
         self.last = None;
         std::mem::take(&mut self.longest_gap)

@@ -49,7 +49,7 @@ pub enum OpenFiles {
 pub struct SwitchProcess {
     child: Child,
     stdout: OutputReader,
-    /// None where somebody else has it.
+    /// `None` if another reader has it.
     stderr: Option<OutputReader>,
 }
 
@@ -348,7 +348,7 @@ pub fn cpus(count: usize) -> String {
     linux::cpus::list(&usable)
 }
 
-/// Whether this path is a socket that somebody listens on.
+/// Whether a process listens on this path.
 pub fn listens(path: &Path) -> bool {
     peers::socket::wait_for_listener(path, Duration::ZERO).is_ok()
 }

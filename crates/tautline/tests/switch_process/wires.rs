@@ -81,7 +81,7 @@ impl Ends {
         self.rig.wait_until_up(SOON).unwrap();
     }
 
-    /// Each end sends a frame to itself: whoever learns addresses knows them then, and sends it nowhere.
+    /// Each end sends a frame to itself: a switch that learns addresses then knows them, and sends the frame nowhere.
     pub fn introduce(&mut self) {
         for (end, station) in STATIONS.into_iter().enumerate() {
             let fields = Fields { source: station, destination: station, ..Fields::default() };
@@ -133,8 +133,8 @@ impl Ends {
         count(0) + count(1)
     }
 
-    /// Receives until what is missing is what `lost` explains, all of it counted by somebody on the way, or
-    /// by the ends themselves; then that nothing else happened to any frame. Returns the loss.
+    /// Receives until only frames are missing that `lost` explains, all of them counted on the way or by the ends
+    /// themselves. Then checks that no frame was changed. Returns the loss.
     #[track_caller]
     pub fn account(&mut self, mut lost: impl FnMut() -> u64) -> u64 {
         let deadline = Instant::now() + Duration::from_secs(20);

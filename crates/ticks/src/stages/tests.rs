@@ -15,7 +15,7 @@ const VECTOR: u32 = 35;
 /// The receiver's clock is that far behind the source's.
 const OFFSET: u64 = 7_000_000_000;
 
-/// How long each stage of a tick takes, ns, and who pushed the virtual CPU aside in one.
+/// The duration of each stage of a tick, ns, and the thread that preempted the virtual CPU in one.
 #[derive(Clone, Copy)]
 struct Lengths {
     stages: [u64; 6],

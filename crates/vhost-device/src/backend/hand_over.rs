@@ -290,8 +290,8 @@ impl<D: Device> Backend<D> {
     ) -> Result<(), DeviceError> {
         let name = self.shared.log.name().to_owned();
         let failed = |why: String| {
-            let remedy = "give this port the same options as in the running switch; that one goes on";
-            DeviceError::new(format!("go on with {name}"), why, remedy)
+            let remedy = "give this port the same options as in the running switch, which continues";
+            DeviceError::new(format!("continue with {name}"), why, remedy)
         };
         let words: Words = serde_json::from_value(state.words).map_err(|error| failed(error.to_string()))?;
         // Each is a peer's, or may be.

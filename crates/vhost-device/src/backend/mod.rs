@@ -201,7 +201,7 @@ impl<D: Device> Backend<D> {
                 }
                 Err(error) => {
                     if !std::mem::replace(told, true) {
-                        let what = format_args!("{error}; trying again until somebody listens there");
+                        let what = format_args!("{error}; trying again until a server listens there");
                         self.shared.log.log(context, what);
                     }
                     return self.wait_or_retry(context);
@@ -294,7 +294,7 @@ impl<D: Device> Backend<D> {
         self.link = Some(match self.options.role {
             Role::Server => {
                 Link::Server(Listener::bind_with(path, Some(self.shared.guard())).map_err(|error| {
-                    let remedy = "give a path that you may create and that nobody else listens on";
+                    let remedy = "give a path that you may create and at which no other process listens";
                     DeviceError::new(format!("open {}", self.shared.log.name()), error, remedy)
                 })?)
             }
@@ -354,7 +354,7 @@ impl<D: Device> Backend<D> {
             return;
         }
         self.disconnect(context);
-        let what = "disconnected: a front-end that connects again goes on";
+        let what = "disconnected: a front-end that connects again continues";
         self.shared.log.log(context, format_args!("{}: {why}; {what}", D::name(kind)));
         self.wait_or_retry(context);
     }

@@ -94,8 +94,8 @@ impl<D: Device> Vduse<D> {
         context: &mut D::Context<'_>,
     ) -> Result<(), DeviceError> {
         let failed = |why: &dyn std::fmt::Display| {
-            let remedy = "give this port the same options as in the running switch; that one goes on";
-            DeviceError::new(format!("go on with {}", self.shared.log.name()), why, remedy)
+            let remedy = "give this port the same options as in the running switch, which continues";
+            DeviceError::new(format!("continue with {}", self.shared.log.name()), why, remedy)
         };
         let words: Words = serde_json::from_value(state.words).map_err(|error| failed(&error))?;
         if words.name != self.options.name.as_str() {

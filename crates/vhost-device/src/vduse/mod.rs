@@ -153,10 +153,10 @@ impl<D: Device> Vduse<D> {
             self.session = None;
             let name = &self.options.name;
             let remedy = format!("give the port the options that it had, or remove it: vdpa dev del {name}");
-            return Err(DeviceError::new(format!("go on with vduse:{name}"), refusal, remedy));
+            return Err(DeviceError::new(format!("continue with vduse:{name}"), refusal, remedy));
         }
         if session.is_driven() {
-            self.shared.log.log(context, "goes on with the driver of the process before");
+            self.shared.log.log(context, "continues with the driver of the former process");
         }
         Ok(())
     }

@@ -6,8 +6,8 @@ const VERSION_MASK: u32 = 0b11;
 const REPLY: u32 = 1 << 2;
 const NEED_REPLY: u32 = 1 << 3;
 
-/// The largest payload that is read. The largest handled message is a configuration access of 12 + 256
-/// bytes. The rest is room to read and reject unknown longer messages and still find the next one.
+/// The largest payload that is read. The largest handled message is a configuration access of 12 + 256 bytes. The
+/// additional room is for unknown longer messages, which are read and rejected so that the next message is found.
 pub const MAX_PAYLOAD_BYTES: usize = 4096;
 
 /// The fixed part of a message.

@@ -145,7 +145,7 @@ impl<A: Atomics> Event<A> {
     pub(crate) fn arm(&self, at: PackedPosition, by_position: bool) {
         if by_position {
             self.position.store(at.to_bits(), Relaxed);
-            // Release: pairs with the acquire in `wants`; who sees the flags sees the position.
+            // Release pairs with the acquire in `wants`: a thread that sees the flags sees the position.
             A::publish(&self.flags, event::AT_DESCRIPTOR);
         } else {
             self.flags.store(event::ENABLE, Relaxed);

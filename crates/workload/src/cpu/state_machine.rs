@@ -1,4 +1,4 @@
-//! A state machine over an input stream: it finds which words of a text are which kind of number.
+//! A state machine over an input stream: it classifies the words of a text by kind of number.
 
 use std::hint::black_box;
 

@@ -77,7 +77,7 @@ fn a_guest_that_says_when_its_task_is_due_is_raised_for_it_and_no_further() {
         "{}",
         files.read("serial")
     );
-    // From here on it lies, beside somebody who computes on its CPU.
+    // From here on the guest reports wrong hints, beside a thread that computes on its CPU.
     let spinner = {
         let (end, cpu) = (Arc::clone(&end), last.parse().unwrap());
         thread::spawn(move || neighbour(cpu, &end))
@@ -114,7 +114,7 @@ fn a_guest_that_says_when_its_task_is_due_is_raised_for_it_and_no_further() {
     // A fifth of the time, and the daemon may have been late on a busy machine.
     let part = number("raised_ns") as f64 / elapsed.as_nanos() as f64;
     assert!(part < 0.35, "raised for {part} of the time: {status:#}");
-    // Four tenths of the CPU are everybody's half by half; a liar that is raised all the time leaves 5 %.
+    // Both guests share four tenths of the CPU equally; a guest that is raised all the time leaves 5 %.
     assert!(honest.as_secs_f64() > 0.25 * (lied + honest).as_secs_f64(), "{lied:?} {honest:?}");
     nothing_left(ended.pid);
 }

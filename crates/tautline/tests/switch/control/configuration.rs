@@ -139,7 +139,7 @@ fn a_change_that_fails_costs_no_port_and_is_tried_again() {
     switch.end();
 }
 
-/// A pipe that nobody writes to, a file without an end, and one that is longer than any configuration.
+/// A pipe without a writer, a file without an end, and a file that is longer than any configuration.
 #[test]
 fn what_is_no_configuration_file_keeps_nobody_waiting() {
     let sockets = Sockets::new();

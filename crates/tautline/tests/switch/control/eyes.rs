@@ -212,7 +212,7 @@ fn a_capture_is_written_to_its_last_frame_when_the_switch_ends() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("one.pcapng");
     let mut capture = endless_capture(&scene, &file);
-    // Frames come for as long as anybody takes them.
+    // Frames come as long as they are received.
     let sending = std::thread::spawn(move || {
         let mut on_the_way = 0;
         while !one.is_closed() {

@@ -9,8 +9,8 @@ use super::Scene;
 use crate::switch_process::guest::{Guest, frame, layouts};
 use crate::switch_process::{Sockets, SwitchProcess};
 
-/// Whoever may open the folder may hold its lock. Sockets that a switch has left which was killed are replaced all the
-/// same, and nobody waits long.
+/// Every user who may open the folder can hold its lock. Sockets of a switch that was killed are replaced nevertheless,
+/// and no switch waits long.
 #[test]
 fn a_folder_that_somebody_has_locked() {
     let leave_behind = |sockets: &Sockets, name: &str| drop(UnixListener::bind(sockets.path(name)).unwrap());
@@ -50,7 +50,8 @@ fn a_folder_that_somebody_has_locked() {
     scene.end();
 }
 
-/// A link in place of a recording would have the switch write to whatever its maker likes; a pipe, wait for him.
+/// A link in place of a recording would make the switch write to any file that the link's maker chose; a pipe would
+/// make it wait.
 #[test]
 fn captures_that_others_have_put_there() {
     let scene = Scene::new();

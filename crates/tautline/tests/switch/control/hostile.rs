@@ -42,7 +42,7 @@ fn no_client_keeps_the_switch_or_a_worker_from_its_work() {
         let said = said(&socket);
         assert!(said.contains("\"error\"") || said.contains("\"ok\""), "{garbage:?}: {said}");
     }
-    // Requests without end whose answers nobody reads.
+    // Requests without end whose answers are not read.
     let flooding = client(&scene);
     flooding.set_nonblocking(true).unwrap();
     let (mut written, until) = (0, Instant::now() + Duration::from_secs(1));

@@ -119,7 +119,7 @@ fn counters_are_served_and_slow_clients_keep_nobody_waiting() {
     assert_eq!(slow[oldest..].iter().filter(|socket| has_ended(socket)).count(), 0);
     // One that asks is answered at once, however many others say nothing.
     assert!(scrape(address).contains("# EOF"));
-    // Answers that nobody reads.
+    // Answers that are not read.
     let unread = client(address);
     (&unread).write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
     scene.bystanders.assert_undisturbed("slow readers of metrics");
@@ -158,7 +158,7 @@ fn a_lack_of_descriptors_costs_no_processor_time_and_ends_with_its_cause() {
     let used = control_time(&scene) - before;
     println!("{used:.1?} of 3 s used without descriptors");
     assert!(used < Duration::from_millis(500), "{used:.1?} of 3 s");
-    // The control thread serves those who are connected.
+    // The control thread serves the connected clients.
     scene.switch.snapshot();
     scene.bystanders.assert_undisturbed("clients without a descriptor");
     limit_to(u64::MAX);

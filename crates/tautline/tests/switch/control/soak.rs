@@ -71,7 +71,7 @@ enum Event {
     CaptureKilled,
     /// A port is mirrored to one that is added for it, and removed again.
     Mirror,
-    /// Somebody looks at everything.
+    /// A client requests everything.
     Look,
 }
 
@@ -89,7 +89,7 @@ impl Event {
     ];
 }
 
-/// What a switch holds while nobody but the neighbours is at it.
+/// The resources of a switch while only the neighbours use it.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     private_kib: u64,

@@ -103,7 +103,7 @@ fn who_comes_from_outside_of_the_switchs_namespace_of_processes_is_served() {
     println!("{}", switch.finish());
 }
 
-/// Does something as the user who has nothing: Linux gives each thread its own user.
+/// Calls a function as a user without rights: Linux gives each thread its own user.
 fn as_nobody<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = std::thread::spawn(move || {
         let nobody = Uid::from_raw(65534);
@@ -119,7 +119,7 @@ fn the_control_socket_is_its_users_alone() {
     let path = scene.sockets.path("control");
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     if root_required() {
-        // Though somebody has opened the way to it.
+        // Although the socket's mode permits it.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
         let said = as_nobody(move || {

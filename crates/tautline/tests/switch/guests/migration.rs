@@ -97,7 +97,7 @@ fn migrates(packed: bool) {
         );
         let most = migration.downtime + usual + BEYOND_DOWNTIME;
         assert!(gap < most, "no answer for {gap:?}, {most:?} at most\n{}", standing());
-        // What is lost is lost while nobody answers.
+        // Frames are lost only while no host answers.
         let sent_in_gap = gap.as_millis() as u64 / INTERVAL.as_millis() as u64;
         let most = sent_in_gap + AT_THE_EDGES;
         assert!(lost <= most, "{lost} pings lost, {most} at most\n{}", standing());

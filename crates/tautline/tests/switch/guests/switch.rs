@@ -18,7 +18,7 @@ pub struct Switch {
     child: Child,
     stdout: OutputReader,
     stderr: OutputReader,
-    /// Whether what it said is of use to nobody: it is shown where a test fails.
+    /// Whether the output is no longer needed: it is shown if a test fails.
     ended: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Descriptors whose `close` waits: nobody waits with it.
+//! Descriptors whose `close` waits: no other thread waits with it.
 use std::io::{ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
@@ -37,7 +37,7 @@ impl Lingering {
         Lingering { end: Some(end.into()), _other: other }
     }
 
-    /// The only descriptor of it: whoever closes it waits.
+    /// The only descriptor of it: the thread that closes it waits.
     pub fn take(&mut self) -> OwnedFd {
         self.end.take().unwrap()
     }
@@ -105,7 +105,7 @@ fn a_socket_that_lingers_in_a_message_that_is_never_read() {
     scene.end();
 }
 
-/// The control thread is there for others. Nobody asks it by a signal: that would end its wait for the socket.
+/// The control thread is there for others. No signal requests this: a signal would end the wait for the socket.
 fn serves_a_neighbour(scene: &mut Scene) {
     scene.friend.hang_up();
     scene.friend = Guest::running(&scene.path_of("friend"), plain());

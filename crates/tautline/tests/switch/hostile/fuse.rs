@@ -1,4 +1,5 @@
-//! Files in user space whose server does not answer: whoever looks at them waits, and not even SIGKILL ends that.
+//! Files in user space whose server does not answer: a thread that accesses them waits, and not even SIGKILL ends the
+//! wait.
 //!
 //! The file system is real, and its server this program once more, in namespaces in which every user may mount.
 use std::ffi::CString;
@@ -20,7 +21,7 @@ use super::scene::Scene;
 use crate::switch_process::guest::{DATA, DATA_BYTES, Guest, TRANSMIT, plain, region};
 use crate::switch_process::{SwitchProcess, wait_for};
 
-/// Where the server mounts, and nobody else sees it.
+/// The folder in which the server mounts, and which no other process sees.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 /// Tells the server that it is one.
 const SERVES: &str = "TAUTLINE_TEST_SERVES_FILES";
@@ -67,7 +68,7 @@ fn server() {
     }
 }
 
-/// Until it is dropped. Whoever waits for it goes on then.
+/// Until it is dropped. Threads that wait for it then continue.
 struct SlowFiles(Child);
 
 impl SlowFiles {

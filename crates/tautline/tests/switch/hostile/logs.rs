@@ -1,4 +1,4 @@
-//! What is said because of a peer, and a log that nobody reads.
+//! Log lines that a peer causes, and a log that is not read.
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 

@@ -265,7 +265,7 @@ fn disk_file(bytes: u64) -> (File, PathBuf) {
     panic!("this test needs a folder on a disk: set CARGO_TARGET_DIR to one");
 }
 
-/// Whoever serves a file system decides how long a page fault takes, and with FUSE that may be the peer.
+/// The server of a file system decides how long a page fault takes, and with FUSE the server may be the peer.
 #[test]
 fn memory_that_can_be_made_to_wait() {
     let (file, folder) = disk_file(1 << 20);

@@ -131,7 +131,7 @@ fn messages_that_break_the_protocol() {
             }
         });
     }
-    // A reply that nobody asked for.
+    // A reply without a request.
     let mut reply = Request::GetFeatures.to_message(vec![]);
     reply.header.reply = true;
     scene.attacked_by(plain(), Some("disconnected"), |scene| {
@@ -148,7 +148,7 @@ fn notifications_over_what_is_no_eventfd() {
     let mut scene = Scene::new();
     let others = || -> [OwnedFd; 3] {
         let (reader, writer) = std::io::pipe().unwrap();
-        // Kept open and full: whoever writes to it waits.
+        // The pipe is kept open and full: a thread that writes to it waits.
         std::mem::forget(reader);
         [writer.into(), UnixStream::pair().unwrap().0.into(), memfd(4096).into()]
     };

@@ -1,4 +1,4 @@
-//! Somebody between a front-end and a back-end, who passes their messages on and keeps copies of the kicks.
+//! A program between a front-end and a back-end that passes their messages on and keeps copies of the kicks.
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Eventfds that are shared with a peer: whoever holds one sets its flags and its counter at any time.
+//! Eventfds that are shared with a peer: each holder can set the flags and the counter at any time.
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::switch_process::{Sockets, SwitchProcess, connect, description, passed
 /// The ring behind those of the first pair (VIRTIO 1.3 §5.1.2).
 const CONTROL: u8 = 2;
 
-/// The next plain write to it waits until somebody reads, and nobody does.
+/// The next plain write to it waits for a reader, and there is none.
 fn fill(fd: impl AsFd) {
     let flags = fcntl_getfl(&fd).unwrap();
     fcntl_setfl(&fd, flags | OFlags::NONBLOCK).unwrap();
@@ -30,7 +30,7 @@ fn fill(fd: impl AsFd) {
     fcntl_setfl(&fd, flags - OFlags::NONBLOCK).unwrap();
 }
 
-/// Whether somebody has notified since it was filled: that saturates its counter (eventfd(2): POLLERR).
+/// Whether the eventfd was notified since it was filled: that saturates its counter (eventfd(2): POLLERR).
 fn is_saturated(fd: impl AsFd) -> bool {
     let mut polled = [PollFd::new(&fd, PollFlags::IN)];
     poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap();

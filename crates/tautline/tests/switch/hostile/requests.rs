@@ -7,7 +7,7 @@ use super::scene::Scene;
 use crate::switch_process::drops;
 use crate::switch_process::guest::plain;
 
-/// Each is a frame to everybody. The friend posts no buffers, so what reaches it is counted there as dropped.
+/// Each request causes a broadcast. The friend posts no buffers, so what reaches it is counted there as dropped.
 #[test]
 fn announcements_without_end() {
     let mut scene = Scene::new();

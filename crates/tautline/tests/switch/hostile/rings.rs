@@ -127,7 +127,7 @@ fn a_peer_that_vanishes_in_the_middle_of_a_burst() {
     scene.end();
 }
 
-/// A receiver that posts nothing costs its own frames and nobody's time.
+/// A receiver that posts no buffers loses its own frames and delays no other port.
 #[test]
 fn a_receiver_that_never_posts_buffers() {
     attacked_through(&[RECEIVE], None, |scene, _, round| {

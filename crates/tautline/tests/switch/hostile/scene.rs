@@ -17,7 +17,7 @@ pub struct Scene {
     sockets: Sockets,
     pub switch: SwitchProcess,
     pub friend: Guest,
-    /// Descriptors that the switch has open while nobody is at the victim's port.
+    /// The switch's open descriptors while no front-end is at the victim's port.
     open_fds: usize,
     passed: u32,
 }
@@ -159,7 +159,7 @@ impl Scene {
         self.friend = Guest::running(&self.sockets.path("friend"), plain());
     }
 
-    /// Nobody is at the victim's port, and nothing of them is left.
+    /// No front-end is at the victim's port, and nothing of the former one remains.
     #[track_caller]
     pub fn victim_is_alone(&self) {
         wait_for("the end of the front-end", || {

@@ -83,7 +83,7 @@ fn logs_that_overflow() {
     scene.end();
 }
 
-/// Rings at addresses that nobody has checked, memory that is not there.
+/// Rings at unchecked addresses, and in memory that does not exist.
 #[test]
 fn unchecked_translation() {
     let mut scene = Scene::new();

@@ -89,7 +89,7 @@ fn storm(limit: &str, destination: [u8; 6], reason: &str) {
     let _ear = attached(&sockets.path("ear"));
     let paths = ["a", "b"].map(|name| sockets.path(name));
     let neighbours = Bystander::start(paths.each_ref().map(PathBuf::as_path), NEIGHBOURS).unwrap();
-    // Both stations have been seen, so that their frames go to nobody else.
+    // Both stations have been seen, so that their frames go to no other port.
     wait_for("the neighbours' frames", || (passed(&switch.snapshot(), "a", false) > 100).then_some(()));
     let reached = |snapshot: &Value| ["a", "b", "ear"].map(|port| sent_to(snapshot, port));
     let before = reached(&switch.snapshot());

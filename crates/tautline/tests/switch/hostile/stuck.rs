@@ -12,8 +12,7 @@ use crate::switch_process::{Sockets, SwitchProcess, connect, wait_for};
 /// A deadline of one second, a quarter of one until it is looked at, and as much again for a busy machine.
 const LONGEST_OUTAGE: Duration = Duration::from_secs(4);
 
-/// The switch's own open TAP: whoever has the descriptor can do to it what a program can that hands one over with
-/// `fd=`.
+/// The switch's own open TAP: a holder of the descriptor can do the same as a program that hands one over with `fd=`.
 fn tap_of(switch: &SwitchProcess) -> OwnedFd {
     let process = Pid::from_raw(switch.id() as i32).unwrap();
     let process = pidfd_open(process, PidfdFlags::empty()).unwrap();
@@ -26,7 +25,7 @@ fn tap_of(switch: &SwitchProcess) -> OwnedFd {
     pidfd_getfd(process, number.expect("an open TAP"), PidfdGetfdFlags::empty()).unwrap()
 }
 
-/// Somebody makes the TAP's descriptor blocking, and no frame comes: the only worker hangs in `read`.
+/// Another program makes the TAP's descriptor blocking, and no frame comes: the only worker hangs in `read`.
 #[test]
 fn a_worker_that_hangs_in_a_tap_takes_no_other_port_along() {
     let sockets = Sockets::new();
@@ -38,7 +37,7 @@ fn a_worker_that_hangs_in_a_tap_takes_no_other_port_along() {
     let mut one = Guest::running(&sockets.path("one"), plain());
     let mut two = Guest::running(&sockets.path("two"), plain());
 
-    // A process that somebody stops for longer than the deadline is not stuck.
+    // A process that is stopped for longer than the deadline is not stuck.
     let lines = switch.logged().len();
     let process = Pid::from_raw(switch.id() as i32).unwrap();
     kill_process(process, Signal::STOP).unwrap();

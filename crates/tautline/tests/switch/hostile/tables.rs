@@ -12,7 +12,7 @@ const INDIRECT: u16 = 4;
 const AVAILABLE: [u16; 2] = [0x80, 0x8000];
 const USED: [u16; 2] = [0x8080, 0];
 
-/// A ring of a guest with INDIRECT_DESC, which nobody else fills.
+/// A ring of a guest with INDIRECT_DESC, which only this test fills.
 pub struct Tables {
     index: u8,
     table: (u64, u32),

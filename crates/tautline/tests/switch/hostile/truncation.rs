@@ -30,8 +30,8 @@ fn share(guest: &mut Guest, bytes: u64) -> File {
     file
 }
 
-/// A file that its owner shortens while it is mapped reads as zeros; its owner is disconnected, the operator is
-/// told, and nobody dies of it.
+/// A file that its owner shortens while it is mapped reads as zeros. Its owner is disconnected, the log says so, and no
+/// process dies of it.
 #[test]
 fn memory_that_is_truncated_under_the_mapping() {
     let mut scene = Scene::new();
@@ -96,7 +96,7 @@ fn every_second_page_of_a_file_that_is_gone() {
     scene.end();
 }
 
-/// A signal that somebody sends is no fault: it ends the switch as it ends every process, and at once.
+/// A SIGBUS that another process sends is no fault: it ends the switch at once, like every process.
 #[test]
 fn a_bus_error_that_was_sent_is_no_truncation() {
     let sockets = Sockets::new();

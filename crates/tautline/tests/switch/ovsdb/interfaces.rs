@@ -17,7 +17,7 @@ impl Scene {
     }
 }
 
-/// Asks who has the address 10.9.0.`last`; the station that answers.
+/// Requests the address 10.9.0.`last` by ARP; returns the station that answers.
 #[track_caller]
 fn ask(guest: &mut Guest, last: u8) -> [u8; 6] {
     let ask =

@@ -1,5 +1,5 @@
-//! `host verify` in the booted machine: a table with an interval for each rule; what somebody undid is named; all is
-//! put back, also after SIGKILL.
+//! `host verify` in the booted machine: a table with an interval for each rule; changes that were undone are named; all
+//! values are restored, also after SIGKILL.
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ pub fn what_somebody_undid_is_named(guest: &Guest, before: &str, plan: &Value) {
     assert!(of("kernel-threads")["what"].as_str().unwrap().contains(name));
     assert!(of("irqbalance")["found"].as_str().unwrap().starts_with("running"));
     assert_eq!(broken.len(), 3, "{broken:#?}");
-    // What holds still is switched; what somebody changed is not touched.
+    // Rules that still hold are switched; values that another program changed are not touched.
     assert_eq!(names(&found["effects"], "figure").len(), 8);
     assert_eq!(run(guest, "cat /proc/sys/vm/stat_interval /proc/sys/kernel/soft_watchdog"), "3\n0\n");
 
