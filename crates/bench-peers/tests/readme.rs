@@ -182,8 +182,9 @@ const PACKET_PATH: [&str; 11] = [
     "crates/switch/src/tx_queues.rs",
 ];
 
-/// What lies there and is not of it: tests, and what the control thread does with files before and after frames pass.
-const BESIDE: [&str; 8] = [
+/// What lies there and is not of it: tests, what the control thread does with files before and after frames pass, and
+/// what only frames under flow tables pass: no switch of the run has flows.
+const BESIDE: [&str; 14] = [
     "crates/memory/src/drop_queue.rs",
     "crates/memory/src/file_system.rs",
     "crates/memory/src/file_watch.rs",
@@ -192,6 +193,12 @@ const BESIDE: [&str; 8] = [
     "crates/memory/src/peer.rs",
     "crates/**/tests*",
     "crates/pipeline/src/testing.rs",
+    "crates/pipeline/src/connections.rs",
+    "crates/pipeline/src/flows.rs",
+    "crates/pipeline/src/fragments.rs",
+    "crates/pipeline/src/injected.rs",
+    "crates/pipeline/src/upcalls.rs",
+    "crates/pipeline/src/worker_flows.rs",
 ];
 
 /// How often each line of code is in the packet path of a commit; comments and blank lines are not code.
