@@ -51,7 +51,7 @@ fn shortened(headings: &[String], row: &[String]) -> Vec<String> {
 
 /// A kept run.
 struct Run {
-    /// Of its files: the day and the machine.
+    /// The name of its files: the day and the machine.
     name: String,
     folder: tempfile::TempDir,
 }

@@ -197,7 +197,7 @@ impl Switch for Bridge {
     ) -> Result<(), Rejected> {
         let Some(first) = changes.next() else { return Ok(()) };
         let second = changes.next();
-        // One change is made as a whole or not at all; several changes need a copy of the former state.
+        // A single change is made as a whole or not at all. Several changes need a copy of the former state.
         let before = second.is_some().then(|| self.state.clone());
         let (flows, ports, sent) = (news.flows.len(), news.ports.len(), self.sent.len());
         let all = std::iter::once(first).chain(second).chain(changes);

@@ -77,7 +77,7 @@ fn ask(exchange: &Exchange, until_ns: u64) -> Option<Alignment> {
     };
     let way_ns = now_ns() - asked_ns;
     let at_ns = asked_ns + way_ns / 2;
-    // Of two ends that do not trust each other, one may answer anything.
+    // Where the two ends do not trust each other, one of them may answer anything.
     let offset_ns = source_ns.wrapping_sub(at_ns).cast_signed();
     Some(Alignment { at_ns, offset_ns, error_ns: way_ns.div_ceil(2) })
 }

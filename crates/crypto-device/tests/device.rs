@@ -219,7 +219,7 @@ fn a_session_that_cannot_be_is_refused_and_the_connection_goes_on() {
     let [first, second] = [(); 2].map(|()| set.create(form, aes_cbc()).unwrap());
     assert_ne!(first, second);
     assert_eq!(set.create(form, aes_cbc()), None, "one more than there may be");
-    // Those of an earlier process are not there, and are closed.
+    // Sessions of an earlier process do not exist; requests to close them do no harm.
     for number in [first, first, 4711, u64::MAX] {
         set.close(number);
     }

@@ -133,7 +133,7 @@ mod tests {
         assert!(!accepted.is_empty() && accepted.iter().all(|socket| listener.allows(socket)));
         drop((client, listener));
         assert!(!path.exists());
-        // One that was left behind.
+        // A socket file whose process ended without removing it.
         drop(UnixListener::bind(&path).unwrap());
         assert!(LocalListener::bind(&path).is_ok());
     }

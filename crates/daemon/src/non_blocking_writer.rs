@@ -123,7 +123,7 @@ impl NonBlockingWriter {
     /// dropped before it.
     pub fn put(&self, text: impl FnOnce(u64) -> String) {
         let mut queue = self.shared.lock();
-        // One text always has room, however long it is.
+        // An empty queue has room for one text of any length.
         if queue.bytes >= queue.max_bytes {
             queue.dropped += 1;
             return;

@@ -60,7 +60,7 @@ pub(crate) fn add_flow(mask: &mut Key, flow: &Flow) {
 
 /// Adds the bits by which a group selects, and the bits of its actions.
 pub(crate) fn add_group(mask: &mut Key, group: &Group) {
-    // One bucket alone is taken by all frames.
+    // A single bucket is taken by all frames, so no bits select.
     if group.kind == GroupKind::Select && group.buckets.len() > 1 {
         match &group.selection {
             Selection::Hash(_, fields) if !fields.is_empty() => {

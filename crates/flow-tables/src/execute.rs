@@ -158,7 +158,7 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
             }
             steps.clear();
         }
-        // What happens to the window when all copies have left has no effect.
+        // A change of the window after the last copy has left has no effect.
         while let Some(Step::Copy | Step::Return | Step::Write(_)) = steps.last() {
             steps.pop();
         }

@@ -299,8 +299,8 @@ fn random_matches_are_printed_as_openvswitch_prints_them() {
             for _ in 0..random.below(4) {
                 let pattern = fields[random.below(fields.len() as u64) as usize];
                 let name = &pattern[..=pattern.find('=').unwrap_or(0)];
-                // One of a tag alone: Open vSwitch refuses a priority without the bit of presence, which a second
-                // word can clear.
+                // Only one word about the VLAN tag: Open vSwitch refuses a priority without the bit of presence, which
+                // a second word can clear.
                 let name = if name.contains("vlan") { "vlan" } else { name };
                 if pattern != "priority=77" && !words.iter().any(|word| word.contains(name)) {
                     words.push(random.value(pattern));

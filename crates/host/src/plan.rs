@@ -83,7 +83,7 @@ pub(super) fn boot_parameters(rules: &[PlannedRule]) -> Vec<String> {
         let Change::Boot { parameter } = change else { continue };
         let (key, value) = split(parameter);
         match all.iter_mut().find(|old| split(old).0 == key) {
-            // Of the two, the one with more flags has those of the other.
+            // The parameter with more flags includes the flags of the other one.
             Some(old) if split(old).1.len() < value.len() => old.clone_from(parameter),
             Some(_) => {}
             None => all.push(parameter.clone()),

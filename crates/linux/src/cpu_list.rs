@@ -257,7 +257,7 @@ mod tests {
             assert!(parse(open).unwrap_err().to_string().contains("write their numbers"), "{open}");
         }
         assert!(matches!(parse("8192"), Err(BadCpuList::Beyond { .. })));
-        // What an error proposes is taken.
+        // A list that an error proposes is accepted.
         for bad in ["x", "3-1"] {
             assert_eq!(parse(bad).unwrap_err().to_string().split_once("example ").unwrap().1, "0,2-5");
         }

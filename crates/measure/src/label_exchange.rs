@@ -220,7 +220,7 @@ mod tests {
         assert!(found.differing == 5 && found.p_value < 0.001, "{found:?}");
         assert_eq!(exchange_labels(&always(5), 1), None);
         assert_eq!(exchange_labels(&[], 1), None);
-        // What was measured in too few blocks, and what ties, is no difference.
+        // A metric that was measured in too few blocks, or whose values are equal, is no difference.
         let lacking = vec![vec![Some(0.0); 8], vec![None; 8]];
         let found = exchange_labels(&lacking, 1).unwrap();
         assert_eq!((found.metrics, found.differing, found.p_value), (1, 0, 1.0));

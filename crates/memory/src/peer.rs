@@ -256,7 +256,7 @@ mod tests {
         settle(peer.unmapper());
         let error = peer.map(&file, 0, 5 * PAGE).unwrap_err();
         assert!(matches!(error, MapError::OverLimit { .. }), "{error}");
-        // What fails later gives back what it was counted for.
+        // A mapping that fails later gives back the bytes that it was counted for.
         assert!(peer.map(&file, 16 * PAGE, 1).is_err());
         drop(peer.map(&file, 12 * PAGE, 4 * PAGE).unwrap());
         drop(second);

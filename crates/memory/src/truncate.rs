@@ -209,7 +209,7 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: the kernel passes a valid siginfo.
     let code = unsafe { (*info).si_code };
-    // SAFETY: as above. Of a signal that was sent this is no address, and `decide` does not look at the slot.
+    // SAFETY: as above. If a process sent the signal, this field is no address, and `decide` does not look at the slot.
     let address = unsafe { (*info).si_addr() } as usize;
     let slot = Slot::of_address(address);
     let handled = match (decide(code, slot.is_some()), slot) {

@@ -89,7 +89,7 @@ fn a_burst_of_chains_of_many_descriptors_ends_early() {
     }
 }
 
-/// Of one piece, of two with the header apart, and of many; with the offloads that only long frames have.
+/// The frame has one piece, two with the header apart, or many; it has the offloads that only long frames have.
 #[test]
 fn the_longest_frame_passes_and_a_longer_one_does_not() {
     for layout in BOTH {

@@ -28,7 +28,7 @@ impl Bridge {
         let bridge = Self { namespace: Netns::new()? };
         bridge.namespace.ip(&format!("link add {NAME} type bridge stp_state 0 mcast_snooping 0"))?;
         let off = format!("for hook in {NETFILTER}/bridge-nf-call-*; do echo 0 > $hook || exit 1; done");
-        // It is there with the kernel's module br_netfilter alone.
+        // The folder exists only if the kernel's module br_netfilter is loaded.
         let output = bridge.namespace.run(&format!("[ ! -d {NETFILTER} ] || {{ {off}; }}"))?;
         if !output.success() {
             return Err(Error::refused("turning netfilter off on the bridge", output.stderr));

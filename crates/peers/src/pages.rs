@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn too_few_are_an_error() {
-        // None were given, so none go back.
+        // The kernel gave no pages, so none go back.
         let error = Grown(0).if_all(1).unwrap_err();
         assert!(error.contains("gave 0"), "{error}");
         assert!(Grown(0).if_all(0).is_ok());

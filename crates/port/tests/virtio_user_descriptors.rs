@@ -68,7 +68,7 @@ fn babble(attached: &mut Attached, listener: &Listener, random: &mut Random) {
             }
             Some(connection) => match connection.try_receive() {
                 Ok(Some(asked)) => {
-                    // What answer is due only the port knows.
+                    // Only the port knows which answer is due.
                     if asked.header.need_reply || asked.payload.is_empty() || random.below(4) == 0 {
                         let _ = connection.try_send(answer(random, &asked));
                     }

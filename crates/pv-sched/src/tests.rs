@@ -51,11 +51,11 @@ fn a_task_is_raised_for_from_its_lead_to_its_end() {
     assert!(state.look(due(due_ns, false), due_ns - lead, &settings).raise);
     assert!(state.look(due(due_ns, false), due_ns, &settings).raise);
     assert!(state.look(due(due_ns, true), due_ns + 2 * grace, &settings).raise, "it runs");
-    // It has ended, and the next one is due.
+    // The task has ended, and its next turn is due.
     assert!(!state.look(due(2 * due_ns, false), due_ns + 3 * grace, &settings).raise);
     assert_eq!((state.raised, state.exhausted), (1, 0));
     assert_eq!(state.raised_ns, lead + 3 * grace);
-    // One that never began.
+    // A turn that never began.
     assert!(state.look(due(2 * due_ns, false), 2 * due_ns, &settings).raise);
     assert!(!state.look(due(2 * due_ns, false), 2 * due_ns + grace, &settings).raise);
 }

@@ -243,7 +243,8 @@ impl Control {
         let plan = QueuePlan::new(self.workers, &programs, &pairs.collect::<Vec<_>>());
         common.tables.set_own(own_addresses(&ports, &self.bonds));
         self.attachments.set_programs(programs, plan);
-        // This comes only now: with the former programs, a frame would have been learned again.
+        // The addresses are forgotten only now: with the former programs, a frame's address would have been learned
+        // again.
         for (id, port) in (0..).map(PortId).zip(&ports) {
             if port.is_none_or(|port| port.wire.is_some()) {
                 common.tables.flush(id);

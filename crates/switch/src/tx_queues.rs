@@ -140,7 +140,7 @@ impl TxQueues {
             }
         }
         for port in ports {
-            // The same flow takes the same pair whatever the order in which they were attached.
+            // Thus a flow takes the same pair in whatever order the pairs were attached.
             self.ports[port].sort_by_key(|tx_queue| tx_queue.id.pair);
         }
         let queues = self.ports.iter().map(Vec::len).sum();

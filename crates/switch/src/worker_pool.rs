@@ -336,7 +336,8 @@ impl WorkerPool {
         for (worker, ids) in taken {
             self.ask(worker, |reply| Message::TakeSources { ids: ids.clone(), reply });
         }
-        // This comes only now: a worker that has panicked in a sink meanwhile has its source at another place.
+        // The sources are looked up only now: a worker that has panicked in a sink meanwhile has its source at another
+        // place.
         let take = |(worker, id): &(usize, QueueId)| self.workers[*worker].sources.remove(id)?.1.take();
         which.iter().map(take).collect()
     }

@@ -16,9 +16,10 @@ use workload::protocol::{Reply, Request};
 const LIMIT: Duration = Duration::from_secs(30);
 const SECONDS: u64 = 1;
 const TURNS: usize = 15;
-/// What both may differ by.
+/// The share by which both may differ.
 const TOLERANCE: f64 = 0.15;
-/// Of TCP, the same for both; of UDP, sockperf's smallest that holds our message's number.
+/// The bytes of a TCP message, the same in both programs, and of a UDP message: sockperf's smallest that holds the
+/// number of ours.
 const STREAM_BYTES: usize = 65_000;
 const REQUEST_BYTES: usize = 64;
 

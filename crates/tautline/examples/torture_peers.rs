@@ -1,6 +1,7 @@
 //! `make torture-peers`: the cases of `tautline torture` at the back-ends of DPDK's testpmd and of Open vSwitch with
-//! DPDK, kind by kind, started again where they end or fall silent. What each did is printed as a table; how it ended
-//! stands on standard error, for its keepers. Findings about other people's programs fail nothing here.
+//! DPDK, kind by kind, started again where they end or fall silent. The acts of each peer are printed as a table. How a
+//! peer ended is written to standard error, for the process that started it. Findings about other people's programs
+//! fail nothing here.
 //!
 //! `torture_peers SECONDS`: so long for each kind, or until 1000 cases.
 

@@ -243,7 +243,7 @@ pub fn frames_per_second(
                     there.serve(&mut taker, BURST, false);
                 }
                 if let Some(back) = &back {
-                    // What came in goes out.
+                    // As many frames go out as came in.
                     let owed = if there.is_some() { taker.done - putter.done } else { BURST };
                     back.serve(&mut putter, owed, true);
                 }

@@ -374,7 +374,7 @@ mod tests {
         let mut path = path(1, false);
         path.rig().stop_when(|| true);
         let mut loaded = path.load(&SizeMix::fixed(FrameSize::MIN), Duration::from_secs(2)).unwrap();
-        // What is sent to the other port does not come back.
+        // Frames that are sent to the other port do not come back.
         loaded.lanes[0].to = 0;
         let burst = loaded.burst(Burst::new(1).unwrap(), Load::new(50_000).unwrap());
         assert!(matches!(burst, Err(RigError::Interrupted)), "{burst:?}");
@@ -388,7 +388,8 @@ mod tests {
             for frames in [1, 31, 32, 33, 100] {
                 let burst = Burst::new(frames).unwrap();
                 let rate = Load::new(50_000).unwrap();
-                // One that was kept from running past the slots' end has not sent all, and says so.
+                // A burst whose thread lost its CPU until after the end of the slots has not sent all frames, and says
+                // so.
                 let outcome = (0..1000).find_map(|_| {
                     let (measured, outcome) = loaded.burst(burst, rate).unwrap();
                     measured.valid().map(|_| outcome)

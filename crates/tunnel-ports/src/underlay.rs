@@ -165,7 +165,7 @@ impl Port for Underlay {
         match (token, &mut self.running) {
             (TICK, _) => self.tick(context),
             (WAKE, Some(running)) => {
-                // What is wanted meanwhile is seen by the next call.
+                // A request that arrives meanwhile is seen by the next call.
                 let _ = rustix::io::read(running.waker.as_fd(), &mut [0; 8]);
                 self.request();
             }

@@ -90,7 +90,7 @@ impl Header {
         let mut sum = Sum::default();
         sum.add(&self.bytes[at.min(self.length)..self.length]);
         sum.add_sum(behind);
-        // Of UDP, 0 means that there is no checksum; GRE has a flag, and reads both zeros alike.
+        // In UDP, 0 means that there is no checksum. GRE has a flag for that, and reads 0 and 0xffff alike.
         let sum = match !sum.folded() {
             0 => 0xffff,
             sum => sum,

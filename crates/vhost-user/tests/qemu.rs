@@ -18,7 +18,7 @@ use vhost_user::socket::{Connection, Listener};
 use vhost_user::vring::{RingLayout, VringBase};
 use virtio::Features;
 
-/// What QEMU is to do once it is up.
+/// What QEMU does once it runs.
 #[derive(PartialEq)]
 enum Machine {
     Paused,

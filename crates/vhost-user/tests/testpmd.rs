@@ -56,7 +56,7 @@ fn conversation(prefix: &str, packed: bool, pairs: u16) {
     // CTRL_VQ, MQ, STATUS, MRG_RXBUF, IN_ORDER.
     let net = Features::from_bits_retain(1 << 15 | 1 << 16 | 1 << 17 | 1 << 22 | 1 << 35);
     let features = net | Features::VERSION_1 | Features::RING_PACKED;
-    // One ring more: the driver's control queue.
+    // The offer has one ring more for the driver's control queue.
     let offer = Offer::new(features, P::HANDLED, 2 * pairs + 1).unwrap().report_queues(pairs);
     let mut session = BackendSession::new(offer);
     let mut device = Device::default();

@@ -18,7 +18,7 @@ use virtqueue::{
 
 const SIZE: u16 = 4;
 
-/// What the log is told: the used ring, or the descriptors, and the packed ring's device area.
+/// The addresses that the log gets: the used ring, or the descriptors, and the packed ring's device area.
 const USED: u64 = 0x20_0000;
 const DEVICE_EVENT: u64 = 0x30_0000;
 
@@ -45,7 +45,8 @@ fn before_a_store() {
     });
 }
 
-/// What `action` stored, and what the front-end took from the log before the last store, and what was left behind it.
+/// The number of stores by `action`, the pages that the front-end took from the log before the last store, and the
+/// pages left after it.
 fn watched(log: &Arc<DirtyLog>, action: impl FnOnce()) -> (usize, BTreeSet<u64>, Vec<u64>) {
     FRONT_END.set(FrontEnd { log: Some(Arc::clone(log)), ..FrontEnd::default() });
     action();

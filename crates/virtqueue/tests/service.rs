@@ -199,7 +199,7 @@ fn half_a_burst_that_was_being_given_back_is_not_seen_later() {
                 arena.ring_bytes().slice(16 * (slot % 8) + 14, 2).write(&flags.to_le_bytes());
                 arena.ring_bytes().slice(16 * (slot % 8) + 8, 4).write(&0u32.to_le_bytes());
             }
-            // It is killed here.
+            // The device's process is killed here.
             let mut device = tracked(&arena, &region);
             let mut burst = Burst::new(8);
             assert_eq!(device.pop(&mut burst, 8), Ok(4), "{used_before}, {features:?}");
@@ -246,7 +246,7 @@ fn a_packed_ring_says_where_it_stands() {
     }
 }
 
-/// What is in flight region is peer-written: nonsense is an error or harmless, never a panic.
+/// A peer writes the in-flight region: nonsense in it is an error or harmless, never a panic.
 #[test]
 fn a_scribbled_in_flight_region_is_harmless() {
     let mut random = 0x1234_5678_9abc_def1u64;

@@ -92,7 +92,7 @@ pub fn memory_not_locked(process: u32, memory_mib: Option<u64>, profile: Profile
 /// # Errors
 /// The journal cannot be read or written, or another process holds its lock.
 pub fn watch(process: u32, placement: &Placement, journal: &Path) -> Result<Watch, Failure> {
-    // What is in it of an earlier process with this number is gone, and the file with it.
+    // Entries of an earlier process with this number concern nothing that still exists, so the file is removed.
     let tree = HostTree::live();
     if let Some(mut old) = Journal::open(journal)? {
         let story = old.story(&tree)?;

@@ -85,7 +85,7 @@ fn parse(text: &str) -> Result<Domain, String> {
 fn number(element: &BytesStart<'_>, name: &str) -> Option<u32> {
     let attribute = element.try_get_attribute(name).ok()??;
     let number = std::str::from_utf8(&attribute.value).ok()?.parse().ok()?;
-    // It becomes a process id.
+    // The caller uses the number as a process id.
     (number <= i32::MAX as u32).then_some(number)
 }
 

@@ -154,7 +154,7 @@ impl Qmp {
     /// The causes of [`Qmp::execute`].
     pub fn execute_with(&mut self, command: &str, arguments: Value) -> Result<Value, QmpError> {
         self.send(command, arguments)?;
-        // One for the answer and all events before it.
+        // One deadline counts for the answer and all events before it.
         let deadline = self.deadline();
         loop {
             let mut answer = self.receive(deadline)?;

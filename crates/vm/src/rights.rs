@@ -34,7 +34,7 @@ pub fn memory_limit(tree: &HostTree, needed_mib: u64) -> Option<Shortfall> {
     let first_namespace = tree.read("/proc/self/uid_map").map_or(true, |map| map.contains("4294967295"));
     let limits = line("/proc/self/limits", "Max locked memory")?;
     let bytes = limits.split_whitespace().next().and_then(|soft| soft.parse::<u64>().ok());
-    // Not a number: unlimited.
+    // A limit that is no number is the word `unlimited`.
     let enough = bytes.is_none_or(|bytes| bytes >> 20 > needed_mib);
     let allowed = enough || capable && first_namespace;
     (!allowed).then(|| {

@@ -233,7 +233,7 @@ impl Watch {
                 journal.record(Entry { rule, knob: knob.clone(), found: Some(found.clone()), writing })?;
             }
             match write(&self.tree, &knob, &wanted) {
-                // It has ended meanwhile.
+                // The thread has ended meanwhile.
                 Ok(None) => return Ok(()),
                 Ok(Some(now)) => {
                     let before = std::mem::replace(found, now);
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(events.iter().any(corrected), first != last, "{events:?}");
         assert_eq!(found(&watch.threads(), "CPU 0/TCG").now.cpus, last.to_string());
 
-        // One that appears later, on the wrong CPUs.
+        // A thread that appears later, on the wrong CPUs.
         let (hold, late) = thread("CPU 0/late");
         see(&mut watch, "CPU 0/late");
         assert_eq!(found(&watch.threads(), "CPU 0/late").now.cpus, last.to_string());

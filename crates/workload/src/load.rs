@@ -93,7 +93,7 @@ impl Load {
             Load::Io => {
                 let mut file = File::from(memfd_create("tautline-load", MemfdFlags::CLOEXEC)?);
                 let mut block = vec![7u8; BLOCK_BYTES];
-                // What fails later would fail the load silently: the first turn shows whether it works.
+                // A failure in a later turn would not be reported, so the first turn is made here.
                 io_turn(&mut file, &mut block)?;
                 Ok(Box::new(move || _ = io_turn(&mut file, &mut block)))
             }
@@ -108,7 +108,7 @@ impl Load {
 }
 
 fn datagram_pair() -> std::io::Result<[UdpSocket; 2]> {
-    // It is down in a guest that has just booted. What is refused shows in the first turn.
+    // The interface `lo` is down in a guest that has just booted. A refusal shows in the first turn.
     let _ = Interface::named("lo").and_then(|lo| lo.set_up());
     let open = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
     let pair = [open()?, open()?];

@@ -236,7 +236,7 @@ fn a_killed_agent_leaves_no_children() {
             seen = children_of(pid);
             seen.len() == children
         });
-        // They arrange for their end first of all; a moment later they all have.
+        // Each helper first asks the kernel to end it with its parent. A moment later all helpers have done so.
         std::thread::sleep(Duration::from_millis(50));
         agent.process.kill().unwrap();
         agent.process.wait().unwrap();

@@ -164,7 +164,7 @@ impl Shared {
     fn run(&self, tls: &mut Connection, socket: &mut TcpStream) -> io::Result<()> {
         let mut command = Command::new(&self.agent.binary);
         command.args(&self.agent.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // This thread is the agent's parent, and stays until the agent has ended.
+        // This thread is the agent's parent, and does not end before the agent has ended.
         let mut child = spawn::spawn(&mut command)?;
         let to_agent = OwnedFd::from(child.take_stdin().expect("piped above"));
         let from_agent = OwnedFd::from(child.take_stdout().expect("piped above"));

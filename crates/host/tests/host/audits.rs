@@ -143,7 +143,7 @@ fn irqbalance_is_judged_by_what_it_reads() {
             "leaves alone: none (IRQBALANCE_BANNED_CPULIST=\"4-3\" in /etc/irqbalance.env",
         ),
         (format!("{upstream}: {LIST}=0\n{default}: {LIST}=2-3\n"), Pass, "in /etc/default"),
-        // What it was started with counts, whatever a file says now.
+        // The environment that irqbalance was started with counts, whatever a file says now.
         (
             format!("{default}: {LIST}=2-3\n{}", environ("IRQBALANCE_BANNED_CPULIST=0")),
             Fail,
@@ -157,7 +157,7 @@ fn irqbalance_is_judged_by_what_it_reads() {
         assert_eq!(state(&audit, "irqbalance"), expected, "{files}: {}", found(&audit, "irqbalance"));
         assert!(found(&audit, "irqbalance").contains(words), "{files}: {}", found(&audit, "irqbalance"));
     }
-    // Of two, both must leave the CPUs alone.
+    // Where two irqbalance processes run, both must leave the CPUs alone.
     let host = with_irqbalance(&environ("IRQBALANCE_BANNED_CPULIST=2-3"));
     assert_eq!(state(&host.audit(), "irqbalance"), Pass);
     let second = "/proc/901/stat: 901 (irqbalance) S 1 901 901 0 -1 4194560 1 1 1 1 1 1 1 1 20 0 1 0 5 1 1 1 1 1 1 1 1 1 1 1 1 \

@@ -112,7 +112,7 @@ fn tuned_takes_the_profile() {
             let Ok(survey) = Survey::of(&host.tree, &host.wishes) else { continue };
             let text = Plan::of(&survey).tuned;
             let sections = text.matches("\n[").count();
-            // One with nothing to change has no section but its own.
+            // A profile with nothing to change has only its own section.
             if sections > 1 {
                 let output = tuned(&text);
                 assert!(output.status.success(), "{name}: {text}{}", said(&output));

@@ -38,7 +38,7 @@ impl Doorbell {
     pub fn wait(&self) -> Result<bool, Failure> {
         let count =
             self.event.read().map_err(|error| Failure::new("reading an ioeventfd", error, SEE_LOG))?;
-        // Of the last write and the end, one read may return both. Acquire: pairs with the store in `end`, whose write
+        // One read may return the last write and the end together. Acquire: pairs with the store in `end`, whose write
         // to the eventfd this read has returned.
         Ok(count > 1 || !self.has_ended.load(Ordering::Acquire))
     }

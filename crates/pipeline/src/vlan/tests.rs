@@ -276,7 +276,7 @@ fn one_address_in_two_vlans_is_two_stations() {
     stations.sort();
     let expected = [(10, 1, 0), (10, 2, 2), (20, 1, 1), (20, 2, 2)];
     assert_eq!(stations, expected.map(|(vlan, station, port)| (vlan, mac(station), PortId(port))));
-    // One that says where it is does so in its port's VLAN.
+    // A station that announces its place does so in its port's VLAN.
     assert_eq!(ports[3].announce(mac(1)), Announced::Accepted);
     assert_eq!(ports[0].learning.table.lookup_in(10, mac(1)), Some(PortId(3)));
     assert_eq!(ports[0].learning.table.lookup_in(20, mac(1)), Some(PortId(1)));

@@ -36,7 +36,7 @@ impl NetDevice {
                 self.filter.get_or_insert_with(fresh).apply(&change);
                 self.change_sinks(rings, context, |sink| sink.set_filter(self.filter.clone()));
             }
-            // This end never asks for an announcement.
+            // The device never asks for an announcement.
             Ok(Command::AnnounceAck) => {}
             Ok(Command::QueuePairs(pairs)) => self.use_pairs(Some(pairs), rings, context),
             Ok(Command::GuestOffloads(on)) => {

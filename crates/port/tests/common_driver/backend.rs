@@ -18,17 +18,17 @@ use virtqueue::{Burst, DeviceOptions, DeviceQueue, Position, QueueConfig, RingFe
 
 const HEADER_BYTES: usize = NetHeader::BYTES;
 
-/// What the back-end is like.
+/// How the back-end behaves.
 #[derive(Clone)]
 pub struct Nature {
     pub features: Features,
     pub protocol: P,
     pub pairs: u16,
-    /// It goes away instead of taking this message of a connection, counted from 0.
+    /// The back-end ends the connection instead of taking this message of it, counted from 0.
     pub closes_at: Option<usize>,
-    /// It refuses this event.
+    /// The back-end refuses this event.
     pub refuses: Option<&'static str>,
-    /// It says nothing at all.
+    /// The back-end answers nothing at all.
     pub silent: bool,
 }
 

@@ -42,7 +42,7 @@ fn ticks_frames_and_what_is_refused_are_counted() {
     assert_eq!((first.ticks, first.sent, first.dropped), (50, 400, 0));
     assert_eq!((last.ticks, last.received, last.announced), (50, 400, 400));
     assert_eq!((ended.in_time, ended.late, ended.incomplete), (0, 0, 50));
-    // Of some users the first bits of a scrambled block look like those of a first segment.
+    // For some users, the first bits of a scrambled block look like those of a first segment.
     assert!((200..=400).contains(&last.refused), "{}", last.refused);
     let names: Vec<_> = ended.stages.iter().map(|stage| stage.name.as_str()).collect();
     assert_eq!(names, ["radio unit", "to core", "core"]);

@@ -98,7 +98,7 @@ fn no_wake_up_is_lost() {
     assert_eq!(snapshot.dropped(), 0);
 }
 
-/// Of a worker that has its CPU.
+/// The spin time of a worker that has a CPU of its own.
 const SPIN: Duration = Duration::from_millis(20);
 
 /// A source that a test reads for longer than its worker spins.

@@ -22,7 +22,7 @@ const LONGEST_GAP: Duration = Duration::from_secs(4);
 /// A switch whose last port, c or later, hangs or panics.
 struct Scene {
     bench: Bench,
-    /// Of all others.
+    /// The ends of all other ports.
     hands: Vec<(Injector, Collector)>,
     faulty: Vec<(Injector, Collector)>,
     stopped: Receiver<(u16, Side, String)>,
@@ -90,7 +90,7 @@ impl Scene {
                 &mut self.hands[from].0,
                 &frame(if sent == 0 { BROADCAST } else { destination }, source, sent),
             );
-            // What else is flooded here comes in between.
+            // Other flooded frames come in between.
             while {
                 let frame = receive(&mut self.hands[to].1);
                 frame[6..12] != source || number(&frame) != sent
@@ -335,7 +335,8 @@ fn a_port_that_panics_takes_no_other_along() {
     let gone = &scene.bench.snapshot().ports[2];
     assert_eq!((&*gone.description, gone.addresses, gone.queues.len()), ("panicked", 0, 0));
 
-    // So does one that is added while the switch runs, as it starts or later; its name is free again.
+    // A port that is added while the switch runs leaves as well if it panics, as it starts or later; its name is free
+    // again.
     let ((port, _), _) = panics(Duration::ZERO);
     let (at_start, _) = Scripted::new(1, |_| panic!("at once"), |_, _| Ok(()));
     let refused = scene.bench.change(move |view| {

@@ -97,9 +97,9 @@ impl Sink for Faulty<dyn Sink> {
 
 struct Scene {
     bench: Bench,
-    /// Of ports a and b.
+    /// The ends of ports a and b.
     hands: Vec<Hands>,
-    /// Of port c, whose queues have the mood.
+    /// The ends of port c, whose queues have the mood.
     faulty: (port::in_memory::testing::Injector, port::in_memory::testing::Collector),
     stopped: std::sync::mpsc::Receiver<(u16, Side, String)>,
 }

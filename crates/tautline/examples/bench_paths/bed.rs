@@ -13,11 +13,11 @@ use peers::nested::{Clock, Direction, Inner, InnerSettings, Machine, NetworkPath
 use crate::results::{Counts, Run};
 use crate::window::{Counters, Kind, shell};
 
-/// One instruction takes so long by the machine's clock, ns (`-icount shift=1`).
+/// The time of one instruction by the machine's clock, ns (`-icount shift=1`).
 const INSTRUCTION_NS: f64 = 2.0;
-/// Of both interfaces that drop all, the machine's and the guest's.
+/// The addresses of the two interfaces that drop all packets: the machine's and the guest's.
 const DUMMY: [&str; 2] = ["10.0.100.1", "10.0.100.2"];
-/// Before the first packet and after the last, s.
+/// The time before the first packet and after the last, s.
 const MARGIN: f64 = 1.5;
 const SCRIPT: &str = "/run/bench.sh";
 const COUNTS: &str = "/run/bench.counts";
@@ -124,8 +124,8 @@ enum To {
     Path(NetworkPath),
 }
 
-/// What has to be taken off: the same packets from the same sender, into an interface that drops them; and where
-/// the sender has a card of its own, through that.
+/// The window whose counts are taken off: the same packets from the same sender, into an interface that drops them. If
+/// the sender has a card of its own, the packets go through it.
 fn sending(window: Window) -> Window {
     let to = match window {
         Window { direction: Direction::NetRx, to: To::Path(NetworkPath::Direct) } => To::Past,

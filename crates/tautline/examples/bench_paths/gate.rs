@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 
 use crate::results::{Figure, Results, SCHEMA};
 
-/// What two runs of the same build differ by at most, and what a change has to be beyond: a share, and a number.
+/// The largest difference between two runs of the same build, as a share and as a number. A change has to exceed it.
 fn tolerance(figure: Figure) -> (f64, f64) {
     match figure {
         Figure::Exits => (0.02, 0.3),

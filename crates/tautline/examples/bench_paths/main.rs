@@ -15,7 +15,7 @@ use peers::nested::NetworkPath;
 
 use results::{Results, Row, Run, SCHEMA};
 
-/// Of a run, where the emulated machine stands still.
+/// How often a run is tried if the emulated machine stands still.
 const TRIES: usize = 4;
 
 #[derive(Parser)]
@@ -64,7 +64,8 @@ fn main() -> anyhow::Result<ExitCode> {
 fn measure(arguments: &Arguments) -> anyhow::Result<Results> {
     let started = time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339)?;
     let paths = if arguments.paths.is_empty() { NetworkPath::ALL.to_vec() } else { arguments.paths.clone() };
-    // One after the other: beside another one an emulated machine stands still more often (docs/nested.md).
+    // The machines run one after the other: beside another one, an emulated machine stands still more often
+    // (docs/nested.md).
     let one = |_| count(&arguments.program, &paths, arguments.packets);
     let runs = (0..arguments.runs.max(1)).map(one).collect::<anyhow::Result<Vec<_>>>()?;
     let keys = runs[0].counts.keys().cloned().collect::<Vec<_>>();

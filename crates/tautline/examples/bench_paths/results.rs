@@ -1,4 +1,4 @@
-//! What was counted for each path, twice; how the two differ, and whether they are what they were.
+//! The counts of each path, taken twice; how the two differ, and whether they have changed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use crate::window::Counters;
 
 pub const SCHEMA: &str = "tautline-bench-paths/1";
 
-/// What one boot of the machine has counted.
+/// The counts of one boot of the machine.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     pub kernel: String,
@@ -24,7 +24,7 @@ pub struct Run {
 pub struct Counts {
     /// The virtual CPU's.
     pub exits: f64,
-    /// Those of them after which QEMU ran.
+    /// The exits after which QEMU ran.
     pub to_user_space: f64,
     /// Exits and entries, system calls and their returns, switches to another thread.
     pub transitions: f64,
@@ -67,7 +67,7 @@ pub struct Results {
     pub schema: String,
     pub started: String,
     pub tautline: String,
-    /// Of the nested machine.
+    /// The kernel of the nested machine.
     pub kernel: String,
     /// Within it.
     pub qemu: String,

@@ -1,4 +1,4 @@
-//! What the nested machine counts in a stretch of time, as its kernel writes it down.
+//! The counts of the nested machine in a stretch of time, as its kernel writes them down.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ pub const EVENTS: [(&str, &str); 4] = [
     ("raw_syscalls/sys_enter", "common_pid.execname"),
 ];
 
-/// What is counted in one stretch.
+/// The counts of one stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Exits, switches, system calls.
@@ -53,9 +53,9 @@ pub fn shell() -> String {
 /// Counters at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counters {
-    /// Of the virtual CPU, by reason.
+    /// The exits of the virtual CPU, by reason.
     pub exits: BTreeMap<String, i64>,
-    /// Of these, with a return to QEMU.
+    /// The exits that returned to QEMU.
     pub to_user_space: i64,
     /// By the thread that runs then; the idle thread is left out.
     pub switches: BTreeMap<String, i64>,
@@ -97,7 +97,7 @@ impl Counters {
         Ok(counters)
     }
 
-    /// What was added since.
+    /// The counts since `before`.
     pub fn since(&self, before: &Self) -> Self {
         let less = |now: &BTreeMap<String, i64>, before: &BTreeMap<String, i64>| {
             let keys: BTreeSet<&String> = now.keys().chain(before.keys()).collect();

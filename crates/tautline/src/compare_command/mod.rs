@@ -26,7 +26,7 @@ pub fn run(arguments: &cli::Compare) -> anyhow::Result<Done> {
 
     let progress = output::progress();
     let saver = save::Saver::new(sink.json_file());
-    // What fails to be saved here is tried again, and told, at the end.
+    // A failure to save here is not reported: the results are saved again at the end, and a failure there is.
     let results = lab::compare::run(&run_plan, &progress, |results| {
         drop(saver.save(results));
         if let Some(words) = report::screen::so_far(results) {

@@ -342,7 +342,8 @@ struct Long {
     /// As [`commands`] names it.
     name: &'static str,
     arguments: Vec<String>,
-    /// What is there once it is at work; otherwise it is once it has its own answer to SIGINT.
+    /// A file that exists once the command is at work. Without such a file, the command is at work once it has its own
+    /// answer to SIGINT.
     ready: Option<PathBuf>,
     /// Its exit code after SIGTERM.
     terminated: i32,

@@ -165,7 +165,7 @@ fn a_path_that_loses_its_switch_is_told_and_the_others_go_on() {
     let mut started = run(only, &["--blocks", "1", "--trial", "3s", "--timeout", "2s"], &json).spawn();
     let switches = || crate::common::children(started.pid(), "switch");
     assert!(wait_until(|| switches().len() == 1), "the switch runs");
-    // It hands its second device over first.
+    // Before that, the switch hands over its second device.
     assert!(wait_until(|| crate::common::children(started.pid(), "agent").len() == 4), "all ends run");
     std::thread::sleep(Duration::from_millis(500));
     crate::common::signal(switches()[0], Signal::KILL);

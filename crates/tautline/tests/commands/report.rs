@@ -161,7 +161,7 @@ fn a_run_is_shared_without_the_names_of_its_machine() {
             .finish()
     };
 
-    // Of another machine: nothing is asked of this one.
+    // Results of another machine: this machine's own facts are not read.
     whole["host"]["cpu_model"] = "walburga's own".into();
     fs::write(&file, whole.to_string()).unwrap();
     let run = share(&[]);

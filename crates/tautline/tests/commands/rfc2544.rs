@@ -29,7 +29,7 @@ fn rfc2544(folder: &Path, arguments: &[&str]) -> (Output, Value) {
     rfc2544_by(Command::new(TAUTLINE), folder, arguments)
 }
 
-/// The same, in a place of its own.
+/// The same, by a command that may run in another place.
 fn rfc2544_by(mut tautline: Command, folder: &Path, arguments: &[&str]) -> (Output, Value) {
     let json = folder.join("results.json");
     let page = folder.join("page.html");
@@ -396,7 +396,7 @@ fn a_limit_that_is_missed_is_exit_code_3_and_what_is_wrong_is_said() {
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stdout).contains("gate: FAILED"));
 
-    // What is saved is drawn again, and compared with itself.
+    // The saved results are drawn again, and compared with themselves.
     let saved = folder.path().join("r.json");
     let saved = saved.to_str().unwrap();
     let output = run(&[&["--from", &from, "--to", &to, "--output", saved][..], &short].concat());

@@ -27,11 +27,11 @@ fn counted(run: &Value) -> Vec<&Value> {
 enum Fits {
     /// The queues hold all frames of all ticks: none is lost however slow a member is.
     Always,
-    /// They do not.
+    /// The queues may hold less than all frames.
     Perhaps,
 }
 
-/// What was sent came, or is counted; what came was right; stages add up.
+/// All sent frames arrived, or are counted as lost; all that arrived were right; the stages add up.
 fn check_trial(trial: &Value, ticks: u64, users: u64, fits: Fits) {
     let members = trial["members"].as_array().unwrap();
     let (first, last) = (&members[0], members.last().unwrap());

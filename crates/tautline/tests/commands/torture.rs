@@ -23,8 +23,8 @@ fn tortured(arguments: &[&str]) -> Value {
     for name in ["victim", "a", "b"] {
         command.args(["--port", &format!("{name}=vhost-user:{}", path(name))]);
     }
-    // What a hostile front-end has got it may send again, and its neighbour's address would be learned at its port: an
-    // operator says which addresses each port has.
+    // A hostile front-end may send the frames again that it has received. Then its neighbour's address would be learned
+    // at its port, so an operator says which addresses each port has.
     for allowed in ["victim=02:00:00:00:00:03", "a=02:00:00:00:00:01", "b=02:00:00:00:00:02"] {
         command.args(["--allow", allowed]);
     }
@@ -80,7 +80,7 @@ fn our_switch_serves_on_and_a_neighbour_loses_nothing() {
         assert_eq!(family["findings"].as_array().unwrap().len(), 0, "{family}");
         assert!(number(&family["cases"]) > 0, "{family}");
     }
-    // What is hostile is refused: most of these cannot be kept.
+    // Hostile front-ends are refused: most of these connections are closed.
     for name in ["order", "bytes", "descriptors", "memory"] {
         let family = families(&results).iter().find(|family| family["family"] == name).unwrap();
         assert!(number(&family["closed"]) > 1, "{family}");

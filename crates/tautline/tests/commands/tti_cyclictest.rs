@@ -129,7 +129,7 @@ struct Quantiles {
     max: f64,
 }
 
-/// Of cyclictest's histogram.
+/// The quantiles of cyclictest's histogram.
 fn cyclictest(place: &Place, cpu: usize, time: Duration) -> Quantiles {
     let loops = time.as_millis().to_string();
     let words =
@@ -158,7 +158,7 @@ fn cyclictest(place: &Place, cpu: usize, time: Duration) -> Quantiles {
     Quantiles { p50: quantile(50), p99: quantile(99), max: used.fold(0.0, f64::max) }
 }
 
-/// Of `tautline tti`, whose receiver waits in that way.
+/// The quantiles of `tautline tti`, whose receiver waits in the way that `wait` names.
 fn tti(place: &Place, load: Option<Load>, cpus: &str, time: Duration, wait: &str) -> Quantiles {
     let time = format!("{}ms", time.as_millis());
     let words = ["--quiet", "tti", "--environments", place.name(), "--load", name(load), "--cpus", cpus];
@@ -175,7 +175,7 @@ fn tti(place: &Place, load: Option<Load>, cpus: &str, time: Duration, wait: &str
     Quantiles { p50: us(histogram.median_ns()), p99, max: us(histogram.max_ns()) }
 }
 
-/// What came of some turns, µs.
+/// The results of some turns, µs.
 struct Both {
     /// The median of the medians of each turn: `tti`'s, and cyclictest's.
     median: (f64, f64),

@@ -106,7 +106,7 @@ fn read(file: &Path, path: ModulePath, modules: &mut Modules) {
     for (at, word) in words.iter().enumerate() {
         let next = |further: usize| words.get(at + further).map(String::as_str).unwrap_or_default();
         if word == "mod" && next(2) == ";" && is_elsewhere(&text, next(1)) {
-            // It is read where it lies, if it lies in a crate.
+            // Such a module is read at its own place, if that is in a crate.
         } else if word == "mod" && next(2) == ";" {
             children.insert(next(1).to_owned());
         } else if kinds.contains(&word.as_str()) {
@@ -184,7 +184,7 @@ fn home(modules: &Modules, from: &ModulePath, named: &[String], depth: usize) ->
                     modules[&target].items.contains(first) || modules[&target].children.contains(first);
                 known.then(|| home(modules, &at, &path, depth + 1)).flatten()
             };
-            // What is defined by a macro is taken to be of the module that was named.
+            // An item that a macro defines is taken to belong to the module that was named.
             return globs.clone().find_map(of_glob).or_else(|| own.then_some(at));
         }
         (rest, own) = (further, true);

@@ -230,7 +230,7 @@ fn the_old_switch_goes_on_when_the_new_one_is_gone() {
         scene.load_for(LOAD);
         assert!(scene.switch.lives(), "step {steps}");
     }
-    // One that stays, and says nothing or half its last word, is not waited for, whatever signals come.
+    // A process that stays, and says nothing or half its last word, is not waited for, whatever signals come.
     for steps in 3..5 {
         let _signalled = scene.switch.signalled();
         let silent = half_a_take_over(&scene.control(), steps);
@@ -238,7 +238,7 @@ fn the_old_switch_goes_on_when_the_new_one_is_gone() {
         assert!(scene.switch.lives(), "step {steps}");
         drop(silent);
     }
-    // One that is not made for what it is handed says so, and ends.
+    // A switch that cannot take what it is handed says so, and ends.
     let take_over = ["--take-over".to_owned(), scene.control().display().to_string()];
     let mut narrow = scene.arguments.clone();
     narrow[1] += ",server=off";
@@ -375,7 +375,7 @@ fn regions_added_again_and_again_do_not_stretch_an_upgrade() {
         for _ in 0..128 {
             guest.ask(Request::RemMemReg(request(number)), vec![]);
         }
-        // One time more than it was added.
+        // The region is removed one time more than it was added.
         guest.must_be_refused(Request::RemMemReg(request(number)), vec![]);
     }
     scene.load_for(LOAD);

@@ -37,11 +37,11 @@ pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 
 /// Limits of open files.
 pub enum OpenFiles {
-    /// Those of this process.
+    /// The limits of this process.
     Inherited,
     /// The process may raise it.
     Soft(u32),
-    /// It may not.
+    /// The process may not raise it.
     Hard(u32),
 }
 
@@ -120,7 +120,7 @@ impl SwitchProcess {
 
     fn wait_until_started(&self) {
         self.wait_until_signals_are_caught();
-        // It answers once all ports are started.
+        // The switch answers once all ports are started.
         self.snapshot();
     }
 
@@ -201,7 +201,7 @@ impl SwitchProcess {
         self.stdout.next_line(&mut position, SOON).ok()
     }
 
-    /// What it has logged.
+    /// The lines that the switch has logged.
     pub fn logged(&self) -> Vec<String> {
         self.stderr.as_ref().map_or_else(Vec::new, |stderr| lines(&stderr.text()))
     }
@@ -336,7 +336,7 @@ pub fn description(snapshot: &Value, port: &str) -> String {
     found["description"].as_str().unwrap().to_owned()
 }
 
-/// What all workers counted under this name.
+/// The sum of all workers' counters of this name.
 pub fn workers(snapshot: &Value, name: &str) -> u64 {
     snapshot["workers"].as_array().unwrap().iter().map(|worker| worker[name].as_u64().unwrap()).sum()
 }

@@ -108,7 +108,7 @@ impl Stream {
         // Whole periods, and enough slots that a burst does not write one twice.
         let slots = period.len() * 64usize.div_ceil(period.len());
         let stride = |bytes: u16| (NetHeader::BYTES + usize::from(bytes)).next_multiple_of(64);
-        // One image for each length: only the head differs from frame to frame, and that is ours.
+        // One image for each length is enough: only the head differs from frame to frame, and this code writes it.
         let mut lengths = period.clone();
         lengths.sort_unstable();
         lengths.dedup();

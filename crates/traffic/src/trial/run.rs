@@ -386,7 +386,7 @@ mod tests {
         state.look(5, 3);
         state.sent(5, 2);
         assert_eq!((state.outcome.refused, state.outcome.missed), (0, 2));
-        // It has been half empty: what is refused from now on is refused.
+        // The queue has been half empty: from now on, a frame without room counts as refused.
         state.look(5, 128);
         state.sent(5, 0);
         state.look(5, 3);

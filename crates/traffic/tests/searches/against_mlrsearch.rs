@@ -17,8 +17,8 @@ use traffic::search::{Bounds, Budget, Finding, Fraction, Load, SearchRange, run}
 const MIN: u64 = 1000;
 const MAX: u64 = 14_880_952;
 
-/// Searches of each kind: limits that lie differently to the steps of a search and, where chance plays a part,
-/// other chances. So many of those that their means are known within a few per cent.
+/// Searches of each kind: limits that lie differently to the steps of a search and, where chance plays a part, other
+/// chances. There are enough of them that their means are known within a few per cent.
 const CERTAIN: u64 = 15;
 const BY_CHANCE: u64 = 150;
 

@@ -337,7 +337,7 @@ fn back_to_back_says_so_where_the_buffer_was_not_filled_or_the_budget_ended() {
     let BackToBack::Measured { searches, statistics, cut, .. } = found else { panic!("{found:?}") };
     assert_eq!((statistics, cut, buffer.asked.len()), (None, Some(Cut::Trials), 40));
     assert_eq!(searches.len(), 2);
-    // So is its traffic: a search takes 30 s for the first burst and as much for all others.
+    // The time of its traffic has a limit, too: a search takes 30 s for the first burst and as much for all others.
     let budget = Budget { traffic: seconds(100), ..Budget::default() };
     let mut buffer = Buffer::new(4096, 6_000_000);
     let Ok(found) = back_to_back(burst_plan(), &budget, |b, r| buffer.measure::<Infallible>(b, r), |_| ());

@@ -108,7 +108,7 @@ mod tests {
         };
         assert_eq!(header, expected);
         assert_eq!(header.to_bytes(), bytes);
-        // What follows ten bytes is the frame's, not ours.
+        // The bytes behind the first ten belong to the frame, not to the header.
         let legacy = NetHeader::from_bytes(&bytes, HeaderLayout::Legacy);
         assert_eq!(legacy, NetHeader { num_buffers: 0, ..expected });
         assert_eq!(legacy.to_bytes()[..HeaderLayout::Legacy.bytes()], bytes[..10]);

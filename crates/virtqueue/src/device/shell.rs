@@ -52,7 +52,7 @@ impl<R: DeviceRing> Device<R> {
         if let PopError::Malformed(malformed) = error {
             self.broken = Some(malformed);
         }
-        // What came before the bad chain is good; the error comes with the next call.
+        // The chains before the bad one are good. The error comes with the next call.
         if popped > 0 { Ok(popped) } else { Err(error) }
     }
 

@@ -53,7 +53,8 @@ impl<R: PackedRing + Send, F: FeatureSet> PackedDevice<R, F> {
             next_available = next_used.forward(again, size.get());
             take_back(&ring, next_used, again, size.get());
         }
-        // One that has gone round may look like a new one: called for is what lies a lap back.
+        // A ring that has gone round once may look like a new one. So the place up to which the driver has been called
+        // is set one lap back.
         let is_new = next_available == PackedPosition::START && next_used == PackedPosition::START;
         let called_at = PackedPosition { wrap: !next_used.wrap, ..next_used };
         let ring = PackedDeviceRing {

@@ -306,7 +306,7 @@ where
             match self.reclaim_entry(used) {
                 Ok(0) => break,
                 Ok(_) => {}
-                // What came before is good; the error comes with the next call.
+                // The entries before are good. The error comes with the next call.
                 Err(_) if used.len() > before => break,
                 Err(error) => return Err(error),
             }

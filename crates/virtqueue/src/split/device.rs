@@ -120,7 +120,7 @@ impl<R: SplitRing + Send, F: FeatureSet> DeviceRing for SplitDeviceRing<R, F> {
                     break;
                 }
             }
-            // One that is no simple chain, goes the other way, or is not a chain at all.
+            // The next chain is no simple one, is of the other direction, or is no chain at all.
             let at = self.next_available.wrapping_add(i);
             let entry = at & mask;
             let head = entries[usize::from(entry)].load(Relaxed);

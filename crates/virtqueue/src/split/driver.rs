@@ -131,7 +131,7 @@ impl<R: SplitRing, F: FeatureSet> SplitDriver<R, F> {
                 let link = if more { i as u64 + 1 } else { 0 };
                 (piece.address, u64::from(piece.len) | u64::from(flags) << 32 | link << 48)
             });
-            // One table per descriptor: the head's own is free with it.
+            // Each descriptor has a table of its own: the table of `head` is free if `head` is.
             let (address, len) =
                 self.indirect.as_ref().map_or((0, 0), |tables| tables.write(head, descriptors));
             table[usize::from(head)].write(address, len, INDIRECT, 0);
@@ -328,7 +328,7 @@ where
         while ready > 0 && used.len() - before < max {
             match self.reclaim_entry(used, ready) {
                 Ok(count) => ready -= count,
-                // What came before is good; the error comes with the next call.
+                // The entries before are good. The error comes with the next call.
                 Err(_) if used.len() > before => break,
                 Err(error) => return Err(error),
             }

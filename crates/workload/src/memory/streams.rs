@@ -77,8 +77,8 @@ impl Streams {
                 let (first, count) = (first as u64, CHUNK_WORDS as u64);
                 hide_u64(sum) == first * count + count * (count - 1) / 2
             }
-            // Not `fill` and `copy_from_slice` of plain values: those become library calls, whose choice of
-            // instructions differs from CPU to CPU, where the work is to be the same in every environment.
+            // A plain `fill` or `copy_from_slice` would become a library call, which chooses its instructions by the
+            // CPU. The work must be the same in every environment.
             Traffic::Write => {
                 let value = hide_u64(0x0123_4567_89ab_cdef);
                 target.fill(value);

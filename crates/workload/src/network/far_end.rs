@@ -102,7 +102,7 @@ fn serve_udp(socket: &UdpSocket, flow: &Flow, stop: &AtomicBool) -> Result<Count
                 if !over() {
                     return false;
                 }
-                // What is on its way is waited for, but not for ever.
+                // Datagrams on their way are waited for, but not for ever.
                 let now = now_ns();
                 let closed_ns = *closed_ns.get_or_insert(now);
                 now - last_ns.unwrap_or(0).max(closed_ns) > QUIET_NS || now - closed_ns > RESIDUE_NS

@@ -173,7 +173,7 @@ pub(super) fn receive(
         connections.wait(&mut ready).map_err(broken)?;
         counts.calls += 1;
         if is_over() {
-            // What was sent lies in the sockets still: it is read to its end, but not for ever.
+            // Bytes that were sent may still lie in the sockets. They are read to their end, but not for ever.
             let since = *over_since.get_or_insert_with(now_ns);
             let silent_ns = now_ns() - last_ns.unwrap_or(0).max(since);
             let all_ended = ready.is_empty() && (connections.open == 0 || silent_ns > RESIDUE_NS);

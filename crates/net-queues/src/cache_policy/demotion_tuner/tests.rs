@@ -53,7 +53,7 @@ fn most_of_the_latest_comparisons_decide() {
     assert_eq!(tuner.current, written_back());
     (0..=Votes::LATEST).for_each(|_| found(&mut tuner, far));
     assert_eq!(tuner.current, evicted());
-    // What is as good as nothing is not done.
+    // A change that gains almost nothing is not made.
     (0..=2 * Votes::LATEST).for_each(|_| found(&mut tuner, [96, 97, 96]));
     assert_eq!(tuner.current, None);
 }
@@ -109,8 +109,8 @@ fn a_driver_that_has_nothing_to_send_says_nothing() {
 
 #[test]
 fn each_policy_has_as_many_laps() {
-    // Of what is tried, that is: packed rings have no lines of descriptors alone, and frames are left alone
-    // where the driver is ahead.
+    // Only kinds that are tried count: packed rings have no lines of descriptors alone, and frames are left alone where
+    // the driver is ahead.
     let cases = [
         (RingLayout::Packed, true, [1, 1, 1, 0]),
         (RingLayout::Split, true, [1; POLICIES]),

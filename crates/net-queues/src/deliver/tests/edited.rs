@@ -94,7 +94,7 @@ proptest! {
         let got = deliver(edited.batch(), &accepts, split).unwrap();
         let mut expected = deliver(&sent, &accepts, split).unwrap();
         if let (None, [(header, _)]) = (mss, &mut expected[..]) {
-            // Of a frame that is not cut the hint says nothing.
+            // The hint says nothing of a frame that is not cut.
             header.hdr_len = got[0].0.hdr_len;
         }
         prop_assert_eq!(got, expected);

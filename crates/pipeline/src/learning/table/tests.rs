@@ -50,7 +50,7 @@ fn an_address_in_a_loop_is_held_at_its_home() {
         table.set_now(second);
         for _ in 0..1000 {
             moved += [B, C].into_iter().filter(|port| table.learn(mac(1), *port).is_ok()).count();
-            // It is never kept from its own.
+            // The station is never kept from its own port.
             table.learn(mac(1), A).unwrap();
             assert_eq!(table.lookup(mac(1)), Some(A));
         }

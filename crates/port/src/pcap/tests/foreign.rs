@@ -96,7 +96,7 @@ fn packets_of_the_older_kind_are_frames_like_others() {
         }
         assert_eq!(loaded(&bytes), (sent.clone(), vec![]));
         assert_eq!(load_bytes(&bytes).unwrap().frames[19].at, Duration::from_secs(19));
-        // Of an interface that there is not, and shorter than its fields.
+        // A packet of an interface that does not exist, and blocks that are shorter than their fields.
         let mut wrong = packet(order, 0, &sent[0]);
         wrong[..4].copy_from_slice(&order.u16s(&[1, 0]));
         for (body, said) in [(wrong, "of interface 1"), (vec![], "malformed"), (vec![0; 16], "malformed")] {

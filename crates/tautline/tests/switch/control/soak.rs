@@ -63,7 +63,7 @@ enum Event {
     Port,
     /// A front-end does its worst.
     Hostile,
-    /// The same, and it is killed meanwhile.
+    /// A front-end does its worst, and is killed meanwhile.
     Killed,
     /// A capture runs to its end.
     Capture,
@@ -241,7 +241,7 @@ impl Soak {
         Guest::running(&self.scene.sockets.path(port), layout)
     }
 
-    /// So many frames at least, of which none is lost.
+    /// Sends at least this many frames, of which none is lost.
     fn talk(&mut self, frames: usize) {
         let mut load = self.load();
         wait_for("frames", || {

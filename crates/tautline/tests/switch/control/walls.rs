@@ -63,7 +63,7 @@ fn a_worker_keeps_only_what_it_needs_and_ports_can_still_be_added() {
     scene.end();
 }
 
-/// It may ask to be woken when that is.
+/// The worker may ask to be woken at that time.
 #[test]
 fn a_confined_worker_sleeps_until_the_next_frame_of_a_recording_is_due() {
     let folder = tempfile::tempdir().unwrap();

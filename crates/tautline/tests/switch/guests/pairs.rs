@@ -189,7 +189,7 @@ impl Lab {
             );
             let mut lines = said.lines();
             let (bits, mtu) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
-            // What is in use comes after what could be.
+            // The number of pairs in use comes after the largest possible number.
             let pairs = lines.rev().find_map(|line| line.strip_prefix("Combined:")).map(str::trim);
             let has = |bit: usize| bits.as_bytes().get(bit) == Some(&b'1');
             // VIRTIO 1.3 §5.1.3, §6: VERSION_1; RING_PACKED; MRG_RXBUF; MQ; MTU; CSUM, GUEST_CSUM,

@@ -54,7 +54,7 @@ fn requests() -> [Request; 5] {
     ]
 }
 
-/// What is told of it.
+/// The words by which the switch reports such a descriptor.
 const TOLD: &str = "may take long to close (socket:[";
 
 #[test]
@@ -132,8 +132,8 @@ fn a_port_with_too_many_of_them_is_ended() {
         if !ended(&scene) && listens(&scene.path()) {
             let mut one = Lingering::new();
             let (end, path) = (one.take(), scene.path());
-            // Not while the switch stands still: a signal ends the wait of those that it has. So the last reference
-            // may be this thread's, which waits then.
+            // No file is sent while the switch stands still: a signal ends the wait of those that the switch has. So
+            // the last reference may be this thread's, which waits then.
             std::thread::spawn(move || {
                 Guest::try_connect_bare(&path).map(|mut guest| guest.send_raw(Request::SetLogFd, vec![end]))
             });

@@ -21,14 +21,14 @@ use traffic::rig::TestRig;
 use crate::switch_process::bystanders::MAX_LATENCY;
 use crate::switch_process::{SOON, Sockets, SwitchProcess, drops, passed, wait_for};
 
-/// Of the storm's frames so many a second may pass. Beside the neighbours' own these find room in their queues for a
-/// fifth of a second, should a neighbour be away from its CPU for that long.
+/// This many of the storm's frames may pass in a second. Beside the neighbours' own these find room in their queues for
+/// a fifth of a second, should a neighbour be away from its CPU for that long.
 const LIMIT: u64 = 300;
 /// What a bucket holds when nothing has passed for long: 50 ms of the rate, and never less than this.
 const AT_ONCE: u64 = 64;
-/// A storm is one if so many times more was dropped than may pass.
+/// A storm counts as one if this many times more frames were dropped than may pass.
 const STORM: u64 = 10;
-/// Of the neighbours' frames so many a second each way.
+/// The neighbours send this many frames a second each way.
 const NEIGHBOURS: u32 = 2000;
 /// The neighbours send a broadcast a millisecond beside them.
 const BROADCASTS: u64 = 1000;
@@ -110,7 +110,7 @@ fn storm(limit: &str, destination: [u8; 6], reason: &str) {
     println!(
         "{neighbours:?}; {dropped} dropped, {may_pass} may pass in {elapsed:.1?}, {reached:?} reached a, b, the ear"
     );
-    // Of what a third port was sent, the rest is the neighbours' broadcasts.
+    // The other frames to a third port are the neighbours' broadcasts.
     let broadcasts = (elapsed.as_secs_f64() * BROADCASTS as f64) as u64 + 1;
     assert!(reached[2] <= may_pass + broadcasts, "{} of the storm's frames may pass, {reached:?}", may_pass);
     // The neighbours have their own frames as well, half as many again where one was away from its CPU.

@@ -36,7 +36,7 @@ fn share(guest: &mut Guest, bytes: u64) -> File {
 fn memory_that_is_truncated_under_the_mapping() {
     let mut scene = Scene::new();
     for features in layouts() {
-        // Of a frame to send, and of a buffer to receive into.
+        // The memory of a frame to send is cut off, and that of a buffer to receive into.
         scene.attacked(features, Some(SAID), |scene, mut guest| {
             let file = share(&mut guest, DATA_BYTES / 2);
             file.set_len(4096).unwrap();
@@ -90,7 +90,7 @@ fn every_second_page_of_a_file_that_is_gone() {
             guest.wait_for_used(TRANSMIT, 1);
         }
         guest.wait_until_closed();
-        // What was on its way has arrived by then.
+        // Frames that were on their way have arrived by then.
         scene.friend.reclaim(RECEIVE);
     });
     scene.end();

@@ -225,7 +225,7 @@ fn blank_uncopied_options(options: &mut [u8]) {
             (END, _) => return,
             (NO_OPERATION, _) => 1,
             (_, Some(&len)) if len >= 2 && at + usize::from(len) <= options.len() => usize::from(len),
-            // This is no option: the receiver judges the bytes behind it.
+            // These bytes are no option: the receiver judges them and all bytes behind.
             _ => return,
         };
         if option & COPIED == 0 {

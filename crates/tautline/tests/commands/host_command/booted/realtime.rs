@@ -44,7 +44,7 @@ fn real_time_kernel() {
     assert!(ordered != order && ordered.contains("(rcuc/2) 4 1"), "{ordered}");
     assert_ne!(snapshot(&guest), before);
 
-    // Of an applied plan: all of it holds, and each state is measured.
+    // After a plan was applied, all of it holds, and each state is measured.
     run(&guest, "printf '[[limit]]\\nmetric = \"applied.*\"\\nmax = 1e15\\n' >/tmp/gate.toml");
     let verify =
         format!("tautline host verify {ISOLATE} --time 300ms --blocks 6 --gate /tmp/gate.toml --format json");
