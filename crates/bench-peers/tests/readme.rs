@@ -182,8 +182,8 @@ const PACKET_PATH: [&str; 11] = [
     "crates/switch/src/tx_queues.rs",
 ];
 
-/// What lies there and is not of it: tests, what the control thread does with files before and after frames pass, and
-/// what only frames under flow tables pass: no switch of the run has flows.
+/// Files in those folders that are no part of the packet path: tests, the control thread's work with files before and
+/// after frames pass, and code for frames under flow tables only, because no switch of the run has flows.
 const BESIDE: [&str; 14] = [
     "crates/memory/src/drop_queue.rs",
     "crates/memory/src/file_system.rs",

@@ -52,9 +52,9 @@ pub struct Counters {
 #[derive(Debug)]
 pub(crate) struct Held {
     pub kept: AtomicU32,
-    /// By port.
+    /// The connections of each port.
     pub ports: Box<[AtomicU32]>,
-    /// By zone.
+    /// The connections of each zone.
     pub zones: Box<[AtomicU32]>,
 }
 
@@ -75,7 +75,7 @@ impl Held {
 }
 
 impl Counters {
-    /// The sums.
+    /// The sums of both counters.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             kept: self.kept + other.kept,

@@ -1,9 +1,9 @@
 //! Several tables of connections, so that workers that track frames of different connections wait for each other seldom.
 //!
-//! Zone and tuple of a frame say in which table its connection is, and both directions of a connection say the same
-//! ([`Shard::of`]). If addresses of a zone's connections are translated, the directions of a connection have different
-//! tuples. Such a zone is *whole*: the zone alone says the table. A zone becomes whole with the first request that needs it,
-//! and then its connections move into one table.
+//! The zone and the tuple of a frame determine the table of its connection, and both directions of a connection lead to
+//! the same table ([`Shard::of`]). If addresses of a zone's connections are translated, the directions of a connection
+//! have different tuples. Such a zone is *whole*: the zone alone determines the table. A zone becomes whole with the
+//! first request that needs it, and then its connections move into one table.
 //!
 //! # What workers share
 //!
@@ -19,9 +19,10 @@ use crate::{Counters, Packet, Refusal, Request, Settings, Shard, Tracker, Verdic
 
 /// How often a worker asks for a lock that another one has, before it sleeps.
 const SPINS: u32 = 64;
-/// Connections that are ended at most in another table, because their time is over.
+/// The most expired connections of another table that one refusal ends.
 const EXPIRED_AT_ONCE: usize = 8;
-/// A table has room for a part of the connections: this part of all, at least, although connections are spread unevenly.
+/// A table has room for at least one in this many of all connections, because connections are spread unevenly over the
+/// tables.
 const ROOM: u32 = 4;
 
 /// A table on lines of its own.
@@ -46,7 +47,7 @@ impl Table {
 pub struct Shards {
     settings: Settings,
     tables: Box<[Table]>,
-    /// By zone: whether it is whole.
+    /// For each zone, whether it is whole.
     whole: Box<[AtomicBool]>,
     /// Held while the connections of a zone move.
     moving: Mutex<()>,
@@ -55,8 +56,9 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// So many empty tables, at least one. [`crate::Limits`] are those of all tables together, except that a table holds at
-    /// most a quarter of the connections, and all of them if there are at most four tables. `settings.shard` is ignored.
+    /// This many empty tables, at least one. [`crate::Limits`] are those of all tables together, except that a table
+    /// holds at most a quarter of the connections, and all of them if there are at most four tables. `settings.shard`
+    /// is ignored.
     pub fn new(settings: Settings, tables: u16, now: Duration) -> Self {
         let tables = tables.max(1);
         let held = Arc::new(Held::new(settings.limits.ports));

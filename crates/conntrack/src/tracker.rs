@@ -31,11 +31,11 @@ pub struct Tracker {
     free: Vec<u32>,
     wheel: Wheel,
     weak: Links,
-    /// By port: its connections that may be replaced, the oldest first.
+    /// For each port, the connections that may be replaced, the oldest first.
     replaceable: Vec<List>,
-    /// By zone: its connections in this table.
+    /// For each zone, the number of connections in this table.
     zones: Vec<u32>,
-    /// The connections of all tables.
+    /// The numbers of connections in all tables.
     held: Arc<Held>,
     pools: Pools,
     counters: Counters,
@@ -55,7 +55,7 @@ impl Tracker {
         Self::with_held(settings, settings.limits.connections, held, now)
     }
 
-    /// An empty table of several: it has this number of places, and shares the limits with the others.
+    /// An empty table, which has this number of places and shares its limits with other tables.
     pub(crate) fn with_held(settings: Settings, places: u32, held: Arc<Held>, now: Duration) -> Self {
         // A reference to a direction takes 32 bits, zero not used.
         let places = places.min(u32::MAX / 4) as usize;

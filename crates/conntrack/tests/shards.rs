@@ -49,7 +49,8 @@ fn verdicts_are_those_of_one_table() {
     let mut arrived: Vec<Ends> = Vec::new();
     let (mut answered, mut translated, mut related) = (0, 0, 0);
     for step in 0..20_000_u64 {
-        // Each host has ports of its own: which other port stands for one that is taken is each table's own choice.
+        // Each host has ports of its own, because each table chooses by itself which other port replaces one that is
+        // taken.
         let host = 1 + below(&mut random, 3) as u8;
         let new = ends(host, 2000 + 1000 * u16::from(host) + below(&mut random, 300) as u16);
         let known = arrived.get(below(&mut random, arrived.len().max(1))).copied();
@@ -103,7 +104,7 @@ fn limits_hold_for_all_tables_together() {
     let begin = |port: u16, zone: u16, number: u16| {
         let datagram = udp(ends(1, number), b"");
         let verdict = track(&shards, &datagram, &Request { port, zone, ..commit() });
-        // With an answer it is not replaced by newer ones.
+        // A connection with an answer is not replaced by newer ones.
         track(&shards, &udp(ends(1, number).back(), b""), &Request { port, zone, ..commit_none() });
         verdict.refusal
     };

@@ -23,8 +23,8 @@ pub trait Buffers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Executed {
     /// The length for the used ring: bytes that were written from the first writable byte on. A device may state too
-    /// few, never too many (VIRTIO 1.3 §2.7.8.2). The status is counted if there is no gap before it. For a failed
-    /// request it is not counted if the driver has given room for a result.
+    /// few, never too many (VIRTIO 1.3 §2.7.8.2). The status is counted if there is no gap before it. The status of a
+    /// failed request is not counted if the driver has given room for a result.
     pub written: u32,
     /// The status that the driver gets; `None` if there was no room for one.
     pub status: Option<Status>,

@@ -79,12 +79,12 @@ pub struct CacheCounts {
 pub struct Cache {
     /// The input port, the tunnel and the registers of all frames.
     metadata: Key,
-    /// The compared bits of the frame's fields.
+    /// The bits of the frame's fields that are compared.
     mask: [u64; FRAME_WORDS],
     /// The words in which there are compared bits: those of the frame, and then those that registers and the connection
     /// have too.
     words: Vec<Word>,
-    /// How many of them are the frame's.
+    /// The number of words that belong to the frame.
     frame_words: usize,
     /// The present look-up: where the frame begins, and the compared bits.
     probe: [u64; MAX_WORDS],
@@ -385,7 +385,7 @@ fn count(place: &mut Place, at: usize, frame_bytes: usize, counted: &mut Vec<u32
 /// A word of the compared fields.
 #[derive(Clone, Copy, Debug)]
 struct Word {
-    /// Its place in a key.
+    /// The index of the word in a key.
     at: usize,
     mask: u64,
 }

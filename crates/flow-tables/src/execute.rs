@@ -73,7 +73,7 @@ pub(crate) struct Run<'a, 'r, S: Surroundings> {
     frozen: Option<Continuation>,
 }
 
-/// Whether what an action does may depend on the fields of the frame.
+/// Whether the effect of an action may depend on the fields of the frame.
 fn depends_on_fields(action: &Action) -> bool {
     match action {
         Action::Output(to) | Action::OutputCut(to, _) => *to == port::TABLE,
@@ -124,7 +124,7 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
         self.finish(next)
     }
 
-    /// Executes what is left of a frame that a controller returns.
+    /// Continues the execution of a frame that a controller returns.
     pub(crate) fn resume(mut self, rest: &'a Continuation) -> Cost {
         self.lists.stack.extend(rest.stack.iter().copied());
         self.lists.action_set.extend(&rest.action_set);

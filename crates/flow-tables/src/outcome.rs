@@ -123,7 +123,7 @@ pub(crate) enum Step {
     Deliver { port: u16, queue: u32, cut: Option<u32> },
     /// The frame was given to a switch that learns addresses.
     Normal,
-    /// The frame was tracked, or a copy of it that goes on in a table.
+    /// Connection tracking took the frame, or a copy of it that continues in a table.
     Track(Track, Option<Then>),
 }
 
@@ -135,7 +135,7 @@ pub(crate) struct Trace {
     pub(crate) level: usize,
     /// The fields at the end.
     pub(crate) last: Option<Key>,
-    /// By segment: whether its outcome is kept.
+    /// For each segment, whether its outcome is kept.
     pub(crate) cached: Vec<String>,
 }
 
@@ -216,7 +216,7 @@ impl Outcome {
         self.begin_segment();
     }
 
-    /// Forgets what belongs to one segment.
+    /// Forgets the data of the former segment.
     pub(crate) fn begin_segment(&mut self) {
         self.overrun = None;
         self.uncached = None;

@@ -66,8 +66,9 @@ impl Root {
     /// Opens a file for writing. Below a root other than `/` a missing file is made.
     ///
     /// # Errors
-    /// There is no such file below `/`, or it may not be opened. Below another root also: the path has no folder or
-    /// leads to something other than a regular file, the file has a second hard link, or /proc is not mounted.
+    /// There is no such file below `/`, or it may not be opened. Below another root there are more causes: the path has
+    /// no folder or leads to something other than a regular file, the file has a second hard link, or /proc is not
+    /// mounted.
     pub fn writer(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::NONBLOCK;
         if self.is_live() {

@@ -23,7 +23,7 @@ pub struct Connections {
 
 /// The most connections that a switch keeps.
 const MAX_CONNECTIONS: u32 = 1 << 18;
-/// Tables among which they are divided.
+/// The number of tables among which the connections are divided.
 const TABLES: u16 = 16;
 /// The most connections that frames of one port can begin.
 const MAX_OF_PORT: u32 = 1 << 16;

@@ -104,7 +104,8 @@ fn tables(random: &mut Random) -> Vec<String> {
                 0 => text.replace(" actions=", &format!(" actions={ct},")),
                 _ => format!("{text},{ct}"),
             };
-            // Actions that are not for all frames, or stand behind `exit` or `goto_table`, stay alone.
+            // The former text stays if the new one is no flow: an action does not fit all frames, or `ct` would stand behind
+            // `exit` or `goto_table`.
             if Flow::parse(&tracked).is_ok() {
                 *text = tracked;
             }

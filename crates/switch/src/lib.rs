@@ -134,7 +134,7 @@ pub use worker_options::WorkerOptions;
 /// The most ports of one switch. Workers and the table have room for them from the start.
 pub const MAX_PORTS: usize = 1024;
 
-/// Networks of one switch at most: each has a table of addresses.
+/// The largest number of networks of one switch. Each network has a table of addresses.
 pub const MAX_NETWORKS: usize = 64;
 
 /// A queue pair of a port.

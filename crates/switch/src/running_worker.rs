@@ -76,7 +76,7 @@ enum Visit {
 /// A running worker.
 pub(crate) struct RunningWorker {
     common: Arc<Common>,
-    /// By port.
+    /// The program of each port.
     programs: Programs,
     mailbox: Arc<Mailbox>,
     reports: Reports,

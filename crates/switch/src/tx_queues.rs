@@ -75,7 +75,7 @@ impl AddAssign for Sent {
 
 /// All sinks of one worker.
 pub(crate) struct TxQueues {
-    /// By port.
+    /// The sinks of each port.
     ports: Vec<Vec<TxQueue>>,
     /// Queues with frames of the present burst.
     touched: Vec<(u16, u16)>,

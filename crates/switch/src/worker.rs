@@ -15,7 +15,7 @@ pub(crate) struct Worker {
     pub incarnation: Incarnation,
     pub cpu: Option<usize>,
     pub common: Arc<Common>,
-    /// By port.
+    /// The program of each port.
     pub programs: Programs,
     pub mailbox: Arc<Mailbox>,
     pub reports: Reports,

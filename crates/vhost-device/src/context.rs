@@ -16,8 +16,8 @@ pub enum Interest {
     Readable,
     /// Data to read, room to write, or the end of the connection.
     ReadableOrWritable,
-    /// Room to write, or the end of the connection. For a peer that does not read its messages: nothing is read from
-    /// it either.
+    /// Room to write, or the end of the connection. The device waits in this way for a peer that does not read its
+    /// messages, and reads nothing from the peer meanwhile.
     Writable,
 }
 

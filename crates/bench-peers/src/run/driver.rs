@@ -16,7 +16,7 @@ const FIRST_BURSTS: u32 = 8;
 
 pub struct Driver {
     testpmd: Testpmd,
-    /// What becomes of frames from guest to guest.
+    /// How the driver treats frames from guest to guest.
     circulation: Forward,
     ports: u16,
     begin: Instant,

@@ -66,7 +66,7 @@ pub struct Bridges {
     ticker: Option<Ticker>,
     /// The time at which flows were last looked at for their age.
     looked: Duration,
-    /// Whether workers are to get flows at the next tick.
+    /// Whether workers get flows at the next tick.
     is_late: bool,
 }
 

@@ -22,8 +22,8 @@ const LIMITS: Limits = Limits {
     monitors: 64,
 };
 
-/// The shortest time between two publications of flows that frames have learned: each lets all ports forget the outcomes
-/// that they keep.
+/// The shortest time between two publications of flows that frames have learned. Each publication makes all ports
+/// forget the outcomes that they keep.
 pub const LEARNING: Duration = Duration::from_millis(10);
 
 /// A bridge of the running switch.
@@ -111,7 +111,7 @@ impl SwitchBridge {
         self.flows.is_published()
     }
 
-    /// Gives the workers the flows, if they have others.
+    /// Gives the workers the present flows, if they still have older ones.
     pub(super) fn publish(&mut self, switch: &mut View<'_>) {
         let _ = self.flows.publish(switch);
     }

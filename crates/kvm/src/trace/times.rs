@@ -36,7 +36,7 @@ pub struct Reason {
     /// The additional time in which the virtual CPU was halted, ns.
     pub halted_ns: u64,
     /// Pairs of a length in ns and a count: exits that took at most this long, including halts, and more than half of
-    /// it. The shortest first.
+    /// it. The pair with the shortest length is first.
     #[serde(default)]
     pub lengths: Vec<(u64, u64)>,
 }

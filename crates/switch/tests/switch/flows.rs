@@ -128,7 +128,7 @@ fn checksums_are_right_behind_fields_that_are_set() {
     bench.stop();
 }
 
-/// A controller gets what leaves: tags, fields that were set, and whole checksums.
+/// A controller gets the bytes that would leave: with tags, changed fields, and whole checksums.
 #[test]
 fn controllers_get_frames_as_they_leave_and_with_whole_checksums() {
     let set = "set_field:8080->tcp_dst,push_vlan:0x8100,set_field:4101->vlan_vid,controller,output:2";

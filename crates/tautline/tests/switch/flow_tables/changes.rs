@@ -133,7 +133,8 @@ fn flows_are_added_replaced_and_deleted_while_frames_pass() {
     }
 }
 
-/// A station's address leads to its port once it has sent a frame, and the flow stays one however many frames it sends.
+/// A station's address leads to its port once it has sent a frame, and there is one flow for it however many frames it
+/// sends.
 #[test]
 fn frames_learn_flows_that_forward_the_next_ones() {
     for workers in ["0", "0,1"] {
