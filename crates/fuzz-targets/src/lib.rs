@@ -19,6 +19,7 @@ mod openflow_messages;
 mod queues;
 mod script;
 mod text;
+mod tunnel_headers;
 mod vhost_user_messages;
 
 /// A target: its name, and the function that takes an input.
@@ -40,6 +41,7 @@ pub const TARGETS: &[Target] = &[
     ("files", text::files),
     ("ovsdb_server", database::ovsdb_server),
     ("openflow_messages", openflow_messages::openflow_messages),
+    ("tunnel_headers", tunnel_headers::tunnel_headers),
 ];
 
 /// The target with this name.

@@ -43,6 +43,23 @@ fn controller(programs: &Path, folder: &Path, switch: &str) -> Result<Process, E
     Process::start("ovn-controller", program(programs, folder, "ovn-controller").arg(switch))
 }
 
+/// Says what `ovn-controller` reads from a database.
+fn configure(database: &OvsDatabase, name: &str, remote: &str, address: &str) -> Result<(), Error> {
+    let settings = [
+        &format!("external_ids:system-id={name}"),
+        &format!("external_ids:ovn-remote={remote}"),
+        "external_ids:ovn-encap-type=geneve",
+        &format!("external_ids:ovn-encap-ip={address}"),
+        "external_ids:ovn-bridge-datapath-type=netdev",
+    ];
+    database.vsctl(&[&["--no-wait", "set", "Open_vSwitch", "."][..], &settings].concat()).map(drop)
+}
+
+/// Another chassis. Its controller is killed when this value is dropped.
+pub struct Chassis {
+    _controller: Process,
+}
+
 impl Ovn {
     /// Starts OVN in the folder of a database, whose bridge `br-int` it makes with `datapath_type=netdev`.
     ///
@@ -75,18 +92,21 @@ impl Ovn {
         }
         let northd = [format!("--ovnnb-db={}", remote("nb")), format!("--ovnsb-db={}", remote("sb"))];
         let northd = Process::start("ovn-northd", program("ovn-northd").args(northd))?;
-        let sb = format!("external_ids:ovn-remote={}", remote("sb"));
-        let settings = [
-            "external_ids:system-id=hv1",
-            &sb,
-            "external_ids:ovn-encap-type=geneve",
-            "external_ids:ovn-encap-ip=127.0.0.1",
-            "external_ids:ovn-bridge-datapath-type=netdev",
-        ];
-        database.vsctl(&[&["--no-wait", "set", "Open_vSwitch", "."][..], &settings].concat())?;
+        configure(database, "hv1", &remote("sb"), "127.0.0.1")?;
         let switch = format!("unix:{}", database.socket().display());
         let controller = Some(controller(&programs, &folder, &switch)?);
         Ok(Ovn { programs, folder, switch, controller, _northd: northd, _databases: databases })
+    }
+
+    /// Makes the switch of another database a chassis too, whose tunnels end at this address.
+    ///
+    /// # Errors
+    /// The controller cannot be started, or `ovs-vsctl` fails.
+    pub fn join(&self, database: &OvsDatabase, name: &str, address: &str) -> Result<Chassis, Error> {
+        let remote = format!("unix:{}", self.folder.join("sb.sock").display());
+        configure(database, name, &remote, address)?;
+        let switch = format!("unix:{}", database.socket().display());
+        Ok(Chassis { _controller: controller(&self.programs, database.folder(), &switch)? })
     }
 
     /// Kills the controller and starts it again.

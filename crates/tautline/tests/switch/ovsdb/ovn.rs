@@ -1,5 +1,6 @@
 //! OVN controls a bridge of the switch: a real ovn-controller makes `br-int` and fills its tables.
 mod answers;
+mod chassis;
 
 use peers::Ovn;
 

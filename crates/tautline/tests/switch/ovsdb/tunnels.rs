@@ -1,5 +1,7 @@
 //! Tunnels between the switch and the kernel's own devices, each in a network namespace.
-use peers::Netns;
+use std::time::Duration;
+
+use peers::{Netns, OvsNetdev};
 
 use super::Scene;
 use crate::switch_process::wait_for;
@@ -52,13 +54,56 @@ impl Tunnelled {
     /// The host answers pings, and bytes arrive as they were sent.
     #[track_caller]
     fn works(&self) {
-        wait_for("an answer through the tunnel", || {
-            self.inside.run("ping -c 1 -W 1 10.9.0.2").unwrap().success().then_some(())
-        });
-        let listening = self.host.start(&python(RECEIVE, "10.9.0.2")).unwrap();
-        listening.wait_for("listening", std::time::Duration::from_secs(20)).unwrap();
-        let sent = self.inside.run(&python(SEND, "10.9.0.2")).unwrap().expect_success();
+        joined([(&self.inside, "10.9.0.1"), (&self.host, "10.9.0.2")]);
+    }
+}
+
+/// The second host answers pings of the first, and bytes arrive in both directions as they were sent.
+#[track_caller]
+pub(super) fn joined(ends: [(&Netns, &str); 2]) {
+    let [(one, _), (_, other)] = ends;
+    wait_for("an answer through the tunnel", || {
+        one.run(&format!("ping -c 1 -W 1 {other}")).unwrap().success().then_some(())
+    });
+    for ((from, _), (to, address)) in [(ends[0], ends[1]), (ends[1], ends[0])] {
+        let listening = to.start(&python(RECEIVE, address)).unwrap();
+        listening.wait_for("listening", Duration::from_secs(20)).unwrap();
+        let sent = from.run(&python(SEND, address)).unwrap().expect_success();
         wait_for("the sum of the stream", || listening.said().contains(sent.trim()).then_some(()));
+    }
+}
+
+/// A switch and an Open vSwitch, whose bridges `br-phys` are joined by a cable and have the addresses 192.0.2.1 and 192.0.2.2,
+/// fd00::1 and fd00::2.
+pub(super) struct Neighbours {
+    pub scene: Scene,
+    pub other: Netns,
+    pub openvswitch: OvsNetdev,
+}
+
+impl Neighbours {
+    pub fn new() -> Self {
+        let scene = Scene::new();
+        let other = scene.network.sibling().unwrap();
+        let openvswitch = OvsNetdev::start(&other).unwrap();
+        scene.network.join("eth1", &other, "eth2").unwrap();
+        let bridge = "add-br br-phys -- set Bridge br-phys datapath_type=netdev";
+        scene.vsctl(&format!("{bridge} -- add-port br-phys eth1 -- set Interface eth1 type=afxdp"));
+        let neighbours = Neighbours { scene, other, openvswitch };
+        neighbours.vsctl(&format!("{bridge} -- add-port br-phys eth2"));
+        let hosts = [(&neighbours.scene.network, "eth1", 1), (&neighbours.other, "eth2", 2)];
+        for (network, cable, number) in hosts {
+            network.ip(&format!("link set {cable} up")).unwrap();
+            network.configure("br-phys", &format!("192.0.2.{number}/24")).unwrap();
+            network.ip(&format!("address add fd00::{number}/64 dev br-phys nodad")).unwrap();
+        }
+        neighbours
+    }
+
+    /// Runs `ovs-vsctl` at Open vSwitch.
+    #[track_caller]
+    pub fn vsctl(&self, words: &str) -> String {
+        self.openvswitch.database().vsctl(&words.split(' ').collect::<Vec<_>>()).unwrap()
     }
 }
 
@@ -88,6 +133,37 @@ fn vxlan_joins_the_switch_with_the_kernel() {
     });
     tunnel.works();
     tunnel.scene.switch.end();
+}
+
+#[test]
+fn each_kind_of_tunnel_joins_the_switch_with_open_vswitch() {
+    let neighbours = Neighbours::new();
+    let (scene, other) = (&neighbours.scene, &neighbours.other);
+    neighbours.vsctl("add-br br0 -- set Bridge br0 datapath_type=netdev");
+    for (network, address) in [(&scene.network, "10.9.0.1/24"), (other, "10.9.0.2/24")] {
+        network.configure("br0", address).unwrap();
+        network.ip("link set br0 mtu 1400").unwrap();
+    }
+    for (columns, is_v6) in [
+        ("type=geneve options:key=7", false),
+        ("type=geneve options:key=7 options:csum=true", false),
+        ("type=geneve options:key=9", true),
+        ("type=vxlan options:key=7 options:csum=true", true),
+        ("type=gre options:key=7", false),
+        ("type=gre options:csum=true", true),
+    ] {
+        let remote = |number: u8| match is_v6 {
+            false => format!("options:remote_ip=192.0.2.{number}"),
+            true => format!("options:remote_ip=fd00::{number}"),
+        };
+        println!("{columns} {}", remote(2));
+        scene.vsctl(&format!("add-port br0 t0 -- set Interface t0 {columns} {}", remote(2)));
+        neighbours.vsctl(&format!("add-port br0 t0 -- set Interface t0 {columns} {}", remote(1)));
+        joined([(&scene.network, "10.9.0.1"), (other, "10.9.0.2")]);
+        scene.vsctl("del-port t0");
+        neighbours.vsctl("del-port t0");
+    }
+    neighbours.scene.switch.end();
 }
 
 /// The commands of the page, in the namespace of the switch. The network card is one end of a virtual cable.

@@ -1,0 +1,50 @@
+//! Frames from an underlay.
+
+use tunnels::{Header, Kind, OptionMap, Outer, Received, heard};
+
+const OPTIONS: [OptionMap; 2] = [
+    OptionMap { class: 0x102, kind: 0x80, bytes: 4, index: 0 },
+    OptionMap { class: 0x102, kind: 0x81, bytes: 8, index: 7 },
+];
+
+fn read(frame: &[u8]) -> Option<Received<'_>> {
+    let kind = |port| [Kind::Geneve, Kind::Vxlan].into_iter().find(|kind| kind.default_port() == port);
+    Received::read(frame, frame.len(), |_| true, kind)?.ok()
+}
+
+/// Reads the outer headers of a frame of any bytes. What was read lies in the frame, and headers that are written from it
+/// are read as the same ones.
+pub fn tunnel_headers(bytes: &[u8]) {
+    let _ = heard(bytes);
+    let Some(received) = read(bytes) else { return };
+    assert!(received.inner_at + 14 <= received.end && received.end <= bytes.len(), "{received:?}");
+    assert!(received.checksum.is_none_or(|sum| usize::from(sum.start) < received.inner_at));
+    let Ok(fields) = received.fields(&OPTIONS) else { return };
+    let outer = Outer {
+        next_hop: [2; 6],
+        source: [4; 6],
+        from: received.from,
+        to: received.to,
+        tos: received.tos,
+        ttl: received.ttl,
+        kind: received.kind,
+        ports: [1, received.port],
+        key: received.key,
+        checksum: received.checksum.is_some(),
+        options: &OPTIONS,
+        fields: &fields,
+    };
+    let inner = &bytes[received.inner_at..received.end];
+    let mut header = Header::new();
+    if !header.write(&outer, inner.len()) {
+        return;
+    }
+    let written = [header.bytes(), inner].concat();
+    let again = read(&written).expect("what was written is read");
+    assert_eq!((again.from, again.to, again.kind), (received.from, received.to, received.kind));
+    assert_eq!((again.key, again.inner_at, again.end), (received.key, header.bytes().len(), written.len()));
+    // Whether the frame is for the switch itself is not written.
+    if !received.is_control {
+        assert_eq!(again.fields(&OPTIONS), Ok(fields));
+    }
+}

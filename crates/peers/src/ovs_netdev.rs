@@ -1,0 +1,40 @@
+//! Runs Open vSwitch with its user-space datapath in a network namespace.
+
+use std::path::Path;
+
+use environment::openvswitch::started_by;
+
+use crate::ovs::find;
+use crate::process::Process;
+use crate::requirements::Requirements;
+use crate::{Error, Netns, OvsDatabase};
+
+/// A running `ovs-vswitchd`, whose bridges with `datapath_type=netdev` have interfaces of a namespace. The switch is killed
+/// when this value is dropped.
+pub struct OvsNetdev {
+    _vswitchd: Process,
+    database: OvsDatabase,
+}
+
+impl OvsNetdev {
+    /// Starts the switch without bridges.
+    ///
+    /// # Errors
+    /// Open vSwitch is missing, or one of its programs fails.
+    pub fn start(network: &Netns) -> Result<Self, Error> {
+        let mut needs = Requirements::new();
+        let programs = find(None, &mut needs);
+        needs.met()?;
+        let database = OvsDatabase::new()?;
+        let switch = programs.instance(database.folder()).switch();
+        let mut command = started_by(network.tied(Path::new(switch.get_program())), &switch);
+        command.arg("--disable-system");
+        let vswitchd = Process::start("Open vSwitch", &mut command)?;
+        Ok(Self { _vswitchd: vswitchd, database })
+    }
+
+    /// The database of the switch.
+    pub fn database(&self) -> &OvsDatabase {
+        &self.database
+    }
+}
