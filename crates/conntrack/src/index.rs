@@ -40,11 +40,14 @@ impl Slot {
     }
 }
 
-/// The table. The table is at most half full.
+/// The table. It is at most half full, and one slot is always empty: each search ends there.
 #[derive(Debug)]
 pub(crate) struct Index {
     slots: Vec<u64>,
     mask: usize,
+    used: usize,
+    /// The largest number of references.
+    limit: usize,
 }
 
 fn tag(hash: u64) -> u32 {
@@ -55,7 +58,7 @@ impl Index {
     /// A table for this many references.
     pub fn new(references: usize) -> Self {
         let slots = (references * 2).next_power_of_two().max(2);
-        Self { slots: vec![0; slots], mask: slots - 1 }
+        Self { slots: vec![0; slots], mask: slots - 1, used: 0, limit: references.min(slots - 1) }
     }
 
     fn home(&self, tag: u32) -> usize {
@@ -75,13 +78,18 @@ impl Index {
         None
     }
 
-    /// Adds a reference, which is not in the table yet.
-    pub fn insert(&mut self, hash: u64, reference: Reference) {
+    /// Adds a reference, which is not in the table yet. Returns false if the table has as many as it was made for.
+    pub fn insert(&mut self, hash: u64, reference: Reference) -> bool {
+        if self.used >= self.limit {
+            return false;
+        }
+        self.used += 1;
         let mut at = self.home(tag(hash));
         while self.slots[at] != 0 {
             at = (at + 1) & self.mask;
         }
         self.slots[at] = Slot { tag: tag(hash), reference }.word();
+        true
     }
 
     /// Removes a reference.
@@ -106,6 +114,7 @@ impl Index {
             }
         }
         self.slots[at] = 0;
+        self.used -= 1;
     }
 }
 
@@ -115,6 +124,22 @@ mod tests {
 
     use super::*;
     use crate::Direction;
+
+    /// A table that has all its references, and even a table of one, still ends each search.
+    #[test]
+    fn a_full_table_refuses_references_and_its_searches_end() {
+        for references in [0, 1, 2, 3, 64] {
+            let mut index = Index::new(references);
+            let reference = |at: usize| Reference::new(at as u32, Direction::Original);
+            let taken = (0..2 * references + 2).filter(|at| index.insert(7 << 32, reference(*at))).count();
+            assert_eq!(taken, references);
+            assert_eq!(index.find(7 << 32, |_| false), None);
+            index.remove(7 << 32, reference(references)); // is not there
+            (0..references).for_each(|at| index.remove(7 << 32, reference(at)));
+            assert!(index.slots.iter().all(|word| *word == 0));
+            assert_eq!(index.insert(8 << 32, reference(0)), references > 0);
+        }
+    }
 
     proptest! {
         #[test]
@@ -129,7 +154,7 @@ mod tests {
                 let known = all.iter().position(|(_, other)| *other == reference);
                 match (known, insert) {
                     (None, true) => {
-                        index.insert(hash, reference);
+                        assert!(index.insert(hash, reference));
                         all.push((hash, reference));
                     }
                     (Some(at), false) => {

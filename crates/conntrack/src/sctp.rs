@@ -198,7 +198,7 @@ impl Sctp {
             match chunk.kind {
                 Kind::Init if packet.tag != 0 => return None, // RFC 9260 §8.5.1 (A)
                 Kind::Init => tags[1] = Some(chunk.initiate_tag?),
-                Kind::Heartbeat | Kind::HeartbeatAck => tags[0] = Some(packet.tag),
+                Kind::Heartbeat | Kind::HeartbeatAck => tags = [Some(packet.tag), None],
                 _ => tags[1] = Some(packet.tag),
             }
         }

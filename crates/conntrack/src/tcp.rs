@@ -337,8 +337,9 @@ impl Tcp {
             }
             reset = Reset::Doubtful;
         }
-        let answers_ignored = known.is_answered && last.kind == Some(Kind::Syn)
-            || !known.is_assured && last.kind == Some(Kind::Ack);
+        let answers_ignored =
+            known.is_answered && last.kind == Some(Kind::Syn) && last.direction != direction
+                || !known.is_assured && last.kind == Some(Kind::Ack);
         let refuses_challenge = self.state == Some(TcpState::SynSent)
             && last.kind == Some(Kind::Ack)
             && last.direction == Direction::Reply

@@ -375,6 +375,7 @@ impl Tracker {
             self.places.len() as u32 - 1
         });
         for (hash, direction) in hashes.into_iter().zip([Direction::Original, Direction::Reply]) {
+            // The index has room for both directions of as many connections as there are places.
             self.index.insert(hash, Reference::new(place, direction));
         }
         self.wheel.insert(place, connection.due);
