@@ -26,12 +26,31 @@ const STOP: Duration = Duration::from_secs(2);
 /// After this many rows in which the guest hung, no further row is begun.
 const HUNG: usize = 3;
 
-enum Event {
+/// What the thread reports before the first row.
+enum Starting {
     Trying(&'static str),
-    Prepared(Prepared),
+    /// The thread is prepared, or ends.
+    Done(Result<Prepared, Failure>),
+}
+
+/// What the thread reports once it is prepared.
+enum Measuring {
     /// The row, and the value that can end it.
     Began(&'static Row, Arc<Stop>),
     Measured(Box<Cost>),
+}
+
+/// The row that is being measured.
+struct Running {
+    row: &'static Row,
+    stop: Arc<Stop>,
+}
+
+/// The rows that were measured.
+struct Rows {
+    costs: Vec<Cost>,
+    /// Whether the thread has ended. If not, it is left running.
+    is_over: bool,
 }
 
 /// How long a signal may wait to be noticed.
@@ -50,58 +69,93 @@ pub fn measure(
     settings: &Settings,
     mut began: impl FnMut(&'static Row),
 ) -> Result<(Prepared, Vec<Cost>), Failure> {
-    let (sender, receiver) = mpsc::channel();
+    let (starting, starts) = mpsc::channel();
+    let (measuring, measured) = mpsc::channel();
     let theirs = settings.clone();
-    let thread = std::thread::spawn(move || rows(&theirs, &sender));
-    let mut prepared: Option<Prepared> = None;
-    let mut costs = Vec::new();
+    let thread = std::thread::spawn(move || {
+        let found = prepare(&theirs, &starting);
+        // A send fails once the caller has given up; there is nothing to do then. The other sends are ignored likewise.
+        let (bench, prepared) = match found {
+            Ok(found) => found,
+            Err(failure) => return drop(starting.send(Starting::Done(Err(failure)))),
+        };
+        let tsc_khz = prepared.tsc_khz;
+        let _ = starting.send(Starting::Done(Ok(prepared)));
+        rows(bench, &theirs, tsc_khz, &measuring);
+    });
+    let prepared = wait_for_start(&starts)?;
+    let rows = collect(settings, &measured, prepared.tsc_khz, &mut began)?;
+    if rows.is_over {
+        thread.join().map_err(|_| Failure::panicked("measuring the costs of exits"))?;
+    }
+    Ok((prepared, rows.costs))
+}
+
+/// Waits until the thread is prepared.
+fn wait_for_start(events: &mpsc::Receiver<Starting>) -> Result<Prepared, Failure> {
     let mut doing = "making a virtual machine";
-    let mut running = None;
     let mut since = Instant::now();
     loop {
-        let event = receiver.recv_timeout(LOOK);
+        match events.recv_timeout(LOOK) {
+            Ok(Starting::Trying(what)) => (doing, since) = (what, Instant::now()),
+            Ok(Starting::Done(found)) => return found,
+            Err(mpsc::RecvTimeoutError::Timeout) if interrupt::is_set() => {
+                return Err(Failure::new(doing, "a signal", "let it run to its end"));
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) if since.elapsed() >= START => {
+                return Err(Failure::new(
+                    format!("running an unmodified guest: {doing}"),
+                    format!("no end within {} s", START.as_secs()),
+                    "measure on a machine whose KVM runs such guests (VMX or SVM)",
+                ));
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Err(Failure::panicked(doing)),
+        }
+    }
+}
+
+/// Collects the rows, and ends those in which the guest hangs.
+fn collect(
+    settings: &Settings,
+    events: &mpsc::Receiver<Measuring>,
+    tsc_khz: u32,
+    began: &mut impl FnMut(&'static Row),
+) -> Result<Rows, Failure> {
+    let mut costs = Vec::new();
+    let mut running: Option<Running> = None;
+    let mut since = Instant::now();
+    loop {
+        let event = events.recv_timeout(LOOK);
         if event.is_ok() {
             since = Instant::now();
         }
         match event {
-            Ok(Event::Trying(what)) => doing = what,
-            Ok(Event::Prepared(found)) => prepared = Some(found),
-            Ok(Event::Began(row, stop)) => {
-                doing = row.title;
-                running = Some(stop);
+            Ok(Measuring::Began(row, stop)) => {
                 began(row);
+                running = Some(Running { row, stop });
             }
-            Ok(Event::Measured(cost)) => costs.push(*cost),
+            Ok(Measuring::Measured(cost)) => costs.push(*cost),
             Err(mpsc::RecvTimeoutError::Timeout) if interrupt::is_set() => {
-                let failed = || Failure::new(doing, "a signal", "let it run to its end");
-                return Ok((prepared.ok_or_else(failed)?, costs));
+                return Ok(Rows { costs, is_over: false });
             }
-            Err(mpsc::RecvTimeoutError::Timeout) => match (&running, &prepared) {
-                (Some(stop), Some(found)) if since.elapsed() >= limit(settings) + STOP => {
+            Err(mpsc::RecvTimeoutError::Timeout) => match &running {
+                Some(Running { row: hanging, stop }) if since.elapsed() >= limit(settings) + STOP => {
                     debug_assert!(stop.is_wanted(), "it was told to end");
-                    let tsc_khz = found.tsc_khz;
                     let not_measured = |row: &Row| {
-                        let answer = format!("the guest hangs in \"{doing}\", and no signal ends it");
+                        let answer =
+                            format!("the guest hangs in \"{}\", and no signal ends it", hanging.title);
                         Cost::new(row, Err(hung(row, &answer)), tsc_khz)
                     };
                     costs.extend(ROWS[costs.len()..].iter().map(not_measured));
-                    return Ok((prepared.expect("just seen"), costs));
+                    return Ok(Rows { costs, is_over: false });
                 }
-                (Some(stop), Some(_)) if since.elapsed() >= limit(settings) => stop.end()?,
-                (None, _) if since.elapsed() >= START => {
-                    return Err(Failure::new(
-                        format!("running an unmodified guest: {doing}"),
-                        format!("no end within {} s", START.as_secs()),
-                        "measure on a machine whose KVM runs such guests (VMX or SVM)",
-                    ));
-                }
+                Some(Running { stop, .. }) if since.elapsed() >= limit(settings) => stop.end()?,
                 _ => {}
             },
-            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(Rows { costs, is_over: true }),
         }
     }
-    thread.join().map_err(|_| Failure::panicked(doing))??;
-    Ok((prepared.expect("told before any row"), costs))
 }
 
 /// How long a row may take.
@@ -121,25 +175,29 @@ fn aligned(settings: &Settings, halt_poll_ns: Option<u64>, stop: Arc<Stop>) -> R
     Ok(bench)
 }
 
-fn rows(settings: &Settings, sender: &mpsc::Sender<Event>) -> Result<(), Failure> {
+/// Makes a machine whose exits were tried and whose clocks are aligned.
+fn prepare(settings: &Settings, sender: &mpsc::Sender<Starting>) -> Result<(Bench, Prepared), Failure> {
     let mut bench = Bench::new(settings, None, Arc::default())?;
-    // A send fails once the caller has given up; there is nothing to do then. The other sends are ignored likewise.
-    let _ = sender.send(Event::Trying("exchanging time stamps with it"));
+    let _ = sender.send(Starting::Trying("exchanging time stamps with it"));
     bench.alignment = interrupts::align(&mut bench)?;
     for row in ROWS.iter().filter(|row| exits::program(row.id).is_some()) {
         // One sample is enough: a trial that hangs shows what this KVM cannot do.
-        let _ = sender.send(Event::Trying(row.title));
+        let _ = sender.send(Starting::Trying(row.title));
         exits::exit(&mut bench, row.id, 1)?;
     }
     let tsc_khz = bench.vcpus[0].tsc_khz()?;
     let prepared = Prepared { emulated: tsc::is_emulated(), tsc_khz, alignment: bench.alignment };
-    let _ = sender.send(Event::Prepared(prepared));
+    Ok((bench, prepared))
+}
+
+/// Measures all rows. A row in which the guest hung is followed by one with a new guest.
+fn rows(bench: Bench, settings: &Settings, tsc_khz: u32, sender: &mpsc::Sender<Measuring>) {
     let mut bench = Ok(bench);
     let mut times_hung = 0;
     for row in ROWS {
         let since = Instant::now();
         let stop = bench.as_ref().map_or_else(|_| Arc::default(), |bench| bench.stop.clone());
-        let _ = sender.send(Event::Began(row, stop.clone()));
+        let _ = sender.send(Measuring::Began(row, stop.clone()));
         if bench.is_err() && times_hung < HUNG {
             bench = aligned(settings, None, stop.clone());
         }
@@ -158,9 +216,8 @@ fn rows(settings: &Settings, sender: &mpsc::Sender<Event>) -> Result<(), Failure
             bench = Err(failure.clone());
             found = Err(failure);
         }
-        let _ = sender.send(Event::Measured(Box::new(Cost::new(row, found, tsc_khz))));
+        let _ = sender.send(Measuring::Measured(Box::new(Cost::new(row, found, tsc_khz))));
     }
-    Ok(())
 }
 
 fn samples(row: &Row, bench: &mut Bench, settings: &Settings) -> Result<Vec<u64>, Failure> {
