@@ -17,6 +17,7 @@ pub mod compare;
 pub mod host_verify;
 mod launcher;
 mod origin;
+mod planned;
 pub mod runner;
 mod stopped;
 pub mod traced;
@@ -25,4 +26,5 @@ pub mod tti;
 
 pub use launcher::Launcher;
 pub use origin::{Origin, now};
+pub use planned::{EnvironmentsError, PlannedEnvironment};
 pub use stopped::Stopped;

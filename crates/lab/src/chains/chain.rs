@@ -18,9 +18,9 @@ use workload::chain::{ChainJob, MemberPort};
 use workload::protocol::{Reply, Request};
 
 use super::job::Job;
-use crate::Launcher;
 use crate::asking::{Asking, NoAnswer};
 use crate::runner::Quotas;
+use crate::{Launcher, PlannedEnvironment};
 
 /// How long a start may take until the agent answers.
 const START_LIMIT: Duration = Duration::from_secs(90);
@@ -53,8 +53,8 @@ struct Member {
 }
 
 impl Chain {
-    /// Starts the switch and the agents: those of members that move in `spec`, all others on the host.
-    pub fn start(name: &str, spec: &Spec, job: &Job, launcher: &Launcher) -> Result<Self, Failure> {
+    /// Starts the switch and the agents: those of members that move in `planned`, all others on the host.
+    pub fn start(planned: &PlannedEnvironment, job: &Job, launcher: &Launcher) -> Result<Self, Failure> {
         let Launcher { agent, janitor } = launcher;
         let folder = Folder::make("scenario", janitor)?;
         let sockets: Vec<_> = (0..job.description.members.len())
@@ -63,7 +63,10 @@ impl Chain {
         let switch = Switch::start(&agent.binary, &sockets)?;
         let mut members = Vec::new();
         for (place, (member, socket)) in job.description.members.iter().zip(&sockets).enumerate() {
-            let (environment, spec) = if member.moves { (name, spec) } else { ("host", &Spec::Host) };
+            let (environment, spec) = match member.moves {
+                true => (planned.name.as_str(), &planned.spec),
+                false => ("host", &Spec::Host),
+            };
             let name = format!("{} ({environment})", member.name);
             let start = Start { limit: START_LIMIT, ..launcher.start_on(&job.cpus) };
             members.push(match spec {

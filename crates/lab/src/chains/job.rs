@@ -1,14 +1,15 @@
 //! The settings of a measurement by `tautline scenario`.
 
-use environment::Spec;
 use scenario::Description;
+
+use crate::PlannedEnvironment;
 
 /// The settings of all trials.
 pub struct Job {
     /// The chain, its tick and its load.
     pub description: Description,
-    /// Names and kinds of the environments, in order.
-    pub environments: Vec<(String, Spec)>,
+    /// The environments, in order.
+    pub environments: Vec<PlannedEnvironment>,
     /// The users of the only trial; if `None`, a search finds how many fit.
     pub users: Option<u32>,
     /// Ticks of a trial.

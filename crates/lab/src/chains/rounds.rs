@@ -22,31 +22,25 @@ pub fn run(job: &Job, launcher: &Launcher, progress: &Progress, remark: &dyn Fn(
     let mut environments: Vec<_> = job
         .environments
         .iter()
-        .map(|(name, _)| Environment { name: name.clone(), is_emulated: false, outcome: Ok(Vec::new()) })
+        .map(|place| Environment { name: place.name.clone(), is_emulated: false, outcome: Ok(Vec::new()) })
         .collect();
-    let mut specs = Vec::new();
-    for ((name, spec), environment) in job.environments.iter().zip(&mut environments) {
-        progress.doing(format!("{name}: how it can be started"));
-        match chain::settled(spec, job, launcher) {
-            Ok((settled, is_emulated)) => {
-                specs.push(settled);
-                environment.is_emulated = is_emulated;
-            }
-            Err(failure) => {
-                specs.push(spec.clone());
-                environment.outcome = Err(failure);
-            }
+    let mut places = job.environments.clone();
+    for (place, environment) in places.iter_mut().zip(&mut environments) {
+        progress.doing(format!("{}: how it can be started", place.name));
+        match chain::settled(&place.spec, job, launcher) {
+            Ok((settled, is_emulated)) => (place.spec, environment.is_emulated) = (settled, is_emulated),
+            Err(failure) => environment.outcome = Err(failure),
         }
     }
     let mut runner = Runner::new(job.cpus.len(), false);
     for round in 0..job.repeat {
-        for (spec, environment) in specs.iter().zip(&mut environments) {
+        for (place, environment) in places.iter().zip(&mut environments) {
             let name = &environment.name;
             let Ok(runs) = &mut environment.outcome else { continue };
             if interrupt::is_set() {
                 continue;
             }
-            let started = Chain::start(name, spec, job, launcher);
+            let started = Chain::start(place, job, launcher);
             let say = |users: u32| {
                 progress.doing(format!("{name}, round {} of {}: {users} users", round + 1, job.repeat));
             };

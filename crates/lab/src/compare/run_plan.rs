@@ -13,8 +13,8 @@ use super::external::External;
 use super::job::{Job, Method};
 use super::network::NetworkPlan;
 use super::options::{Options, PlanError};
-use super::planned::PlannedEnvironment;
 use super::{cyclictest, external, kvm_costs, selection, ticks};
+use crate::PlannedEnvironment;
 
 /// Everything decided.
 pub struct RunPlan {

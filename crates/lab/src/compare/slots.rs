@@ -8,8 +8,8 @@ use measure::quota::{CpuCgroup, Throttling, tick};
 use measure::{EnvironmentKind, EnvironmentRecord, Failure, QuotaRecord};
 use workload::protocol::{AgentFacts, Reply, Request};
 
-use super::planned::PlannedEnvironment;
 use super::session::Session;
+use crate::PlannedEnvironment;
 use crate::asking::{Asking, NoAnswer};
 
 /// How often an environment may be lost before it is given up.

@@ -10,9 +10,8 @@ use measure::{Direction, Failure, Group, MetricId, MetricSpec, Noise, Outcome, P
 use workload::ticks::Load;
 
 use super::job::{Job, Method};
-use super::planned::PlannedEnvironment;
-use crate::Launcher;
 use crate::tti::{self, Receiver, load_name};
+use crate::{Launcher, PlannedEnvironment};
 
 const INTERVAL: Duration = Duration::from_millis(1);
 const QUICK_LOADS: [Option<Load>; 2] = [None, Some(Load::Cpu)];
@@ -85,7 +84,7 @@ impl<'a> Ticks<'a> {
             Some(receiver) => receiver,
             None => {
                 let folder = format!("compare-tti-{name}");
-                Receiver::start(&folder, name, spec, self.job.receiver_cpu, self.launcher)?
+                Receiver::start(&folder, place, self.job.receiver_cpu, self.launcher)?
             }
         };
         let found = receiver.measure(load, &self.job)?;

@@ -9,14 +9,13 @@ mod row;
 mod stages;
 mod trial;
 
-use environment::Spec;
 use linux::interrupt;
 use linux::progress::Progress;
 use measure::Failure;
 use workload::ticks::Load;
 
 use crate::runner::{Runner, Tried};
-use crate::{Launcher, Origin};
+use crate::{Launcher, Origin, PlannedEnvironment};
 pub use job::{Job, USUAL_BUDGET};
 pub use pv_sched::{PvSched, Round, Sharing, Turns};
 pub use receiver::Receiver;
@@ -29,8 +28,8 @@ pub const SCHEMA: &str = "tautline-tti/1";
 
 /// The settings of a measurement.
 pub struct Plan {
-    /// Names and kinds of the environments, in order.
-    pub environments: Vec<(String, Spec)>,
+    /// The environments, in order.
+    pub environments: Vec<PlannedEnvironment>,
     /// The loads on the receiver's CPU, in order.
     pub loads: Vec<Option<Load>>,
     /// The settings of the ticks.
@@ -57,10 +56,10 @@ pub fn run(plan: &Plan, launcher: &Launcher, progress: &Progress) -> Result<Resu
     let cpus = job.cpus();
     let mut measuring =
         Measuring { plan, launcher, progress, runner: Runner::new(cpus.len(), false), cpus: &cpus };
-    for (name, spec) in &plan.environments {
+    for place in &plan.environments {
         match plan.pv_sched_rounds {
-            Some(rounds) => results.pv_sched.push(measuring.pv_sched(name, spec, rounds)),
-            None => results.rows.extend(measuring.rows(name, spec)),
+            Some(rounds) => results.pv_sched.push(measuring.pv_sched(place, rounds)),
+            None => results.rows.extend(measuring.rows(place)),
         }
     }
     Ok(results)
@@ -78,17 +77,18 @@ struct Measuring<'a> {
 
 impl Measuring<'_> {
     /// Para-virtualized scheduling in one environment.
-    fn pv_sched(&mut self, name: &str, spec: &Spec, rounds: u32) -> PvSched {
+    fn pv_sched(&mut self, place: &PlannedEnvironment, rounds: u32) -> PvSched {
         let job = &self.plan.job;
-        self.progress.doing(format!("{name}: {rounds} rounds of {} ticks, three ways", job.source.ticks));
+        self.progress
+            .doing(format!("{}: {rounds} rounds of {} ticks, three ways", place.name, job.source.ticks));
         let load = self.plan.loads.iter().find_map(|load| *load);
         let turns = Turns { load, job, rounds, launcher: self.launcher };
-        PvSched::measure(name, spec, &turns, &mut self.runner)
+        PvSched::measure(place, &turns, &mut self.runner)
     }
 
     /// One environment under each load.
-    fn rows(&mut self, name: &str, spec: &Spec) -> Vec<Row> {
-        let job = &self.plan.job;
+    fn rows(&mut self, place: &PlannedEnvironment) -> Vec<Row> {
+        let (job, name) = (&self.plan.job, &place.name);
         let mut rows = Vec::new();
         let mut receiver = None;
         for load in self.plan.loads.iter().copied() {
@@ -98,7 +98,7 @@ impl Measuring<'_> {
             self.progress.doing(format!("{name}, load {}: {} ticks", load_name(load), job.source.ticks));
             let started = match &mut receiver {
                 Some(receiver) => Ok(receiver),
-                None => Receiver::start("tti", name, spec, job.receiver_cpu, self.launcher)
+                None => Receiver::start("tti", place, job.receiver_cpu, self.launcher)
                     .map(|started| receiver.insert(started)),
             };
             let tried = match started {
@@ -110,7 +110,7 @@ impl Measuring<'_> {
                 receiver = None;
             }
             let (outcome, discarded) = (tried.counted, tried.discarded);
-            rows.push(Row { environment: name.to_owned(), load, outcome, discarded });
+            rows.push(Row { environment: name.clone(), load, outcome, discarded });
         }
         rows
     }

@@ -13,8 +13,8 @@ use workload::ticks::Load;
 
 use super::job::Job;
 use super::receiver::Receiver;
-use crate::Launcher;
 use crate::runner::{Attempt, Runner, Subject};
+use crate::{Launcher, PlannedEnvironment};
 
 /// From one tick of the second environment to the next: it is there for its load.
 const NEIGHBOURS_INTERVAL: Duration = Duration::from_millis(50);
@@ -92,10 +92,10 @@ pub struct PvSched {
 
 impl PvSched {
     /// Starts the environment twice, and measures the cases in turns: forward, backward, forward.
-    pub fn measure(name: &str, spec: &Spec, turns: &Turns<'_>, runner: &mut Runner) -> Self {
+    pub fn measure(place: &PlannedEnvironment, turns: &Turns<'_>, runner: &mut Runner) -> Self {
         let mut is_emulated = false;
-        let outcome = measure(name, spec, turns, runner, &mut is_emulated);
-        PvSched { environment: name.to_owned(), is_emulated, outcome }
+        let outcome = measure(place, turns, runner, &mut is_emulated);
+        PvSched { environment: place.name.clone(), is_emulated, outcome }
     }
 
     /// The rounds of a case that count.
@@ -115,13 +115,12 @@ impl PvSched {
 }
 
 fn measure(
-    name: &str,
-    spec: &Spec,
+    place: &PlannedEnvironment,
     turns: &Turns<'_>,
     runner: &mut Runner,
     is_emulated: &mut bool,
 ) -> Result<Vec<Attempt<Round>>, Failure> {
-    let mut pair = Pair::start(name, spec, turns)?;
+    let mut pair = Pair::start(place, turns)?;
     let mut found = Vec::new();
     for round in 0..turns.rounds {
         let mut order = Sharing::ALL;
@@ -164,10 +163,10 @@ struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    fn start(name: &str, spec: &Spec, turns: &Turns<'a>) -> Result<Self, Failure> {
+    fn start(place: &PlannedEnvironment, turns: &Turns<'a>) -> Result<Self, Failure> {
         let mut job = turns.job.clone();
         // In a guest its own kernel puts it before the load; on the host it is as a virtual CPU is: an ordinary thread.
-        if !matches!(spec, Spec::Vm(_)) {
+        if !matches!(place.spec, Spec::Vm(_)) {
             job.receiver.priority = None;
         }
         job.receiver.hints = true;
@@ -179,7 +178,7 @@ impl<'a> Pair<'a> {
         beside.source.interval = NEIGHBOURS_INTERVAL;
         beside.source.ticks = ((length + 2 * MARGIN).as_nanos() / NEIGHBOURS_INTERVAL.as_nanos()) as u64;
         (beside.source.spin, beside.source.priority) = (Duration::ZERO, None);
-        let start = |folder| Receiver::start(folder, name, spec, job.receiver_cpu, turns.launcher);
+        let start = |folder| Receiver::start(folder, place, job.receiver_cpu, turns.launcher);
         let (receiver, neighbour) = (start("tti")?, start("tti-beside")?);
         let raise = pv_sched::Settings {
             // The daemon runs one priority above this one, and so before the source, which spins.

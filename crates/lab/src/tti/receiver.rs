@@ -23,10 +23,10 @@ use workload::ticks::{Doorbell, Load, TicksJob};
 use super::job::Job;
 use super::row::Outcome;
 use super::stages::{self, HostTrace};
-use crate::Launcher;
 use crate::asking::{Asking, NoAnswer};
 use crate::runner::Quotas;
 use crate::tracing::Made;
+use crate::{Launcher, PlannedEnvironment};
 
 /// How long a start may take until the agent answers.
 const START_LIMIT: Duration = Duration::from_secs(90);
@@ -66,12 +66,12 @@ impl<'a> Receiver<'a> {
     /// The environment or its agent cannot be started.
     pub fn start(
         folder: &str,
-        name: &str,
-        spec: &Spec,
+        planned: &PlannedEnvironment,
         cpu: usize,
         launcher: &'a Launcher,
     ) -> Result<Self, Failure> {
         let Launcher { agent, janitor } = launcher;
+        let PlannedEnvironment { name, spec, .. } = planned;
         let folder = Folder::make(folder, janitor)?;
         let socket = folder.path().join("ticks");
         let server = Server::listen(&socket, PAGE_BYTES, 1)?;

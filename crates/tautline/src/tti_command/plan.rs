@@ -1,7 +1,7 @@
 //! The plan that the arguments describe.
 
 use environment::Spec;
-use environment::spec::split_list;
+use lab::PlannedEnvironment;
 use lab::tti::{Job, Plan, USUAL_BUDGET};
 use ticks::receiver;
 use workload::ticks::Load;
@@ -14,7 +14,8 @@ use crate::exit::Usage;
 pub fn read(arguments: &Tti) -> anyhow::Result<Plan> {
     Ok(Plan {
         job: job(arguments)?,
-        environments: environments(&arguments.environments)?,
+        environments: PlannedEnvironment::read_list(&arguments.environments, refused)
+            .map_err(|error| Usage(error.to_string()))?,
         loads: arguments.load.iter().map(|load| load_of(*load)).collect(),
         pv_sched_rounds: arguments.pv_sched.then_some(arguments.rounds),
     })
@@ -51,20 +52,9 @@ fn job(arguments: &Tti) -> anyhow::Result<Job> {
     Ok(job)
 }
 
-/// The environments of a list.
-fn environments(list: &str) -> anyhow::Result<Vec<(String, Spec)>> {
-    let read = |text: String| {
-        let spec: Spec =
-            text.parse().map_err(|error: environment::spec::SpecError| Usage(error.to_string()))?;
-        match spec {
-            Spec::Host | Spec::Container(_) | Spec::Vm(_) => Ok((text, spec)),
-            Spec::Remote(_) => Err(Usage(format!(
-                "{text}: ticks come from this machine, and are received on it; leave it out"
-            ))
-            .into()),
-        }
-    };
-    split_list(list).into_iter().map(read).collect()
+/// Why an environment receives no ticks.
+fn refused(spec: &Spec) -> Option<&'static str> {
+    matches!(spec, Spec::Remote(_)).then_some("ticks come from this machine, and are received on it")
 }
 
 fn load_of(beside: Beside) -> Option<Load> {

@@ -1,8 +1,8 @@
 //! The requested measurement.
 
 use environment::Spec;
-use environment::spec::{SpecError, split_list};
 use environment::vm::Machine;
+use lab::PlannedEnvironment;
 use lab::chains::Job;
 use scenario::Description;
 use scenario::description::BUILT_IN;
@@ -24,7 +24,8 @@ pub fn read(arguments: &Scenario) -> anyhow::Result<Job> {
     description.check().map_err(|error| Usage(error.to_string()))?;
     Ok(Job {
         ticks: (arguments.time.as_nanos() / description.interval().as_nanos()).max(1) as u64,
-        environments: environments(&arguments.environments)?,
+        environments: PlannedEnvironment::read_list(&arguments.environments, refused)
+            .map_err(|error| Usage(error.to_string()))?,
         users: arguments.users,
         repeat: arguments.repeat,
         missed_per_thousand: arguments.missed_per_thousand,
@@ -56,21 +57,13 @@ fn describe(arguments: &Scenario) -> anyhow::Result<Description> {
     Ok(Description::parse(text).map_err(|error| Usage(format!("{}: {error}", path.display())))?)
 }
 
-/// The environments of a list.
-fn environments(list: &str) -> anyhow::Result<Vec<(String, Spec)>> {
-    let read = |text: String| {
-        let spec: Spec = text.parse().map_err(|error: SpecError| Usage(error.to_string()))?;
-        let refused = match &spec {
-            Spec::Host | Spec::Container(_) => None,
-            Spec::Vm(settings) if settings.profile.is_some() => Some("a member's guest has no profile"),
-            Spec::Vm(settings) if settings.machine == Machine::Microvm => Some("a member's guest has PCI"),
-            Spec::Vm(_) => None,
-            Spec::Remote(_) => Some("members are on this machine, at one switch"),
-        };
-        match refused {
-            None => Ok((text, spec)),
-            Some(why) => Err(Usage(format!("{text}: {why}; leave it out")).into()),
-        }
-    };
-    split_list(list).into_iter().map(read).collect()
+/// Why no member can be in an environment.
+fn refused(spec: &Spec) -> Option<&'static str> {
+    match spec {
+        Spec::Host | Spec::Container(_) => None,
+        Spec::Vm(settings) if settings.profile.is_some() => Some("a member's guest has no profile"),
+        Spec::Vm(settings) if settings.machine == Machine::Microvm => Some("a member's guest has PCI"),
+        Spec::Vm(_) => None,
+        Spec::Remote(_) => Some("members are on this machine, at one switch"),
+    }
 }
