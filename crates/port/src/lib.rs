@@ -56,6 +56,7 @@ pub mod vhost_user;
 pub mod virtio_user;
 
 pub use ::vhost_user::SharedFd;
+pub use net::options::NetOptions;
 pub use net_queues::cache_policy::{CachePolicy, UnknownCachePolicy};
 pub use port::{Port, PortContext, Queue, SinkChange};
 pub use vhost_device::{

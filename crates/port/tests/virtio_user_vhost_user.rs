@@ -108,7 +108,9 @@ fn several_pairs_and_long_frames() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vhost.sock");
     for packed in [false, true] {
-        let mut device = Device::start(VhostUserOptions { queue_pairs: 2, ..VhostUserOptions::new(&path) });
+        let mut two = VhostUserOptions::new(&path);
+        two.net.queue_pairs = 2;
+        let mut device = Device::start(two);
         let options = VirtioUserOptions { queue_pairs: 3, packed, ..VirtioUserOptions::new(&path) };
         let mut driver = Attached::start(options);
         until_connected(&mut driver, &mut device, 2);

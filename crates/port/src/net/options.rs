@@ -2,6 +2,9 @@
 use net_queues::cache_policy::CachePolicy;
 use virtio::net::MacAddress;
 
+use crate::PortError;
+use crate::spec::{Options, SpecError};
+
 /// Who is between the device and its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrontEnd {
@@ -12,19 +15,78 @@ pub(crate) enum FrontEnd {
     Kernel,
 }
 
-/// The settings; each field is that of `VhostUserOptions`.
+/// The options of the network device of a port.
 #[derive(Clone, Debug)]
-pub(crate) struct NetOptions {
-    pub front_end: FrontEnd,
+pub struct NetOptions {
+    pub(crate) front_end: FrontEnd,
+    /// Queue pairs. A `vduse:` port has one, because kernels refuse a control queue.
     pub queue_pairs: u16,
+    /// The largest packet without Ethernet header, 68 to 65535 bytes; `None` for no limit.
     pub mtu: Option<u16>,
+    /// The driver's address, if this end chooses it.
     pub mac: Option<MacAddress>,
+    /// Offers packed rings. A packed ring shows less of where a killed process stood, so they are off by default if the
+    /// front-end is the kernel.
     pub packed: bool,
+    /// Offers buffers used in order.
     pub in_order: bool,
+    /// Offers frames spread over several receive buffers.
     pub mergeable: bool,
+    /// Offers notifications suppressed by position.
     pub event_idx: bool,
+    /// Offers tables of descriptors.
     pub indirect: bool,
+    /// Offers checksum and segmentation offloads, both directions.
     pub offloads: bool,
+    /// Offers a control queue.
     pub control_queue: bool,
+    /// The cache policy of the queues.
     pub cache_policy: CachePolicy,
+}
+
+impl NetOptions {
+    /// One queue pair, with everything offered that suits the front-end.
+    pub(crate) fn new(front_end: FrontEnd) -> Self {
+        let is_vhost_user = front_end == FrontEnd::VhostUser;
+        NetOptions {
+            front_end,
+            queue_pairs: 1,
+            mtu: None,
+            mac: None,
+            packed: is_vhost_user,
+            in_order: true,
+            mergeable: true,
+            event_idx: true,
+            indirect: true,
+            offloads: true,
+            control_queue: is_vhost_user,
+            cache_policy: CachePolicy::Auto,
+        }
+    }
+
+    /// Takes the options that all such ports have out of those of a port, in place of these.
+    pub(crate) fn read(self, options: &mut Options) -> Result<Self, SpecError> {
+        Ok(NetOptions {
+            mtu: options.number("mtu", 68..=65535u16)?,
+            mac: options.value("mac")?,
+            packed: options.switch("packed", self.packed)?,
+            in_order: options.switch("in-order", self.in_order)?,
+            mergeable: options.switch("mergeable", self.mergeable)?,
+            event_idx: options.switch("event-idx", self.event_idx)?,
+            indirect: options.switch("indirect", self.indirect)?,
+            offloads: options.switch("offloads", self.offloads)?,
+            ..self
+        })
+    }
+
+    /// Checks what the processor must have for the options. `name` names the port.
+    pub(crate) fn check(&self, name: &str) -> Result<(), PortError> {
+        let policy = self.cache_policy;
+        if policy.is_supported() {
+            return Ok(());
+        }
+        let why = format!("this processor has no instruction for cache policy {}", policy.name());
+        let remedy = "let it be auto (--cache-policy), or none";
+        Err(PortError::new(format!("set up {name}"), why, remedy))
+    }
 }

@@ -115,8 +115,8 @@ impl PortSpec {
     /// Fixes the cache policy of the port's device queues. Kinds of port without such queues ignore it.
     pub fn set_cache_policy(&mut self, policy: CachePolicy) {
         match self {
-            PortSpec::VhostUser(options) => options.cache_policy = policy,
-            PortSpec::Vduse(options) => options.cache_policy = policy,
+            PortSpec::VhostUser(options) => options.net.cache_policy = policy,
+            PortSpec::Vduse(options) => options.net.cache_policy = policy,
             _ => {}
         }
     }

@@ -40,15 +40,10 @@ impl VdusePort {
     /// The processor does not support the cache policy.
     pub fn new(options: VduseOptions) -> Result<Self, PortError> {
         let name = format!("vduse:{}", options.name);
-        if !options.cache_policy.is_supported() {
-            let why =
-                format!("this processor has no instruction for cache policy {}", options.cache_policy.name());
-            let remedy = "let it be auto (--cache-policy), or none";
-            return Err(PortError::new(format!("set up {name}"), why, remedy));
-        }
+        options.net.check(&name)?;
         let place = Path::new("/run").join(format!("vduse-{}", options.name));
         let log = Arc::new(Log::new(name));
-        let net = Arc::new(NetShared::new(options.net()));
+        let net = Arc::new(NetShared::new(options.net.clone()));
         let device = NetDevice::new(Arc::clone(&log), Arc::clone(&net));
         let device = Vduse::new(device, Arc::clone(&log), options.device());
         Ok(VdusePort { device, log, net, deliveries: Deliveries::default(), place })

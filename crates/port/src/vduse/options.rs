@@ -1,8 +1,6 @@
 //! The options of a VDUSE port, and their syntax.
-use net_queues::cache_policy::CachePolicy;
 use vhost_device::DEFAULT_LIMIT_BYTES;
 use vhost_device::vduse::{self, Driver, Name};
-use virtio::net::MacAddress;
 
 use crate::net::options::{FrontEnd, NetOptions};
 use crate::spec::{Spec, SpecError};
@@ -19,26 +17,10 @@ pub struct VduseOptions {
     pub driver: Option<Driver>,
     /// The most descriptors of a queue.
     pub queue_size: u16,
-    /// The largest packet without Ethernet header, 68 to 65535 bytes; `None` for no limit.
-    pub mtu: Option<u16>,
-    /// The address of the driver's interface; `None` lets the driver choose.
-    pub mac: Option<MacAddress>,
-    /// Offers packed rings. A packed ring shows less of where a killed process stood, so they are off by default.
-    pub packed: bool,
-    /// Offers buffers used in order.
-    pub in_order: bool,
-    /// Offers frames spread over several receive buffers.
-    pub mergeable: bool,
-    /// Offers notifications suppressed by position.
-    pub event_idx: bool,
-    /// Offers tables of descriptors.
-    pub indirect: bool,
-    /// Offers checksum and segmentation offloads, both directions.
-    pub offloads: bool,
+    /// The network device.
+    pub net: NetOptions,
     /// Bytes of memory that a driver may share.
     pub memory_bytes: u64,
-    /// The cache policy of the queues.
-    pub cache_policy: CachePolicy,
 }
 
 impl VduseOptions {
@@ -48,34 +30,8 @@ impl VduseOptions {
             name,
             driver: Some(Driver::Kernel),
             queue_size: 256,
-            mtu: None,
-            mac: None,
-            packed: false,
-            in_order: true,
-            mergeable: true,
-            event_idx: true,
-            indirect: true,
-            offloads: true,
+            net: NetOptions::new(FrontEnd::Kernel),
             memory_bytes: DEFAULT_LIMIT_BYTES,
-            cache_policy: CachePolicy::Auto,
-        }
-    }
-
-    /// The options of the network device. Kernels refuse a control queue, without which there is one queue pair.
-    pub(super) fn net(&self) -> NetOptions {
-        NetOptions {
-            front_end: FrontEnd::Kernel,
-            queue_pairs: 1,
-            mtu: self.mtu,
-            mac: self.mac,
-            packed: self.packed,
-            in_order: self.in_order,
-            mergeable: self.mergeable,
-            event_idx: self.event_idx,
-            indirect: self.indirect,
-            offloads: self.offloads,
-            control_queue: false,
-            cache_policy: self.cache_policy,
         }
     }
 
@@ -113,14 +69,7 @@ impl TryFrom<Spec> for VduseOptions {
                 }
             },
             queue_size: queue_size(options.number("queue-size", 2..=32768u16)?, defaults.queue_size)?,
-            mtu: options.number("mtu", 68..=65535u16)?,
-            mac: options.value("mac")?,
-            packed: options.switch("packed", defaults.packed)?,
-            in_order: options.switch("in-order", defaults.in_order)?,
-            mergeable: options.switch("mergeable", defaults.mergeable)?,
-            event_idx: options.switch("event-idx", defaults.event_idx)?,
-            indirect: options.switch("indirect", defaults.indirect)?,
-            offloads: options.switch("offloads", defaults.offloads)?,
+            net: defaults.net.read(&mut options)?,
             memory_bytes: options.size("memory", 1 << 27..=1 << 46)?.unwrap_or(defaults.memory_bytes),
             ..defaults
         };
@@ -153,7 +102,7 @@ mod tests {
         let all =
             read("vduse:net0,driver=vhost_vdpa,queue-size=1024,mtu=9000,packed=on,offloads=off").unwrap();
         assert_eq!((all.name.as_str(), all.driver, all.queue_size), ("net0", Some(Driver::Vhost), 1024));
-        assert_eq!((all.mtu, all.packed, all.offloads), (Some(9000), true, false));
+        assert_eq!((all.net.mtu, all.net.packed, all.net.offloads), (Some(9000), true, false));
         assert_eq!(read("vduse:a,driver=none").unwrap().driver, None);
         assert_eq!(read("vduse:a").unwrap().driver, Some(Driver::Kernel));
     }

@@ -38,22 +38,18 @@ impl VhostUser {
     pub fn new(options: VhostUserOptions) -> Result<Self, PortError> {
         let name = format!("vhost-user:{}", options.path.display());
         let what = || format!("set up {name}");
-        if !(1..=MAX_QUEUE_PAIRS).contains(&options.queue_pairs) {
-            let why = format!("{} queue pairs", options.queue_pairs);
+        if !(1..=MAX_QUEUE_PAIRS).contains(&options.net.queue_pairs) {
+            let why = format!("{} queue pairs", options.net.queue_pairs);
             return Err(PortError::new(what(), why, format!("ask for 1 to {MAX_QUEUE_PAIRS}")));
         }
-        if options.mtu.is_some_and(|mtu| mtu < 68) {
+        if options.net.mtu.is_some_and(|mtu| mtu < 68) {
             let remedy = "give one from 68 to 65535 (VIRTIO 1.3 §5.1.4.1)";
             return Err(PortError::new(what(), "the MTU is too small", remedy));
         }
-        if !options.cache_policy.is_supported() {
-            let why =
-                format!("this processor has no instruction for cache policy {}", options.cache_policy.name());
-            return Err(PortError::new(what(), why, "let it be auto (--cache-policy), or none"));
-        }
+        options.net.check(&name)?;
         let log = Arc::new(Log::new(name));
         let of_backend = options.backend();
-        let net = Arc::new(NetShared::new(options.net()));
+        let net = Arc::new(NetShared::new(options.net));
         let device = NetDevice::new(Arc::clone(&log), Arc::clone(&net));
         let backend = Backend::new(device, Arc::clone(&log), of_backend)?;
         Ok(VhostUser { backend, log, net, deliveries: Deliveries::default() })

@@ -3,6 +3,7 @@ use memory::Backing;
 use vhost_device::Role;
 
 use super::options::{MAX_QUEUE_PAIRS, VhostUserOptions};
+use crate::net::options::NetOptions;
 use crate::spec::{Spec, SpecError};
 
 impl TryFrom<Spec> for VhostUserOptions {
@@ -11,19 +12,12 @@ impl TryFrom<Spec> for VhostUserOptions {
     fn try_from(spec: Spec) -> Result<Self, SpecError> {
         let mut options = spec.options;
         let defaults = VhostUserOptions::new(spec.target);
-        let pairs = options.number("queue-pairs", 1..=MAX_QUEUE_PAIRS)?;
+        let queue_pairs = options.number("queue-pairs", 1..=MAX_QUEUE_PAIRS)?;
+        let control_queue = options.switch("control-queue", defaults.net.control_queue)?;
+        let net = defaults.net.read(&mut options)?;
         let read = VhostUserOptions {
             role: if options.switch("server", true)? { Role::Server } else { Role::Client },
-            queue_pairs: pairs.unwrap_or(defaults.queue_pairs),
-            mtu: options.number("mtu", 68..=65535u16)?,
-            mac: options.value("mac")?,
-            packed: options.switch("packed", defaults.packed)?,
-            in_order: options.switch("in-order", defaults.in_order)?,
-            mergeable: options.switch("mergeable", defaults.mergeable)?,
-            event_idx: options.switch("event-idx", defaults.event_idx)?,
-            indirect: options.switch("indirect", defaults.indirect)?,
-            offloads: options.switch("offloads", defaults.offloads)?,
-            control_queue: options.switch("control-queue", defaults.control_queue)?,
+            net: NetOptions { queue_pairs: queue_pairs.unwrap_or(net.queue_pairs), control_queue, ..net },
             memory_bytes: options.size("memory", 1 << 20..=1 << 46)?.unwrap_or(defaults.memory_bytes),
             memory_backing: match options.text("memory-backing") {
                 None => defaults.memory_backing,

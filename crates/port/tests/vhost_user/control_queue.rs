@@ -31,7 +31,7 @@ fn commands_on_the_control_queue_are_obeyed() {
     let mac = virtio::net::MacAddress([0x52, 0x54, 0, 0, 0, 1]);
     for layout in [plain(), plain().union(Features::RING_PACKED)] {
         let mut left = Host::new(|_| {});
-        let mut host = Host::new(|options| (options.queue_pairs, options.mac) = (2, Some(mac)));
+        let mut host = Host::new(|options| (options.net.queue_pairs, options.net.mac) = (2, Some(mac)));
         let wanted = [
             NetFeatures::MQ,
             NetFeatures::CTRL_VQ,

@@ -174,7 +174,7 @@ fn legacy_drivers_have_a_header_of_ten_bytes() {
 
 #[test]
 fn frames_beyond_the_mtu_stay_out() {
-    let (mut left, mut right) = (Host::new(|_| {}), Host::new(|options| options.mtu = Some(1400)));
+    let (mut left, mut right) = (Host::new(|_| {}), Host::new(|options| options.net.mtu = Some(1400)));
     let mut alice = Guest::running(&mut left, plain());
     let mut bob = Guest::running(&mut right, plain());
     bob.post(0, 10, 2000);

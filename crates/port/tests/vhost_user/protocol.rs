@@ -16,7 +16,7 @@ use crate::plain;
 #[test]
 fn the_rest_of_the_protocol_is_served() {
     let mac = "52:54:00:aa:bb:cc".parse().unwrap();
-    let mut host = Host::new(|options| (options.mac, options.mtu) = (Some(mac), Some(2000)));
+    let mut host = Host::new(|options| (options.net.mac, options.net.mtu) = (Some(mac), Some(2000)));
     let mut guest = Guest::running(&mut host, plain().union(NetFeatures::MTU).union(NetFeatures::MAC));
     let config = ConfigAccess { offset: 0, migration: false, bytes: vec![0; 12] };
     let read = guest.ask(&mut host, Request::GetConfig(config.clone()), vec![]);
@@ -77,20 +77,20 @@ fn what_is_switched_off_is_not_offered() {
     };
     let (all, protocol) = offered(|_| {});
     for (change, gone) in [
-        ((|o| o.packed = false) as fn(&mut VhostUserOptions), Features::RING_PACKED),
-        (|o| o.in_order = false, Features::IN_ORDER),
-        (|o| o.mergeable = false, NetFeatures::MRG_RXBUF),
-        (|o| o.event_idx = false, Features::RING_EVENT_IDX),
-        (|o| o.indirect = false, Features::RING_INDIRECT_DESC),
+        ((|o| o.net.packed = false) as fn(&mut VhostUserOptions), Features::RING_PACKED),
+        (|o| o.net.in_order = false, Features::IN_ORDER),
+        (|o| o.net.mergeable = false, NetFeatures::MRG_RXBUF),
+        (|o| o.net.event_idx = false, Features::RING_EVENT_IDX),
+        (|o| o.net.indirect = false, Features::RING_INDIRECT_DESC),
     ] {
         assert!(all.contains(gone));
         assert_eq!(offered(change).0, all.difference(gone));
     }
-    let (none, _) = offered(|o| o.offloads = false);
+    let (none, _) = offered(|o| o.net.offloads = false);
     assert!((all - none).each().all(|feature| NetFeatures(feature).to_string().starts_with("NET_")));
     assert_eq!((all - none).each().count(), 14);
     assert!(!protocol.contains(ProtocolFeatures::CONFIG) && all.contains(NetFeatures::MTU));
-    let (with_mac, protocol) = offered(|o| o.mac = Some("52:54:00:00:00:01".parse().unwrap()));
+    let (with_mac, protocol) = offered(|o| o.net.mac = Some("52:54:00:00:00:01".parse().unwrap()));
     assert!(protocol.contains(ProtocolFeatures::CONFIG) && with_mac.contains(NetFeatures::MAC));
     assert!(!with_mac.contains(NetFeatures::MTU), "an MTU that nobody knows");
 }

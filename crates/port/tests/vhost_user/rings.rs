@@ -69,7 +69,7 @@ fn a_ring_goes_on_where_it_was_stopped() {
 #[test]
 fn several_pairs_run_each_on_its_own() {
     let (mut left, mut right) =
-        (Host::new(|options| options.queue_pairs = 2), Host::new(|options| options.queue_pairs = 2));
+        (Host::new(|options| options.net.queue_pairs = 2), Host::new(|options| options.net.queue_pairs = 2));
     let wanted = plain().union(NetFeatures::MQ).union(Features::RING_PACKED);
     let mut alice = Guest::connect(&mut left, wanted);
     let mut bob = Guest::connect(&mut right, wanted);
@@ -98,7 +98,7 @@ fn several_pairs_run_each_on_its_own() {
 /// Frames are spread over the sinks there are: those of a disabled pair must not be among them.
 #[test]
 fn sinks_of_disabled_pairs_are_put_aside() {
-    let mut host = Host::new(|options| options.queue_pairs = 3);
+    let mut host = Host::new(|options| options.net.queue_pairs = 3);
     let mut guest = Guest::connect(&mut host, plain().union(NetFeatures::MQ));
     guest.share_memory(&mut host);
     let attached = |host: &Host| host.context.sinks.keys().copied().collect::<Vec<_>>();

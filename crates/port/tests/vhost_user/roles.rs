@@ -87,9 +87,9 @@ fn options_that_cannot_be_are_refused_with_a_remedy() {
         change(&mut options);
         VhostUser::new(options).err().unwrap().to_string()
     };
-    assert!(error(|o| o.queue_pairs = 0).contains("1 to 127"));
-    assert!(error(|o| o.queue_pairs = 128).contains("1 to 127"));
-    assert!(error(|o| o.mtu = Some(67)).contains("68 to 65535"));
+    assert!(error(|o| o.net.queue_pairs = 0).contains("1 to 127"));
+    assert!(error(|o| o.net.queue_pairs = 128).contains("1 to 127"));
+    assert!(error(|o| o.net.mtu = Some(67)).contains("68 to 65535"));
     let mut port = VhostUser::new(VhostUserOptions::new("/nowhere/port.sock")).unwrap();
     let error = port.start(&mut port::testing::TestContext::new()).unwrap_err().to_string();
     assert!(error.contains("/nowhere") && error.contains("give a path"), "{error}");
