@@ -7,79 +7,14 @@ use std::sync::Mutex;
 use linux::vduse::Request;
 use memory::{Address, Backing};
 use vhost_user::SharedFd;
-use virtqueue::{
-    DeviceQueue, DriverQueue, Piece, PopError, QueueConfig, Request as Chain, RingError, RingFeatures,
-};
+use virtqueue::{DriverQueue, Piece, QueueConfig, Request as Chain, RingFeatures};
 
 use super::*;
-use crate::device::{Notifiers, RingSet};
+use crate::testing::echo::Echo;
 use crate::testing::guest_memory::{DATA, DATA_BYTES, GuestMemory, RINGS, RINGS_BYTES, ring_at};
-use crate::{BurstQueue, Context, Log, PlainContext};
+use crate::{Log, PlainContext};
 
 const PACKED: Features = Features::VERSION_1.union(Features::RING_PACKED);
-
-/// A device whose one queue returns the bytes that were read, and which counts the buffers of all its processes.
-#[derive(Clone)]
-struct Echo;
-
-impl Device for Echo {
-    type Kind = ();
-    type Queue = BurstQueue;
-    type Context<'a> = dyn Context + 'a;
-
-    fn features(&self) -> Features {
-        PACKED
-    }
-
-    fn queue_count(&self) -> u16 {
-        1
-    }
-
-    fn kind(&self, _: usize) {}
-
-    fn name((): ()) -> String {
-        "echo queue".to_owned()
-    }
-
-    fn is_served_here((): ()) -> bool {
-        true
-    }
-
-    fn queue(
-        &self,
-        (): (),
-        queue: Box<dyn DeviceQueue>,
-        notifiers: Notifiers,
-    ) -> Result<BurstQueue, Refusal> {
-        Ok(BurstQueue::new(queue, notifiers, 1))
-    }
-
-    fn set_features(&mut self, _: Features) {}
-
-    fn serve(
-        &mut self,
-        BurstQueue { queue, burst, notifiers }: &mut BurstQueue,
-        _: &mut dyn RingSet<Self>,
-        _: &mut Self::Context<'_>,
-    ) -> Result<bool, RingError> {
-        notifiers.kick.iter().for_each(|kick| _ = kick.drain());
-        loop {
-            match queue.pop(burst, 1) {
-                Ok(0) if queue.enable_kicks() => continue,
-                Ok(0) | Err(PopError::Miss { .. }) => return Ok(false),
-                Ok(_) => {}
-                Err(PopError::Malformed(error)) => return Err(error),
-            }
-            let chain = burst.chain(0);
-            let mut bytes = vec![0; chain.readable_bytes() as usize];
-            chain.read(0, &mut bytes);
-            let written = chain.write(0, &bytes);
-            burst.set_written(0, written as u32);
-            queue.add_used_all(burst);
-            notifiers.call.iter().for_each(EventFd::notify);
-        }
-    }
-}
 
 /// The kernel's state of the device.
 struct State {
