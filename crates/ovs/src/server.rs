@@ -41,8 +41,11 @@ impl Server {
         };
         match words.split_once(':') {
             Some(("unix", path)) if path.starts_with('/') => Ok(Server::Unix(path.into())),
-            Some(("tcp", place)) => address(place).map(Server::Tcp).ok_or_else(wrong),
-            Some(("ssl", place)) => Ok(Server::Ssl(address(place).ok_or_else(wrong)?, keys()?)),
+            Some(("tcp", place)) => address(place).map(Server::Tcp).ok_or_else(|| named(place, wrong())),
+            Some(("ssl", place)) => {
+                let address = address(place).ok_or_else(|| named(place, wrong()))?;
+                Ok(Server::Ssl(address, keys()?))
+            }
             _ => Err(wrong()),
         }
     }
@@ -117,7 +120,21 @@ fn tcp(address: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-/// An address with or without a port. Names are refused: looking them up takes files and other servers.
+/// What to write in place of the name of a machine; `wrong` if there is no name.
+fn named(place: &str, wrong: String) -> String {
+    let (host, port) = place.split_once(':').unwrap_or((place, ""));
+    let is_label = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    if !host.bytes().all(is_label) || !host.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+        return wrong;
+    }
+    let port = if port.is_empty() { String::new() } else { format!(":{port}") };
+    format!(
+        "{host} is a name, which is not looked up: write ADDRESS{port} with what `getent hosts {host}` prints"
+    )
+}
+
+/// An address with or without a port. Names are refused: a switch that confines itself has no access to the files and
+/// servers of names, and the address of a name may change while the database is followed.
 fn address(place: &str) -> Option<SocketAddr> {
     let bare = place.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(place);
     let with_port = || bare.parse::<IpAddr>().ok().map(|address| SocketAddr::new(address, PORT));
@@ -181,9 +198,14 @@ mod tests {
             assert_eq!(read(words).as_deref(), Ok(said), "{words}");
         }
         assert_eq!(read("ssl:127.0.0.1:6640"), Err("no keys".to_owned()));
-        for words in ["db.sock", "unix:db.sock", "tcp:", "tcp:localhost:6640", "ssl:127.0.0.1:x", "ptcp:6640"]
-        {
+        for words in ["db.sock", "unix:db.sock", "tcp:", "tcp:a b:6640", "ssl:127.0.0.1:x", "ptcp:6640"] {
             assert!(read(words).unwrap_err().contains("write unix:PATH"), "{words}");
+        }
+        for (words, said) in [
+            ("tcp:db.example.org:6640", "write ADDRESS:6640 with what `getent hosts db.example.org` prints"),
+            ("ssl:localhost", "write ADDRESS with what `getent hosts localhost` prints"),
+        ] {
+            assert!(read(words).unwrap_err().ends_with(said), "{words}");
         }
     }
 }

@@ -82,7 +82,7 @@ fn a_database_is_followed_by_tcp_and_with_keys() {
     }
     for (words, said) in [
         (vec!["--ovsdb", &place], "give --private-key"),
-        (vec!["--ovsdb", "tcp:localhost"], "write unix:PATH"),
+        (vec!["--ovsdb", "tcp:localhost"], "getent hosts localhost"),
         (
             vec!["--ovsdb", &place, "--private-key", "/none", "--certificate", "/none", "--ca-cert", "/none"],
             "name a file in PEM",
