@@ -35,8 +35,9 @@ pub struct PortDescription {
 /// Options that every kind of port has: its VLANs.
 pub const VLAN_OPTIONS: [&str; 6] = ["tag", "trunks", "vlan_mode", "cvlans", "qinq-ethtype", "priority-tags"];
 
-/// Options that every kind of port has: its bond, and how the ports of the bond share frames.
-pub const BOND_OPTIONS: [&str; 2] = ["bond", "bond_mode"];
+/// Options that every kind of port has: its bond, how the ports of the bond share frames, and after how many milliseconds
+/// load is moved between them.
+pub const BOND_OPTIONS: [&str; 3] = ["bond", "bond_mode", "bond-rebalance-interval"];
 
 /// The option of every kind of port that names the network whose ports it reaches.
 pub const NETWORK_OPTION: &str = "network";

@@ -215,8 +215,13 @@ fn bond(
             return Err(format!("bond_mode of {name} needs LACP or is unknown: write {modes}"));
         }
     };
-    let values = [name, mode].map(|value| OptionValue::Text(value.to_owned()));
-    options.extend(BOND_OPTIONS.map(str::to_owned).into_iter().zip(values));
+    let [of_name, of_mode, of_interval] = BOND_OPTIONS.map(str::to_owned);
+    options.insert(of_name, OptionValue::Text(name.to_owned()));
+    options.insert(of_mode, OptionValue::Text(mode.to_owned()));
+    let interval = port.get("other_config").and_then(|config| config.get(&of_interval));
+    // Open vSwitch ignores what is no number.
+    let interval = interval.and_then(|ms| ms.parse::<u32>().ok());
+    options.extend(interval.map(|ms| (of_interval, OptionValue::Number(ms.into()))));
     Ok(options)
 }
 

@@ -207,7 +207,15 @@ fn main() -> ExitCode {
             let connections = Arc::new(Connections::new(2));
             establish(&connections);
             let upcalls = Arc::new(Upcalls::new(2));
-            Arc::new(FlowProgram { learning, tables: TablesId(0), number: 1, numbers, connections, upcalls })
+            Arc::new(FlowProgram {
+                learning,
+                bonds: None,
+                tables: TablesId(0),
+                number: 1,
+                numbers,
+                connections,
+                upcalls,
+            })
         }
     };
     let batch = match flows(case) {

@@ -1,38 +1,42 @@
 //! Which frames may come from a port.
+use std::fmt::Debug;
 use std::iter;
 use std::ops::Range;
 
 use frame::{DropReason, Frame, FrameBatch};
 use virtio::net::MacAddress;
 
-use crate::{BondGuard, Now, Output, Policer};
+use crate::{Now, Output, Policer};
+
+/// A check beside the limits of a port. The check is a type, so a port without one executes nothing for it.
+pub trait Guard: Debug + Send + Sync {
+    /// Whether the frame is admitted.
+    fn admits(&self, frame: &Frame<'_>) -> bool;
+}
+
+/// No check: every frame is admitted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unguarded;
+
+impl Guard for Unguarded {
+    #[inline(always)]
+    fn admits(&self, _: &Frame<'_>) -> bool {
+        true
+    }
+}
 
 /// Which frames may come from a port. The default admits every frame whose source is no group address.
-#[derive(Debug, Default)]
-pub struct Admission {
-    addresses: Option<Vec<MacAddress>>,
-    limits: Option<Limits>,
-    policer: Option<Policer>,
-}
-
-/// Limits that are rare, behind one check.
 #[derive(Debug)]
-struct Limits {
+pub struct Admission<G = Unguarded> {
+    addresses: Option<Vec<MacAddress>>,
     max_frame_bytes: Option<u32>,
-    guard: Option<BondGuard>,
+    policer: Option<Policer>,
+    guard: G,
 }
 
-impl Limits {
-    #[inline]
-    fn admit(&self, frame: &Frame<'_>) -> Result<(), DropReason> {
-        match self.max_frame_bytes {
-            Some(max) if wire_bytes(frame) > max as usize => return Err(DropReason::TooLong),
-            _ => {}
-        }
-        match &self.guard {
-            Some(guard) if !guard.admits(frame) => Err(DropReason::NowhereToGo),
-            _ => Ok(()),
-        }
+impl Default for Admission {
+    fn default() -> Self {
+        Admission::new(None, None, None)
     }
 }
 
@@ -48,21 +52,21 @@ impl Admission {
             addresses.sort_unstable();
             addresses
         };
-        let limits = max_frame_bytes.map(|max| Limits { max_frame_bytes: Some(max), guard: None });
-        Admission { addresses: addresses.map(sorted), limits, policer }
+        Admission { addresses: addresses.map(sorted), max_frame_bytes, policer, guard: Unguarded }
     }
 
-    /// Admits only what the guard of a bond admits besides.
-    #[must_use]
-    pub fn guarded(self, guard: BondGuard) -> Self {
-        let max_frame_bytes = self.limits.as_ref().and_then(|limits| limits.max_frame_bytes);
-        Admission { limits: Some(Limits { max_frame_bytes, guard: Some(guard) }), ..self }
+    /// Admits only what a guard admits besides.
+    pub fn guarded<G: Guard>(self, guard: G) -> Admission<G> {
+        let Admission { addresses, max_frame_bytes, policer, guard: Unguarded } = self;
+        Admission { addresses, max_frame_bytes, policer, guard }
     }
+}
 
+impl<G: Guard> Admission<G> {
     /// Whether only the kind of the source address is checked.
     #[inline]
     pub fn is_open(&self) -> bool {
-        self.addresses.is_none() && self.limits.is_none() && self.policer.is_none()
+        self.addresses.is_none() && self.max_frame_bytes.is_none() && self.policer.is_none()
     }
 
     /// Whether this address may be behind the port.
@@ -78,14 +82,18 @@ impl Admission {
     ///
     /// # Errors
     /// The source address is a group address or not one of the port's ([`DropReason::Spoofed`]); the frame, or a
-    /// segment of it, is longer than the port's limit ([`DropReason::TooLong`]); or the guard of a bond refuses it
+    /// segment of it, is longer than the port's limit ([`DropReason::TooLong`]); or the guard refuses it
     /// ([`DropReason::NowhereToGo`]).
     #[inline(always)]
     pub fn admit(&self, frame: &Frame<'_>) -> Result<(), DropReason> {
         if !self.allows(frame.source()) {
             return Err(DropReason::Spoofed);
         }
-        self.limits.as_ref().map_or(Ok(()), |limits| limits.admit(frame))
+        match self.max_frame_bytes {
+            Some(max) if wire_bytes(frame) > max as usize => Err(DropReason::TooLong),
+            _ if !self.guard.admits(frame) => Err(DropReason::NowhereToGo),
+            _ => Ok(()),
+        }
     }
 
     /// Returns how many frames of the burst the rate admits. The others, which are the last of the burst, are
@@ -108,7 +116,7 @@ impl Admission {
                 return None;
             }
             // The frames of such a run differ in their lengths.
-            let run = if self.limits.is_some() { 1 } else { batch.same_address_run(at) };
+            let run = if self.max_frame_bytes.is_some() { 1 } else { batch.same_address_run(at) };
             let run = run.min(frames - at);
             at += run;
             Some((at - run) as u16..at as u16)

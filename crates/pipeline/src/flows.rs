@@ -11,15 +11,17 @@ use virtio::net::{MacAddress, checksum};
 use crate::learning::Egress;
 use crate::worker_flows::flow_ms;
 use crate::{
-    Announced, Connections, Flooded, Learning, Now, Output, PortId, PortNumbers, Program, Reach, TablesId,
-    Upcalls, WorkerFlows,
+    Announced, BondedNetwork, Connections, Flooded, Guard, Learning, Now, Output, PortId, PortNumbers,
+    Program, Reach, TablesId, Unguarded, Upcalls, WorkerFlows,
 };
 
 /// Forwarding by flow tables, for one port. The tables are the worker's: [`Output::flows`].
 #[derive(Debug)]
-pub struct FlowProgram {
+pub struct FlowProgram<G = Unguarded> {
     /// The port, its network and what the action `normal` does.
-    pub learning: Learning,
+    pub learning: Learning<G>,
+    /// The bonds of the network, if there are some. The action `normal` chooses a port of them; `output` names one.
+    pub bonds: Option<BondedNetwork>,
     /// The tables by which the port's frames are forwarded.
     pub tables: TablesId,
     /// The port's OpenFlow number.
@@ -55,14 +57,14 @@ impl<'a> BurstTime<'a> {
 }
 
 /// The parts of a switch that tables use for a frame.
-struct Around<'a> {
-    program: &'a FlowProgram,
+struct Around<'a, G> {
+    program: &'a FlowProgram<G>,
     time: &'a BurstTime<'a>,
     /// Whether a frame for controllers has found no room.
     is_refused: bool,
 }
 
-impl Surroundings for Around<'_> {
+impl<G> Surroundings for Around<'_, G> {
     fn now_ms(&mut self) -> u64 {
         self.time.ms()
     }
@@ -97,7 +99,7 @@ impl Surroundings for Around<'_> {
     }
 }
 
-impl Program for FlowProgram {
+impl<G: Guard> Program for FlowProgram<G> {
     fn run(&self, batch: &FrameBatch, now: Now<'_>, output: &mut dyn Output) -> Flooded {
         let admission = &self.learning.admission;
         let passing = admission.police(batch, now, output);
@@ -124,7 +126,7 @@ impl Program for FlowProgram {
     }
 
     fn reach(&self) -> Reach<'_> {
-        Reach::All(&self.learning.members)
+        Reach::All(self.bonds.as_ref().map_or(&self.learning.members, |network| &network.ports))
     }
 
     fn announce(&self, address: MacAddress) -> Announced {
@@ -132,7 +134,7 @@ impl Program for FlowProgram {
     }
 }
 
-impl FlowProgram {
+impl<G: Guard> FlowProgram<G> {
     /// How many copies of a frame leave; at least one.
     fn forward(
         &self,
@@ -176,7 +178,7 @@ impl FlowProgram {
         }
         for effect in &outcome.effects {
             match effect {
-                Effect::Normal(header) => result = self.normal(header, time, &mut sending),
+                Effect::Normal(header) => result = self.normal(header, frame.len_bytes(), time, &mut sending),
                 Effect::PacketIn(packet) => {
                     let bytes = sending.whole(&frame, &packet.header);
                     result = Err(self.upcalls.punt(Some(self.learning.port), self.tables, packet, bytes));
@@ -194,10 +196,12 @@ impl FlowProgram {
     fn normal<'a>(
         &self,
         header: &'a HeaderRange,
+        bytes: usize,
         time: &BurstTime<'_>,
         sending: &mut Sending<'a>,
     ) -> Result<(), DropReason> {
-        let Some((destination, rest)) = sending.outcome.header(header).split_first_chunk() else {
+        let head = sending.outcome.header(header);
+        let Some((destination, rest)) = head.split_first_chunk() else {
             return Err(DropReason::NowhereToGo);
         };
         let Some(source) = rest.first_chunk() else { return Err(DropReason::NowhereToGo) };
@@ -206,15 +210,17 @@ impl FlowProgram {
             return Err(DropReason::Spoofed);
         }
         self.learning.table.learn(source, self.learning.port)?;
+        let bonds = self.bonds.as_ref();
+        let exit = |to: PortId| bonds.map_or(to, |network| network.exit(to, head, bytes));
         match self.learning.egress(destination) {
-            Egress::Port(to) => sending.send(header, to),
+            Egress::Port(to) => sending.send(header, exit(to)),
             Egress::Nowhere => return Err(DropReason::NowhereToGo),
             Egress::Flood => {
                 if self.learning.floods.as_ref().is_some_and(|floods| floods.take(1, (time.now)()) == 0) {
                     return Err(DropReason::FloodLimit);
                 }
                 let others = self.learning.members.iter().filter(|port| **port != self.learning.port);
-                others.for_each(|port| sending.send(header, *port));
+                others.for_each(|port| sending.send(header, exit(*port)));
             }
         }
         Ok(())

@@ -10,8 +10,8 @@ use virtio::net::MacAddress;
 use crate::flows::Sending;
 use crate::worker_flows::flow_ms;
 use crate::{
-    Announced, Connections, Flooded, MacTable, Now, Output, PortId, PortNumbers, Program, Reach, TablesId,
-    Upcalls,
+    Announced, BondedNetwork, Connections, Flooded, MacTable, Now, Output, PortId, PortNumbers, Program,
+    Reach, TablesId, Upcalls,
 };
 
 /// A frame of a controller.
@@ -34,8 +34,10 @@ pub struct Injected {
     pub tables: TablesId,
     /// The OpenFlow numbers of the network's ports.
     pub numbers: Arc<PortNumbers>,
-    /// The ports of the network.
+    /// The ports of the network; of each bond, one.
     pub members: Arc<[PortId]>,
+    /// The bonds of the network, if there are some.
+    pub bonds: Option<BondedNetwork>,
     /// The addresses that the network has learned.
     pub addresses: Arc<MacTable>,
     /// The connections of the switch.
@@ -99,7 +101,7 @@ impl Program for Injected {
     }
 
     fn reach(&self) -> Reach<'_> {
-        Reach::All(&self.members)
+        Reach::All(self.bonds.as_ref().map_or(&self.members, |network| &network.ports))
     }
 
     fn announce(&self, _: MacAddress) -> Announced {
@@ -150,17 +152,20 @@ impl Injected {
     /// Forwards by address; nothing is learned from a controller's frame.
     fn normal<'a>(&self, header: &'a HeaderRange, sending: &mut Sending<'a>) -> Result<(), DropReason> {
         let from = self.numbers.port(self.frame.input);
-        let Some(destination) = sending.outcome.header(header).first_chunk() else {
+        let head = sending.outcome.header(header);
+        let Some(destination) = head.first_chunk() else {
             return Err(DropReason::NowhereToGo);
         };
         let destination = MacAddress(*destination);
         let known = if destination.is_group() { None } else { self.addresses.lookup(destination) };
+        let bytes = self.frame.bytes.len();
+        let exit = |to: PortId| self.bonds.as_ref().map_or(to, |network| network.exit(to, head, bytes));
         match known {
             Some(port) if Some(port) == from => return Err(DropReason::NowhereToGo),
-            Some(port) => sending.send(header, port),
+            Some(port) => sending.send(header, exit(port)),
             None => {
                 let others = self.members.iter().filter(|port| Some(**port) != from);
-                others.for_each(|port| sending.send(header, *port));
+                others.for_each(|port| sending.send(header, exit(*port)));
             }
         }
         Ok(())

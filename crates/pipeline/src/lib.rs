@@ -42,8 +42,10 @@ mod vlan;
 mod wire;
 mod worker_flows;
 
-pub use admission::Admission;
-pub use bond::{BondExits, BondGuard, BondMode, Bonded};
+pub use admission::{Admission, Guard, Unguarded};
+pub use bond::{
+    BOND_BUCKETS, BondExits, BondGuard, BondLoad, BondMode, Bonded, BondedNetwork, Buckets, Carriers,
+};
 pub use connections::Connections;
 pub use flows::FlowProgram;
 pub use injected::{ControllersFrame, Injected};

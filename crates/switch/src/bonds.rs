@@ -1,9 +1,11 @@
 //! The bonds of a switch: which ports are one link, and which of them carry frames.
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use pipeline::{BondExits, BondMode};
+use pipeline::{BondExits, BondMode, Carriers};
 
 use crate::PortId;
+use crate::balance::Balance;
 use crate::places::{Places, learning};
 use crate::snapshot::BondSnapshot;
 
@@ -18,6 +20,9 @@ pub(crate) struct Bond {
     /// The ports that are up.
     up: Vec<PortId>,
     active: Option<PortId>,
+    /// How often load is moved.
+    rebalance_interval: Option<Duration>,
+    balance: Balance,
 }
 
 impl Bond {
@@ -39,12 +44,18 @@ impl Bond {
         self.active == Some(port)
     }
 
+    /// The port that stations behind a port of the bond are heard at.
+    pub fn active(&self) -> Option<PortId> {
+        self.active
+    }
+
     pub fn exits(&self) -> BondExits {
-        let exits = match self.mode {
-            BondMode::ActiveBackup => self.active.into_iter().collect(),
-            BondMode::BalanceSlb => self.up.iter().copied().collect(),
+        let port = self.home();
+        let exits = match (self.mode, self.balance.buckets(&self.up)) {
+            (BondMode::BalanceSlb, Some(buckets)) => Carriers::ByStation(buckets),
+            _ => Carriers::One(self.active.unwrap_or(port)),
         };
-        BondExits { port: self.home(), exits }
+        BondExits { port, exits }
     }
 }
 
@@ -66,6 +77,8 @@ impl Bonds {
                 members: Vec::new(),
                 up: Vec::new(),
                 active: None,
+                rebalance_interval: options.rebalance_interval,
+                balance: Balance::default(),
             };
             let bond = found.entry((network, name)).or_insert_with(made);
             bond.members.push(id);
@@ -78,6 +91,8 @@ impl Bonds {
             let same = before.0.iter().find(|old| (&old.network, &old.name) == (&bond.network, &bond.name));
             let stays = same.and_then(|old| old.active).filter(|port| bond.up.contains(port));
             bond.active = stays.or_else(|| bond.up.first().copied());
+            bond.balance = same.map(|old| old.balance.clone()).unwrap_or_default();
+            bond.balance.keep(&bond.up);
         }
         Bonds(bonds)
     }
@@ -106,6 +121,15 @@ impl Bonds {
         })
     }
 
+    /// Moves load between the ports of bonds whose interval has ended. Returns whether any was moved.
+    pub fn rebalance(&mut self, second: u32) -> bool {
+        let balancing = self.0.iter_mut().filter(|bond| bond.mode == BondMode::BalanceSlb);
+        balancing.fold(false, |any, bond| {
+            let interval = bond.rebalance_interval;
+            interval.is_some_and(|interval| bond.balance.look(second, interval, &bond.up)) || any
+        })
+    }
+
     /// A port's part in its bond.
     pub fn snapshot(&self, port: PortId) -> Option<BondSnapshot> {
         let bond = self.of(port)?;
@@ -114,6 +138,10 @@ impl Bonds {
             mode: bond.mode.name(),
             is_enabled: bond.up.contains(&port),
             is_active: bond.is_active(port),
+            load: match bond.exits().exits {
+                Carriers::ByStation(buckets) => bond.balance.of_port(port, &buckets),
+                Carriers::One(_) => BTreeMap::new(),
+            },
         })
     }
 }
@@ -124,24 +152,30 @@ mod tests {
     use crate::setup::{BondOptions, Forwarding, PortOptions};
 
     fn port(bond: Option<&str>, mode: BondMode) -> Forwarding {
-        let bond = bond.map(|name| BondOptions { name: name.to_owned(), mode });
+        let bond = bond.map(|name| BondOptions { mode, ..BondOptions::new(name) });
         Forwarding { options: PortOptions { bond, ..PortOptions::default() }, wire: None, number: 0 }
+    }
+
+    fn one(bonds: &Bonds) -> PortId {
+        match bonds.of(PortId(2)).unwrap().exits() {
+            BondExits { port: PortId(1), exits: Carriers::One(port) } => port,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
     fn an_active_port_stays_until_it_is_down() {
         let (none, member) = (port(None, BondMode::default()), port(Some("b"), BondMode::ActiveBackup));
         let ports = [Some(&none), Some(&member), Some(&member), None, Some(&member)];
-        let exits = |bonds: &Bonds| bonds.of(PortId(2)).unwrap().exits();
         let of = |up: &[u16], before: &Bonds| Bonds::new(&ports, |port| up.contains(&port.0), before);
         let none_is_up = of(&[], &Bonds::default());
-        assert_eq!(exits(&none_is_up), BondExits { port: PortId(1), exits: Box::default() });
+        assert_eq!(one(&none_is_up), PortId(1));
         let second = of(&[2, 4], &none_is_up);
-        assert_eq!(exits(&second).exits[..], [PortId(2)]);
+        assert_eq!(one(&second), PortId(2));
         let still = of(&[1, 2, 4], &second);
-        assert!(exits(&still).exits[..] == [PortId(2)] && still.changed(&second).next().is_none());
+        assert!(one(&still) == PortId(2) && still.changed(&second).next().is_none());
         let other = of(&[1, 4], &still);
-        assert!(exits(&other).exits[..] == [PortId(1)] && other.changed(&still).count() == 1);
+        assert!(one(&other) == PortId(1) && other.changed(&still).count() == 1);
         let snapshot = still.snapshot(PortId(4)).unwrap();
         assert!(snapshot.is_enabled && !snapshot.is_active && snapshot.mode == "active-backup");
         assert!(still.of(PortId(0)).is_none() && still.home(PortId(4)) == PortId(1));
@@ -153,8 +187,15 @@ mod tests {
         let other = port(Some("other"), BondMode::BalanceSlb);
         let ports = [Some(&member), Some(&other), Some(&member)];
         let bonds = Bonds::new(&ports, |_| true, &Bonds::default());
-        let all = BondExits { port: PortId(0), exits: [PortId(0), PortId(2)].into() };
-        assert_eq!(bonds.of(PortId(2)).unwrap().exits(), all);
+        let BondExits { port: PortId(0), exits: Carriers::ByStation(buckets) } =
+            bonds.of(PortId(2)).unwrap().exits()
+        else {
+            panic!()
+        };
+        let used = |port| buckets.ports().contains(&PortId(port));
+        assert!(used(0) && !used(1) && used(2));
         assert_eq!((bonds.of_network("").count(), bonds.of_network("x").count()), (2, 0));
+        let down = Bonds::new(&ports, |_| false, &bonds);
+        assert!(matches!(down.of(PortId(2)).unwrap().exits().exits, Carriers::One(PortId(0))));
     }
 }

@@ -3,9 +3,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use frame::{FrameBatch, Side};
-use linux::interface::Interface;
-use pipeline::Station;
+use frame::Side;
 use port::Port;
 use virtio::net::MacAddress;
 
@@ -21,13 +19,11 @@ use crate::programs::{networks, own_addresses, programs};
 use crate::queue_plan::QueuePlan;
 use crate::setup::{Forwarding, NamedPort};
 use crate::snapshot::Link;
-use crate::{MAX_NETWORKS, MAX_PORTS, PortId, PortOptions, announce};
+use crate::{MAX_NETWORKS, MAX_PORTS, PortId, PortOptions};
 
 /// The most rings of copies that replace former ones and that the observer has not taken yet. Further queues are not
 /// copied.
 const REPLACED: usize = 8;
-/// The most stations that are announced when another port of a bond becomes active, for each bond.
-const MOST_ANNOUNCED: usize = 256;
 
 impl Control {
     /// The place of a port that is there.
@@ -167,7 +163,8 @@ impl Control {
         let before = std::mem::replace(&mut self.entries[at].forwarding.options, options);
         self.update_programs();
         let now = &self.entries[at].forwarding.options;
-        if before.network != now.network || before.bond != now.bond {
+        let bond = |options: &PortOptions| options.bond.as_ref().map(|bond| bond.name.clone());
+        if before.network != now.network || bond(&before) != bond(now) {
             self.attachments.common.tables.flush(PortId(at as u16));
             self.attachments.common.tables.release(PortId(at as u16));
         }
@@ -255,25 +252,6 @@ impl Control {
         self.announce_on_bonds(&before);
     }
 
-    /// Announces the stations of the network on the port of a bond that has become active: the other switch has to send
-    /// their frames there from now on. Stations behind the bond itself, and stations of a VLAN, are not announced.
-    fn announce_on_bonds(&self, before: &Bonds) {
-        for bond in self.bonds.changed(before) {
-            let is_meant = |station: &Station| {
-                station.port != bond.home()
-                    && station.vlan == 0
-                    && self.entries[usize::from(station.port.0)].forwarding.options.network == bond.network()
-            };
-            let stations = self.attachments.common.tables.stations().into_iter().filter(is_meant);
-            for station in stations.take(MOST_ANNOUNCED) {
-                // Without memory for a frame the other switch learns from the station's next frame.
-                let Ok(frame) = FrameBatch::of_frame(&announce::frame(station.address)) else { return };
-                let worker = self.attachments.plan.source(station.port, 0);
-                self.attachments.pool.flood(worker, station.port, frame);
-            }
-        }
-    }
-
     /// Says whether the first queue of a port runs now, or none any more.
     pub(crate) fn note_connection(&mut self, index: usize) {
         let is_up = self.attachments.has_queues(PortId(index as u16));
@@ -285,22 +263,6 @@ impl Control {
         let event = if is_up { PortEvent::Connected } else { PortEvent::Disconnected };
         self.events.push((entry.name.clone(), event));
         if entry.forwarding.options.bond.is_some() {
-            self.update_programs();
-        }
-    }
-
-    /// Looks, once a second, whether the interfaces of bonds have a carrier.
-    pub(crate) fn look_at_carriers(&mut self, second: u32) {
-        if std::mem::replace(&mut self.carriers_seen, second) == second {
-            return;
-        }
-        let mut changed = false;
-        for entry in self.entries.iter_mut().filter(|entry| entry.forwarding.options.bond.is_some()) {
-            let Some(name) = entry.port.as_ref().and_then(|port| port.interface()) else { continue };
-            let has_carrier = Interface::named(name).and_then(|of| of.is_running()).unwrap_or(false);
-            changed |= std::mem::replace(&mut entry.has_carrier, has_carrier) != has_carrier;
-        }
-        if changed {
             self.update_programs();
         }
     }

@@ -329,7 +329,7 @@ impl Control {
             tables.sweep();
         }
         self.activity.look(now, &self.entries);
-        self.look_at_carriers(seconds);
+        self.look_at_bonds(seconds);
         now
     }
 

@@ -9,6 +9,7 @@ use crate::View;
 use crate::control::{Control, Operator};
 use crate::error::{ChangeError, RunError};
 use crate::port_entry::PortEntry;
+use crate::programs::bonded_network;
 use crate::worker_pool::system;
 
 /// A port that forwards by flow tables or by addresses.
@@ -117,12 +118,13 @@ impl Control {
         let members = self.present().filter(|(_, entry)| {
             entry.forwarding.wire.is_none() && entry.forwarding.options.network == network
         });
-        let (numbers, members): (Vec<_>, Vec<_>) =
+        let (numbers, all): (Vec<_>, Vec<_>) =
             members.map(|(id, entry)| ((entry.forwarding.number, id), id)).unzip();
         let program = Injected {
             tables,
             numbers: Arc::new(PortNumbers::new(numbers)),
-            members: members.into(),
+            members: all.iter().copied().filter(|id| self.bonds.home(*id) == *id).collect(),
+            bonds: bonded_network(&network, &all, &self.bonds),
             addresses: self.attachments.common.tables.of(&network),
             connections: flows.connections(),
             upcalls: Arc::clone(&flows.upcalls),

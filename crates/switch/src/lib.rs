@@ -68,6 +68,8 @@
 
 mod activity;
 mod announce;
+mod balance;
+mod bond_changes;
 mod bonds;
 mod changes;
 mod context;

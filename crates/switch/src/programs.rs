@@ -3,8 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pipeline::{
-    Admission, BondExits, BondGuard, BondMode, Bonded, FlowProgram, Learning, MacTable, Nowhere, Policer,
-    PortNumbers, PortVlans, Program, RateLimit, TablesId, VlanLearning, Wire,
+    Admission, BondExits, BondGuard, BondMode, Bonded, BondedNetwork, FlowProgram, Guard, Learning, MacTable,
+    Nowhere, Policer, PortNumbers, PortVlans, Program, RateLimit, TablesId, VlanLearning, Wire,
 };
 
 use crate::PortId;
@@ -33,15 +33,6 @@ pub(crate) fn networks<'a>(ports: &'a Places<'_>) -> BTreeSet<&'a str> {
     learning(ports).map(|(_, port)| port.options.network.as_str()).collect()
 }
 
-/// The ports of a network with bonds.
-#[derive(Clone)]
-struct BondedNetwork {
-    /// All ports, those of bonds included.
-    ports: Arc<[PortId]>,
-    /// The ports by which frames for bonds leave.
-    bonds: Arc<[BondExits]>,
-}
-
 /// Ports that learn from each other.
 struct Network {
     /// The members; for each bond only one port.
@@ -61,11 +52,10 @@ impl Network {
     fn new(name: &str, ports: &Places<'_>, tables: &Tables, flows: &FlowSets, bonds: &Bonds) -> Self {
         let own = || learning(ports).filter(move |(_, port)| port.options.network == name);
         let members = || own().map(|(id, _)| id).filter(|id| bonds.home(*id) == *id);
-        let exits: Arc<[BondExits]> = bonds.of_network(name).map(Bond::exits).collect();
+        let all: Vec<PortId> = own().map(|(id, _)| id).collect();
         Network {
             members: members().collect(),
-            bonded: (!exits.is_empty())
-                .then(|| BondedNetwork { ports: own().map(|(id, _)| id).collect(), bonds: exits }),
+            bonded: bonded_network(name, &all, bonds),
             numbers: {
                 let tunnels = own().filter(|(_, port)| port.options.is_tunnel).map(|(_, port)| port.number);
                 Arc::new(PortNumbers::new(own().map(|(id, port)| (port.number, id))).with_tunnels(tunnels))
@@ -81,14 +71,80 @@ fn port_vlans(port: &Forwarding) -> PortVlans {
     PortVlans::new(&port.options.vlans)
 }
 
-/// The guard of a port of a bond that balances.
-fn guard(bond: &Bond, port: PortId, network: &Network, options: &crate::PortOptions) -> Option<BondGuard> {
-    (bond.mode() == BondMode::BalanceSlb).then(|| BondGuard {
-        table: Arc::clone(&network.table),
-        port: bond.home(),
-        takes_groups: bond.is_active(port),
-        vlans: network.has_vlans.then(|| PortVlans::new(&options.vlans)),
-    })
+/// The bonds of a network and all of its ports, if it has bonds.
+pub(crate) fn bonded_network(name: &str, ports: &[PortId], bonds: &Bonds) -> Option<BondedNetwork> {
+    let exits: Arc<[BondExits]> = bonds.of_network(name).map(Bond::exits).collect();
+    (!exits.is_empty()).then(|| BondedNetwork { bonds: exits, ports: ports.into() })
+}
+
+/// A port that learns, in its network.
+struct Seat<'a> {
+    id: PortId,
+    port: &'a Forwarding,
+    network: &'a Network,
+    bond: Option<&'a Bond>,
+    /// The VLANs of all ports, if the network has VLANs.
+    vlans: Option<Arc<[PortVlans]>>,
+    link_local: bool,
+    flows: &'a FlowSets,
+}
+
+impl Seat<'_> {
+    fn program(&self, admission: Admission) -> Arc<dyn Program> {
+        match self.bond {
+            Some(bond) if bond.mode() == BondMode::BalanceSlb => {
+                self.admitting(admission.guarded(self.guard(bond)))
+            }
+            Some(bond) if !bond.is_active(self.id) => Arc::new(Nowhere),
+            _ => self.admitting(admission),
+        }
+    }
+
+    /// The guard of a port of a bond that balances.
+    fn guard(&self, bond: &Bond) -> BondGuard {
+        BondGuard {
+            table: Arc::clone(&self.network.table),
+            port: bond.home(),
+            takes_groups: bond.is_active(self.id),
+            vlans: self.vlans.is_some().then(|| port_vlans(self.port)),
+        }
+    }
+
+    fn admitting<G: Guard + 'static>(&self, admission: Admission<G>) -> Arc<dyn Program> {
+        let Network { members, bonded, numbers, flows, table, .. } = self.network;
+        // With one other port a flood is no more than a frame for that port.
+        let floods = self.port.options.floods_per_second.filter(|_| members.len() > 2);
+        let learning = Learning {
+            port: self.bond.map_or(self.id, Bond::home),
+            table: Arc::clone(table),
+            members: Arc::clone(members),
+            admission,
+            link_local: self.link_local,
+            floods: floods.map(|per_second| RateLimit::new(per_second.into(), RateLimit::LEAST_FRAMES)),
+        };
+        if let Some(tables) = *flows {
+            let (number, numbers) = (self.port.number, Arc::clone(numbers));
+            let connections = self.flows.connections();
+            let upcalls = Arc::clone(&self.flows.upcalls);
+            return Arc::new(FlowProgram {
+                learning,
+                bonds: bonded.clone(),
+                tables,
+                number,
+                numbers,
+                connections,
+                upcalls,
+            });
+        }
+        match (bonded.clone(), self.vlans.clone()) {
+            (None, None) => Arc::new(learning),
+            (None, Some(vlans)) => Arc::new(VlanLearning { learning, vlans }),
+            (Some(network), None) => Arc::new(Bonded { inner: Box::new(learning), network }),
+            (Some(network), Some(vlans)) => {
+                Arc::new(Bonded { inner: Box::new(VlanLearning { learning, vlans }), network })
+            }
+        }
+    }
 }
 
 /// The programs of all ports: a wire, or learning in a network, or forwarding by flow tables there.
@@ -106,48 +162,16 @@ pub(crate) fn programs(
         false => Arc::default(),
     };
     let program = |(id, port): (PortId, &Option<&Forwarding>)| -> Arc<dyn Program> {
-        let Some(Forwarding { options, number, wire }) = port else { return Arc::new(Nowhere) };
+        let Some(port) = *port else { return Arc::new(Nowhere) };
+        let options = &port.options;
         let policer = Policer::new(options.policing);
-        let mut admission = Admission::new(options.addresses.clone(), options.max_frame_bytes, policer);
-        if let Some(to) = wire {
-            return Arc::new(Wire::new(*to, admission));
+        let admission = Admission::new(options.addresses.clone(), options.max_frame_bytes, policer);
+        if let Some(to) = port.wire {
+            return Arc::new(Wire::new(to, admission));
         }
         let Some(network) = networks.get(options.network.as_str()) else { return Arc::new(Nowhere) };
-        let bond = bonds.of(id);
-        if bond.is_some_and(|bond| bond.mode() == BondMode::ActiveBackup && !bond.is_active(id)) {
-            return Arc::new(Nowhere);
-        }
-        if let Some(guard) = bond.and_then(|bond| guard(bond, id, network, options)) {
-            admission = admission.guarded(guard);
-        }
-        // With one other port a flood is no more than a frame for that port.
-        let floods = options.floods_per_second.filter(|_| network.members.len() > 2);
-        let learning = Learning {
-            port: bond.map_or(id, Bond::home),
-            table: Arc::clone(&network.table),
-            members: Arc::clone(&network.members),
-            admission,
-            link_local,
-            floods: floods.map(|per_second| RateLimit::new(per_second.into(), RateLimit::LEAST_FRAMES)),
-        };
-        if let Some(tables) = network.flows {
-            let (number, numbers) = (*number, Arc::clone(&network.numbers));
-            let connections = flows.connections();
-            let upcalls = Arc::clone(&flows.upcalls);
-            return Arc::new(FlowProgram { learning, tables, number, numbers, connections, upcalls });
-        }
         let vlans = network.has_vlans.then(|| Arc::clone(&vlans));
-        let Some(BondedNetwork { ports, bonds }) = network.bonded.clone() else {
-            return match vlans {
-                None => Arc::new(learning),
-                Some(vlans) => Arc::new(VlanLearning { learning, vlans }),
-            };
-        };
-        let inner: Box<dyn Program> = match vlans {
-            None => Box::new(learning),
-            Some(vlans) => Box::new(VlanLearning { learning, vlans }),
-        };
-        Arc::new(Bonded { inner, bonds, reach: ports })
+        Seat { id, port, network, bond: bonds.of(id), vlans, link_local, flows }.program(admission)
     };
     (0..).map(PortId).zip(ports).map(program).collect()
 }

@@ -56,6 +56,22 @@ pub struct BondOptions {
     pub name: String,
     /// How its ports share frames.
     pub mode: BondMode,
+    /// How often load is moved between the ports of a bond that balances; `None` for never.
+    pub rebalance_interval: Option<Duration>,
+}
+
+impl BondOptions {
+    /// The interval unless another one is given, as in Open vSwitch.
+    pub const REBALANCE_INTERVAL: Duration = Duration::from_secs(10);
+
+    /// A bond of this name, of which one port carries all frames.
+    pub fn new(name: &str) -> Self {
+        BondOptions {
+            name: name.to_owned(),
+            mode: BondMode::default(),
+            rebalance_interval: Some(Self::REBALANCE_INTERVAL),
+        }
+    }
 }
 
 /// Options for the frames from one port.

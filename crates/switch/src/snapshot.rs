@@ -1,4 +1,5 @@
 //! The state of a switch, as text and as JSON.
+use std::collections::BTreeMap;
 use std::fmt;
 
 use frame::{DropReason, Side};
@@ -71,6 +72,9 @@ pub struct BondSnapshot {
     pub is_enabled: bool,
     /// Whether it is the port on which frames for several stations are received.
     pub is_active: bool,
+    /// Of a bond that balances: the recent load of the port in bytes, by bucket of stations.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub load: BTreeMap<u8, u64>,
 }
 
 /// Whether a port is connected.

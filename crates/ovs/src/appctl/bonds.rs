@@ -15,6 +15,8 @@ struct Member {
     mode: String,
     is_enabled: bool,
     is_active: bool,
+    /// The load in bytes, by bucket of stations.
+    load: BTreeMap<u8, u64>,
 }
 
 /// The bonds of bridges by name, each with its ports in their order.
@@ -33,6 +35,7 @@ fn bonds(room: &Room) -> Result<BTreeMap<String, Vec<Member>>, String> {
                 mode: text(&bond["mode"]),
                 is_enabled: bond["is_enabled"] == true,
                 is_active: bond["is_active"] == true,
+                load: serde_json::from_value(bond["load"].clone()).unwrap_or_default(),
             };
             bonds.entry(of.to_owned()).or_default().push(member);
         }
@@ -82,10 +85,13 @@ fn shown(name: &str, members: &[Member]) -> String {
             let _ = writeln!(said, "active member mac: {NO_ADDRESS}(none)");
         }
     }
-    for Member { name, is_enabled, is_active, .. } in members {
+    for Member { name, is_enabled, is_active, load, .. } in members {
         let state = if *is_enabled { "enabled" } else { "disabled" };
         let active = if *is_active { "  active member\n" } else { "" };
         let _ = write!(said, "\nmember {name}: {state}\n{active}  may_enable: {is_enabled}\n");
+        for (bucket, bytes) in load {
+            let _ = writeln!(said, "  hash {bucket}: {} kB load", bytes / 1024);
+        }
     }
     said
 }
@@ -102,10 +108,11 @@ mod tests {
             mode: "active-backup".to_owned(),
             is_enabled: is_active,
             is_active,
+            load: if is_active { [(7, 4096)].into() } else { BTreeMap::new() },
         };
         let said = shown("bond0", &[member("p1", true), member("p2", false)]);
         assert!(said.starts_with("---- bond0 ----\nbond_mode: active-backup\n"), "{said}");
-        let end = "active member mac: 00:00:00:00:00:00(p1)\n\nmember p1: enabled\n  active member\n  may_enable: true\n\n\
+        let end = "active member mac: 00:00:00:00:00:00(p1)\n\nmember p1: enabled\n  active member\n  may_enable: true\n  hash 7: 4 kB load\n\n\
                    member p2: disabled\n  may_enable: false\n";
         assert!(said.ends_with(end), "{said}");
     }

@@ -6,6 +6,7 @@ use flow_tables::{Change, Limits, Tables};
 use super::*;
 use crate::testing::{Recorder, Said, burst_of, network, run_with};
 use crate::worker_flows::flow_ms;
+use crate::{BondExits, Carriers};
 
 #[test]
 fn the_difference_makes_one_beginning_out_of_the_other() {
@@ -48,7 +49,7 @@ fn program() -> FlowProgram {
     let numbers = Arc::new(PortNumbers::new(PORTS.map(|port| (port.0 + 1, port))));
     let connections = Arc::new(Connections::new(4));
     let upcalls = Arc::new(Upcalls::new(4));
-    FlowProgram { learning, tables: TablesId(0), number: 1, numbers, connections, upcalls }
+    FlowProgram { learning, bonds: None, tables: TablesId(0), number: 1, numbers, connections, upcalls }
 }
 
 /// UDP from this port.
@@ -136,4 +137,23 @@ fn normal_decides_anew_for_each_frame() {
     program.run(&batch, &Instant::now, &mut output);
     assert_eq!(output.said, [sent(2, 0)]);
     assert_eq!(output.flows.unwrap().counts(PortId(0)).unwrap().hits, 1);
+}
+
+/// The network has the second and the third port as one bond, which it knows by the second.
+#[test]
+fn normal_chooses_a_port_of_a_bond_and_output_names_one() {
+    let [_, first, second, other] = PORTS;
+    let bonds = [BondExits { port: first, exits: Carriers::One(second) }].into();
+    let mut program = program();
+    program.learning.members = [PORTS[0], first, other].into();
+    program.bonds = Some(BondedNetwork { bonds, ports: PORTS.into() });
+    let mut frame = udp(1);
+    frame[5] = 9;
+    let run = |lines: &[&str]| {
+        let flows = Some(Box::new(WorkerFlows::new(Arc::new(tables(lines)))));
+        run_with(&program, &burst_of(std::slice::from_ref(&frame)), Recorder { flows, ..Recorder::default() })
+            .0
+    };
+    assert_eq!(run(&["actions=normal"]), [sent(2, 0), sent(3, 0)]);
+    assert_eq!(run(&["actions=output:2"]), [sent(1, 0)]);
 }

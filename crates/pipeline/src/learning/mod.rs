@@ -13,14 +13,15 @@ use frame::{DropReason, FrameBatch};
 use virtio::net::MacAddress;
 
 use crate::{
-    Admission, Announced, Flooded, MacTable, Now, Output, PortId, Program, RateLimit, Reach, Refused,
+    Admission, Announced, Flooded, Guard, MacTable, Now, Output, PortId, Program, RateLimit, Reach, Refused,
+    Unguarded,
 };
 
 pub use station::Station;
 
 /// Learning by address, for one port.
 #[derive(Debug)]
-pub struct Learning {
+pub struct Learning<G = Unguarded> {
     /// The port.
     pub port: PortId,
     /// The table of the network.
@@ -28,7 +29,7 @@ pub struct Learning {
     /// All ports of the network, this one included.
     pub members: Arc<[PortId]>,
     /// Which frames may come from the port.
-    pub admission: Admission,
+    pub admission: Admission<G>,
     /// Whether 01:80:c2:00:00:00 to 0f are forwarded.
     pub link_local: bool,
     /// How many of the port's frames may go to several others in a second.
@@ -60,7 +61,7 @@ pub(crate) fn is_link_local(address: MacAddress) -> bool {
     address.to_u64() & !0xf == 0x0180_c200_0000
 }
 
-impl Program for Learning {
+impl<G: Guard> Program for Learning<G> {
     fn run(&self, batch: &FrameBatch, now: Now<'_>, output: &mut dyn Output) -> Flooded {
         let mut flooded = Flooded::default();
         let mut last_seen = NO_ADDRESS;
@@ -93,7 +94,7 @@ impl Program for Learning {
     }
 }
 
-impl Learning {
+impl<G: Guard> Learning<G> {
     /// The target of a frame, and of all frames with the same addresses. `last_seen` is the last source that was
     /// learned of this burst.
     #[inline(always)]

@@ -8,14 +8,14 @@ use virtio::net::MacAddress;
 use super::port::PortVlans;
 use super::tags::{TagEdit, Tags};
 use crate::learning::is_link_local;
-use crate::{Announced, Flooded, Learning, Now, Output, PortId, Program, Reach};
+use crate::{Announced, Flooded, Guard, Learning, Now, Output, PortId, Program, Reach, Unguarded};
 
 /// Learning by address, for one port of a network with VLANs. Stations are known by VLAN and address. A frame
 /// leaves only at ports of its VLAN, with the tags that are required there.
 #[derive(Debug)]
-pub struct VlanLearning {
+pub struct VlanLearning<G = Unguarded> {
     /// The port and its network.
-    pub learning: Learning,
+    pub learning: Learning<G>,
     /// By port.
     pub vlans: Arc<[PortVlans]>,
 }
@@ -29,7 +29,7 @@ struct Run<'a> {
     now: Now<'a>,
 }
 
-impl Program for VlanLearning {
+impl<G: Guard> Program for VlanLearning<G> {
     fn run(&self, batch: &FrameBatch, now: Now<'_>, output: &mut dyn Output) -> Flooded {
         let mut flooded = Flooded::default();
         let mut last_seen = None;
@@ -70,7 +70,7 @@ impl Program for VlanLearning {
     }
 }
 
-impl VlanLearning {
+impl<G: Guard> VlanLearning<G> {
     fn of(&self, port: PortId) -> Option<&PortVlans> {
         self.vlans.get(usize::from(port.0))
     }

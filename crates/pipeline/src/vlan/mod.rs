@@ -8,3 +8,8 @@ mod tests;
 
 pub use learning::VlanLearning;
 pub use port::{PortVlans, PriorityTags, VlanMode, VlanOptions};
+
+/// The VLAN of the outermost tag of a frame that begins with these bytes, 0 if there is none.
+pub(crate) fn vlan_of(head: &[u8]) -> u16 {
+    tags::Tags::of(head).vlan()
+}

@@ -1,7 +1,7 @@
 //! Bonds of `ovs-vsctl`: each is checked by frames.
 use super::vlans::{Stations, Tag, frame};
 use super::{BRIDGE, Scene};
-use crate::switch_process::guest::{Guest, RECEIVE};
+use crate::switch_process::guest::{Guest, RECEIVE, TRANSMIT};
 use crate::switch_process::wait_for;
 
 /// A bond of two interfaces, at which this process is the other switch, and two stations.
@@ -126,6 +126,21 @@ fn of_an_active_backup_bond_one_interface_carries_frames() {
     bond.wait_for("member m0: enabled");
     bond.stations.send(A, &[], &[(B, NONE), (end, NONE)]);
     assert_eq!(take(&mut back).len(), 0);
+
+    // A station of a VLAN is announced with its tag.
+    bond.scene.vsctl("set Port a tag=10");
+    let tag: &[Tag] = &[(0x8100, 10)];
+    bond.stations.send(A, &[], &[(B, tag), (end, tag)]);
+    drop(bond.stations.0.remove(end));
+    bond.wait_for("active member mac: 00:00:00:00:00:00(m0)");
+    let mut heard = Vec::new();
+    wait_for("announced stations", || {
+        heard.extend(take(&mut back));
+        (heard.len() == 2).then_some(())
+    });
+    heard.sort_unstable_by_key(|frame| frame[11]);
+    assert_eq!((heard[0][11], &heard[0][12..18]), (A as u8, &[0x81, 0, 0, 10, 0x80, 0x35][..]));
+    assert_eq!((heard[1][11], &heard[1][12..14]), (B as u8, &[0x80, 0x35][..]));
     bond.scene.switch.end();
 }
 
@@ -169,6 +184,34 @@ fn a_balancing_bond_has_one_interface_for_each_station() {
     bond.scene.vsctl("set Port bond0 bond_mode=balance-slb lacp=active");
     assert!(bond.scene.columns("m1", "ofport error").contains("ovs-vsctl set port bond0 lacp=off"));
     assert_eq!(bond.scene.columns("a", "error"), "[]\n");
+    bond.scene.switch.end();
+}
+
+#[test]
+fn a_busy_interface_of_a_balancing_bond_gives_stations_to_another() {
+    let mut bond = Bond::new("balance-slb");
+    bond.wait_for("member m0: enabled");
+    bond.scene.vsctl("set Port bond0 other_config:bond-rebalance-interval=1000");
+    let large = |station| {
+        let mut large = frame(station, &[]);
+        large.resize(1514, station);
+        large
+    };
+    let mut exit = |station| {
+        bond.stations.0[A].reclaim(TRANSMIT);
+        let (end, others) = bond.exit(&large(station), &large(station));
+        assert_eq!(others.len(), 0, "each leaves once");
+        end
+    };
+    let mut busy: Vec<u8> = (0x40..0x60).filter(|station| exit(*station) == ONE).collect();
+    assert!(busy.len() >= 4, "{busy:?}");
+    busy.truncate(4);
+    wait_for("a station that leaves by the other interface", || {
+        busy.iter().any(|station| exit(*station) == OTHER).then_some(())
+    });
+    assert!(busy.iter().any(|station| exit(*station) == ONE), "all were moved");
+    let shown = bond.scene.appctl("bond/show bond0");
+    assert!(shown.contains("  hash ") && shown.contains(" kB load\n"), "{shown}");
     bond.scene.switch.end();
 }
 
