@@ -48,7 +48,8 @@ pub struct Bridge {
     fragments: u16,
     options: Vec<TlvMap>,
     sent: Vec<SentFrame>,
-    flushed: Vec<CtFlush>,
+    /// Zones whose connections are to end; `None` for all zones.
+    flushed: Vec<Option<u16>>,
 }
 
 impl Bridge {
@@ -123,8 +124,8 @@ impl Bridge {
         std::mem::take(&mut self.sent)
     }
 
-    /// Takes the requests of controllers to end tracked connections.
-    pub fn take_flushed(&mut self) -> Vec<CtFlush> {
+    /// Takes the zones whose tracked connections controllers end; `None` for all zones.
+    pub fn take_flushed(&mut self) -> Vec<Option<u16>> {
         std::mem::take(&mut self.flushed)
     }
 
@@ -245,7 +246,13 @@ impl Switch for Bridge {
     }
 
     fn flush_connections(&mut self, which: &CtFlush) -> Result<(), Failure> {
-        self.flushed.push(which.clone());
+        let CtFlush { zone, protocol, original, reply, mark, label, .. } = which;
+        let selects = *protocol != 0 || original.is_some() || reply.is_some();
+        if selects || mark.is_some() || label.is_some() {
+            // As a switch that ends connections by zone alone.
+            return Err(Failure::BadExperimenterType);
+        }
+        self.flushed.push(*zone);
         Ok(())
     }
 }

@@ -101,6 +101,13 @@ impl Shards {
         }
     }
 
+    /// Ends all connections of a zone, or all.
+    pub fn flush(&self, zone: Option<u16>) {
+        // No zone moves into a table that was emptied before.
+        let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tables.iter().for_each(|table| table.lock().flush(zone));
+    }
+
     /// Ends connections of one table whose time is over: they count for the limits, and their table may have no frames.
     #[cold]
     fn expire_elsewhere(&self, now: Duration) {

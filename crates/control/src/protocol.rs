@@ -115,6 +115,12 @@ pub enum Request {
         /// The bridges, by name.
         bridges: BTreeMap<String, BridgeDescription>,
     },
+    /// Ends the tracked connections of a zone, or all.
+    FlushConnections {
+        /// The zone; `None` for all zones.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        zone: Option<u16>,
+    },
     /// Shows the connections of all bridges with controllers. Answered with `controllers`: for each bridge with
     /// controllers, a [`crate::ControllerState`] for each target.
     Controllers,

@@ -129,6 +129,11 @@ impl Connections {
         self.shards.counters()
     }
 
+    /// Ends all connections of a zone, or all. Workers wait while their table is emptied.
+    pub fn flush(&self, zone: Option<u16>) {
+        self.shards.flush(zone);
+    }
+
     /// Tracks a frame that came from this port, or from a controller: the connection's state. The frame is translated if
     /// the action says so. The time `now` counts from any fixed beginning.
     pub fn track(

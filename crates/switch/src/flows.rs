@@ -72,6 +72,11 @@ impl View<'_> {
         raised.collect()
     }
 
+    /// Ends the tracked connections of a zone, or all.
+    pub fn flush_connections(&mut self, zone: Option<u16>) {
+        self.control.attachments.common.flows().connections().flush(zone);
+    }
+
     /// Executes the actions of a controller's frame, in a network or in that of its input port. Without flow tables of the
     /// network the frame is dropped.
     pub fn inject(&mut self, network: Option<&str>, frame: ControllersFrame) {

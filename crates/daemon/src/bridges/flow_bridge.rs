@@ -177,9 +177,9 @@ impl FlowBridge {
         tunnel_ports::set_options(self.ports.network().unwrap_or_default(), &options);
     }
 
-    /// Sends the frames of controllers. Tracked connections that they end do not exist yet.
+    /// Ends the connections that controllers end, and sends their frames.
     pub(super) fn send(&mut self, switch: &mut View<'_>) {
-        drop(self.bridge.take_flushed());
+        self.bridge.take_flushed().into_iter().for_each(|zone| switch.flush_connections(zone));
         let frames = self.bridge.take_sent();
         if frames.is_empty() {
             return;

@@ -50,6 +50,10 @@ pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -
             let changes = ports.change(owner, changes, switch);
             Outcome::Ok(with_schema(json!(Applied { changes })))
         }
+        Request::FlushConnections { zone } => {
+            switch.flush_connections(zone);
+            done(Ok(()))
+        }
         Request::Mirror { from, to, only } => {
             let side = |direction| match direction {
                 Direction::FromGuest => Side::FromGuest,

@@ -133,6 +133,25 @@ fn flows_are_added_replaced_and_deleted_while_frames_pass() {
     }
 }
 
+/// The frames of a connection go another way than its first one, until the connection is ended.
+#[test]
+fn controllers_end_connections_by_zone() {
+    let mut running = Running::start("0");
+    running.flows(&["add", MARK]);
+    running.flows(&["add", "priority=1,udp actions=ct(table=1,zone=5)"]);
+    let first = "ct(commit,zone=5,exec(set_field:7->ct_mark)),output:3";
+    running.flows(&["add", &format!("table=1,priority=1,udp,ct_state=+trk actions={first}")]);
+    running.flows(&["add", "table=1,priority=2,udp,ct_mark=7 actions=output:2"]);
+    for _ in 0..2 {
+        assert_eq!([running.reached(2), running.reached(2), running.reached(2)], [[3], [2], [2]]);
+        running.ofctl("ct-flush", &["zone=4"]);
+        assert_eq!(running.reached(2), [2], "another zone");
+        running.ofctl("ct-flush", &["zone=5"]);
+    }
+    assert_eq!(running.reached(2), [3]);
+    running.scene.switch.end();
+}
+
 /// A station's address leads to its port once it has sent a frame, and there is one flow for it however many frames it
 /// sends.
 #[test]

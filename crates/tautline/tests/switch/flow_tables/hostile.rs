@@ -229,6 +229,7 @@ fn a_guest_that_sends_to_the_controller_without_end_delays_no_neighbour() {
             let arrived = since.elapsed();
             while controller.packet_in() != frame {
                 others += 1;
+                assert!(since.elapsed() < PATIENCE, "{others} frames of the flood came first");
             }
             worst = worst.max(since.elapsed());
             // Slower than the limit of frames for controllers.
