@@ -11,6 +11,7 @@ mod commands;
 mod coverage;
 mod datapath;
 mod fdb;
+mod flows;
 mod history;
 mod pmd;
 mod room;

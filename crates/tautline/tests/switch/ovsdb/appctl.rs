@@ -76,7 +76,7 @@ fn ovs_appctl_shows_ports_counters_and_events() {
         ("coverage/read-counter x", "no such counter"),
         ("fdb/stats-show", "requires at least 1 arguments"),
         ("version 1", "takes at most 0 arguments"),
-        ("ofproto/trace br0 ip", "not a valid command"),
+        ("ofproto/tnl-push-pop on", "not a valid command"),
         ("vlog/set dbg", "journalctl"),
     ] {
         let error = scene.refused(words);

@@ -30,6 +30,13 @@ fn every_command_of_the_page_works() {
     let shown = answer("ovs-appctl dpctl/show -s");
     assert!(shown.contains("port 1: vm1 (dpdkvhostuser)") && shown.contains("port 2: vm2 "), "{shown}");
     assert!(answer("ovs-ofctl dump-flows br0").contains("in_port=1 actions=output:2"));
+    let traced = answer("ovs-appctl ofproto/trace");
+    assert!(
+        traced.contains("bridge(\"br0\")\n") && traced.contains("Datapath actions: NORMAL\n"),
+        "{traced}"
+    );
+    let dumped = answer("ovs-appctl bridge/dump-flows");
+    assert!(dumped.starts_with("duration=") && dumped.contains("priority=0,actions=NORMAL\n"), "{dumped}");
     assert!(answer("ovs-appctl list-commands").contains("fdb/stats-show"));
     assert!(scene.listens(&scene.database.socket().with_file_name("vm1")));
     assert_eq!(scene.columns("vm1", "error"), "[]\n");
