@@ -16,7 +16,7 @@ const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 /// Takes the options of a bond out of those of a port.
 ///
 /// # Errors
-/// The mode or the interval is no such value or there is no bond beside it, or the name is empty or too long.
+/// The mode or the interval is invalid or was given without a bond, or the name is empty or too long.
 pub fn take(options: &mut BTreeMap<String, OptionValue>) -> Result<Option<BondOptions>, Invalid> {
     let [name, mode, interval] = BOND_OPTIONS.map(|key| options.remove(key).map(|value| value.to_string()));
     let wrong = |why: String| Err(Invalid(why));

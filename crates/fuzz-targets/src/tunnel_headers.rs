@@ -12,8 +12,8 @@ fn read(frame: &[u8]) -> Option<Received<'_>> {
     Received::read(frame, frame.len(), |_| true, kind)?.ok()
 }
 
-/// Reads the outer headers of a frame of any bytes. What was read lies in the frame, and headers that are written from it
-/// are read as the same ones.
+/// Reads the outer headers of a frame of any bytes. The headers that were read lie in the frame, and headers that are
+/// written from them are read as the same ones.
 pub fn tunnel_headers(bytes: &[u8]) {
     let _ = heard(bytes);
     let Some(received) = read(bytes) else { return };
@@ -43,7 +43,7 @@ pub fn tunnel_headers(bytes: &[u8]) {
     let again = read(&written).expect("what was written is read");
     assert_eq!((again.from, again.to, again.kind), (received.from, received.to, received.kind));
     assert_eq!((again.key, again.inner_at, again.end), (received.key, header.bytes().len(), written.len()));
-    // Whether the frame is for the switch itself is not written.
+    // No written header says whether the frame is for the switch itself.
     if !received.is_control {
         assert_eq!(again.fields(&OPTIONS), Ok(fields));
     }

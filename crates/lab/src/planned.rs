@@ -6,7 +6,8 @@ use environment::spec::{SpecError, split_list};
 /// One environment of an experiment.
 #[derive(Clone, Debug)]
 pub struct PlannedEnvironment {
-    /// The environment's name. In a comparison the second one of a kind has a number; elsewhere the name is the text.
+    /// The environment's name. In a comparison, the second environment of a kind has a number; in other experiments the
+    /// name is the text.
     pub name: String,
     /// The environment in the syntax of the command line.
     pub text: String,

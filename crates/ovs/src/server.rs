@@ -120,7 +120,7 @@ fn tcp(address: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-/// What to write in place of the name of a machine; `wrong` if there is no name.
+/// The advice on what to write in place of the name of a machine; `wrong` if there is no name.
 fn named(place: &str, wrong: String) -> String {
     let (host, port) = place.split_once(':').unwrap_or((place, ""));
     let is_label = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');

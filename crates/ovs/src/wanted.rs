@@ -219,7 +219,7 @@ fn bond(
     options.insert(of_name, OptionValue::Text(name.to_owned()));
     options.insert(of_mode, OptionValue::Text(mode.to_owned()));
     let interval = port.get("other_config").and_then(|config| config.get(&of_interval));
-    // Open vSwitch ignores what is no number.
+    // Open vSwitch ignores a value that is no number.
     let interval = interval.and_then(|ms| ms.parse::<u32>().ok());
     options.extend(interval.map(|ms| (of_interval, OptionValue::Number(ms.into()))));
     Ok(options)

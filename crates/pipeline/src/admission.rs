@@ -55,7 +55,7 @@ impl Admission {
         Admission { addresses: addresses.map(sorted), max_frame_bytes, policer, guard: Unguarded }
     }
 
-    /// Admits only what a guard admits besides.
+    /// Admits only frames that this guard admits too.
     pub fn guarded<G: Guard>(self, guard: G) -> Admission<G> {
         let Admission { addresses, max_frame_bytes, policer, guard: Unguarded } = self;
         Admission { addresses, max_frame_bytes, policer, guard }

@@ -108,7 +108,7 @@ impl Buckets {
         &self.ports
     }
 
-    /// The port by which frames of a station leave, which together have this many bytes.
+    /// The port by which frames of a station leave. Together the frames have this many bytes.
     #[inline]
     fn leave(&self, source: MacAddress, vlan: u16, bytes: usize) -> PortId {
         let bucket = bucket(source, vlan);
@@ -138,9 +138,9 @@ pub enum Carriers {
 /// The bonds of a network, and its ports.
 #[derive(Clone, Debug)]
 pub struct BondedNetwork {
-    /// By which ports the frames for bonds leave.
+    /// The ports by which frames for the bonds leave.
     pub bonds: Arc<[BondExits]>,
-    /// All ports of the network, those of its bonds included.
+    /// All ports of the network, including those of its bonds.
     pub ports: Arc<[PortId]>,
 }
 
@@ -150,7 +150,7 @@ impl BondedNetwork {
         self.bonds.iter().find(|bond| bond.port == port).map(|bond| &bond.exits)
     }
 
-    /// The port by which a frame for `to` leaves, which begins with `head`.
+    /// The port by which a frame for `to` leaves; `head` has the first bytes of the frame.
     pub(crate) fn exit(&self, to: PortId, head: &[u8], bytes: usize) -> PortId {
         match self.bond(to) {
             None => to,
@@ -205,9 +205,9 @@ impl Program for Bonded {
 
 /// The frames of the last edit.
 struct Edited {
-    /// The first bytes of each.
+    /// The first bytes of each frame.
     head: [u8; HEAD_BYTES],
-    /// The length of all together, without the edit.
+    /// The length of all frames together, without the edit.
     bytes: usize,
 }
 

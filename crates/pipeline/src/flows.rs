@@ -20,7 +20,7 @@ use crate::{
 pub struct FlowProgram<G = Unguarded> {
     /// The port, its network and what the action `normal` does.
     pub learning: Learning<G>,
-    /// The bonds of the network, if there are some. The action `normal` chooses a port of them; `output` names one.
+    /// The bonds of the network, if there are some. The action `normal` chooses a port of a bond; `output` names one.
     pub bonds: Option<BondedNetwork>,
     /// The tables by which the port's frames are forwarded.
     pub tables: TablesId,

@@ -34,7 +34,7 @@ pub struct Injected {
     pub tables: TablesId,
     /// The OpenFlow numbers of the network's ports.
     pub numbers: Arc<PortNumbers>,
-    /// The ports of the network; of each bond, one.
+    /// The ports of the network, with one port for each bond.
     pub members: Arc<[PortId]>,
     /// The bonds of the network, if there are some.
     pub bonds: Option<BondedNetwork>,

@@ -21,7 +21,7 @@ pub(crate) struct Balance {
     /// Bytes by bucket: those of the last interval, half of those before it, and so on.
     load: Box<[u64; BOND_BUCKETS]>,
     moved: BTreeMap<u8, PortId>,
-    /// The second of the last look.
+    /// The second in which the load was last looked at.
     looked: Option<u32>,
 }
 
@@ -38,7 +38,7 @@ impl Balance {
         Buckets::new(ports, &self.moved, Arc::clone(&self.counted))
     }
 
-    /// Forgets what was moved to other ports than these.
+    /// Forgets buckets that were moved to other ports than these.
     pub fn keep(&mut self, ports: &[PortId]) {
         self.moved.retain(|_, port| ports.contains(port));
     }
@@ -70,7 +70,8 @@ impl Balance {
     }
 }
 
-/// The buckets to move, each with its new port. Each move goes from the port with most load to the one with least.
+/// The buckets to move, each with its new port. Each move goes from the port with the most load to the port with the
+/// least.
 fn moves(
     load: &[u64; BOND_BUCKETS],
     mut of: [PortId; BOND_BUCKETS],
@@ -98,7 +99,7 @@ fn moves(
                 of[usize::from(bucket)] = least;
                 moves.insert(bucket, least);
             }
-            // Whatever leaves this port, another one has more then.
+            // No bucket of this port makes the difference smaller by enough, so the port stays as it is.
             None => ports.retain(|port| *port != most),
         }
     }
@@ -134,15 +135,15 @@ mod tests {
 
     #[test]
     fn what_cannot_be_better_stays() {
-        // One bucket carries all: another port would have all then.
+        // One bucket carries all: after a move, another port would carry all.
         assert!(of(&load(&[(0, 1 << 40)]), &[A, B]).is_empty());
-        // Little load, and little difference.
+        // The load is small, and so is the difference.
         assert!(of(&load(&[(0, 40_000), (1, 40_000)]), &[A, B]).is_empty());
         let mut ports = [A; BOND_BUCKETS];
         ports[1] = B;
         assert_eq!(moves(&load(&[(0, 10_300_000), (1, 10_000_000)]), ports, vec![A, B]).len(), 0);
         assert_eq!(moves(&load(&[(0, 1 << 40)]), ports, Vec::new()).len(), 0);
-        // The port with the one large bucket does not keep the others from being shared.
+        // The port with the one large bucket does not prevent that the other buckets are shared.
         ports[0] = C;
         ports[1] = A;
         let loads = load(&[(0, 1 << 40), (1, 300_000), (2, 300_000)]);

@@ -23,9 +23,9 @@ impl Control {
             for station in stations.take(MOST_ANNOUNCED) {
                 let vlans = &self.entries[usize::from(station.port.0)].forwarding.options.vlans;
                 let frame = announce::from_port(&station, &PortVlans::new(vlans));
-                // Without memory for a frame the other switch learns from the station's next frame.
+                // If there is no memory for a frame, the other switch learns from the station's next frame.
                 let Some(Ok(frame)) = frame.map(|frame| FrameBatch::of_frame(&frame)) else { continue };
-                // Of another bond, the port that frames for several stations may come from.
+                // If the station is behind another bond, the frame comes from that bond's active port.
                 let from = self.bonds.of(station.port).and_then(Bond::active).unwrap_or(station.port);
                 let worker = self.attachments.plan.source(from, 0);
                 self.attachments.pool.flood(worker, from, frame);

@@ -20,7 +20,7 @@ pub(crate) struct Bond {
     /// The ports that are up.
     up: Vec<PortId>,
     active: Option<PortId>,
-    /// How often load is moved.
+    /// The interval in which load is moved.
     rebalance_interval: Option<Duration>,
     balance: Balance,
 }
@@ -44,7 +44,7 @@ impl Bond {
         self.active == Some(port)
     }
 
-    /// The port that stations behind a port of the bond are heard at.
+    /// The port by which frames for several stations are received.
     pub fn active(&self) -> Option<PortId> {
         self.active
     }

@@ -112,7 +112,7 @@ impl Seat<'_> {
 
     fn admitting<G: Guard + 'static>(&self, admission: Admission<G>) -> Arc<dyn Program> {
         let Network { members, bonded, numbers, flows, table, .. } = self.network;
-        // With one other port a flood is no more than a frame for that port.
+        // If there is only one other port, a flood is no more than a frame for that port.
         let floods = self.port.options.floods_per_second.filter(|_| members.len() > 2);
         let learning = Learning {
             port: self.bond.map_or(self.id, Bond::home),

@@ -61,10 +61,10 @@ pub struct BondOptions {
 }
 
 impl BondOptions {
-    /// The interval unless another one is given, as in Open vSwitch.
+    /// The default interval, as in Open vSwitch.
     pub const REBALANCE_INTERVAL: Duration = Duration::from_secs(10);
 
-    /// A bond of this name, of which one port carries all frames.
+    /// A bond of this name, one port of which carries all frames.
     pub fn new(name: &str) -> Self {
         BondOptions {
             name: name.to_owned(),

@@ -72,7 +72,7 @@ pub struct BondSnapshot {
     pub is_enabled: bool,
     /// Whether it is the port on which frames for several stations are received.
     pub is_active: bool,
-    /// Of a bond that balances: the recent load of the port in bytes, by bucket of stations.
+    /// For a port of a bond that balances: its recent load in bytes, by bucket of stations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub load: BTreeMap<u8, u64>,
 }

@@ -1,4 +1,5 @@
-//! Another kind of device than a network card: one queue, whose buffers come back with what was read from them.
+//! A kind of device other than a network card: one queue, whose buffers come back with the bytes that were read from
+//! them.
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

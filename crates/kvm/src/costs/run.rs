@@ -26,14 +26,14 @@ const STOP: Duration = Duration::from_secs(2);
 /// After this many rows in which the guest hung, no further row is begun.
 const HUNG: usize = 3;
 
-/// What the thread reports before the first row.
+/// The thread's reports before the first row.
 enum Starting {
     Trying(&'static str),
     /// The thread is prepared, or ends.
     Done(Result<Prepared, Failure>),
 }
 
-/// What the thread reports once it is prepared.
+/// The thread's reports once it is prepared.
 enum Measuring {
     /// The row, and the value that can end it.
     Began(&'static Row, Arc<Stop>),

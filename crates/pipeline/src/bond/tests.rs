@@ -43,13 +43,13 @@ fn a_bucket_leaves_by_one_port_and_changes_only_with_that_port() {
         assert!(*of_all == PortId(4) || of_all == of_fewer);
     }
     assert!(Buckets::new(&[], &BTreeMap::new(), Arc::default()).is_none());
-    // What was moved stays moved as long as the port is there.
+    // A moved bucket keeps its port as long as the port exists.
     let moved = [(7, PortId(3)), (8, PortId(4))].into();
     let ports = Buckets::new(&[PortId(3), PortId(5)], &moved, Arc::default()).unwrap();
     assert_eq!((ports.ports()[7], ports.ports()[8]), (PortId(3), fewer.ports()[8]));
 }
 
-/// The outermost VLAN, as the frame leaves, is a part of what chooses the bucket.
+/// The outermost VLAN with which the frame leaves is one of the values that choose the bucket.
 #[test]
 fn a_station_is_balanced_by_vlan() {
     let frame = |tag: Option<u16>| {
@@ -76,7 +76,7 @@ fn a_station_is_balanced_by_vlan() {
     assert_eq!(run(&plain, &burst_of(&[frame(None), frame(None)])), [Said::Send(exit_of(0), 0..2)]);
     let Carriers::ByStation(used) = &plain.network.bonds[0].exits else { panic!() };
     assert_eq!(used.load.take().iter().sum::<u64>(), 60 * (vlans.len() as u64 + 2));
-    // An access port: the tag is pushed at the bond.
+    // The frame comes from an access port: the tag is pushed at the bond.
     for vlan in vlans {
         let access = VlanOptions { tag: Some(vlan), ..VlanOptions::default() };
         let vlans: Arc<[PortVlans]> = (0..6)

@@ -139,7 +139,7 @@ fn normal_decides_anew_for_each_frame() {
     assert_eq!(output.flows.unwrap().counts(PortId(0)).unwrap().hits, 1);
 }
 
-/// The network has the second and the third port as one bond, which it knows by the second.
+/// The second and the third port are one bond, for which the second port stands in the network.
 #[test]
 fn normal_chooses_a_port_of_a_bond_and_output_names_one() {
     let [_, first, second, other] = PORTS;

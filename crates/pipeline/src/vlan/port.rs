@@ -150,7 +150,7 @@ impl PortVlans {
         if self.mode == VlanMode::Trunk { 0 } else { self.vlan }
     }
 
-    /// The VLAN that a frame from the port with these first bytes is in. `None` if the frame is not admitted.
+    /// The VLAN of a frame from the port that begins with these bytes. `None` if the frame is not admitted.
     pub fn vlan_of(&self, snapshot: &[u8]) -> Option<u16> {
         self.ingress(&Tags::of(snapshot)).map(|within| within.vlan())
     }

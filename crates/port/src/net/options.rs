@@ -25,8 +25,8 @@ pub struct NetOptions {
     pub mtu: Option<u16>,
     /// The driver's address, if this end chooses it.
     pub mac: Option<MacAddress>,
-    /// Offers packed rings. A packed ring shows less of where a killed process stood, so they are off by default if the
-    /// front-end is the kernel.
+    /// Offers packed rings. A packed ring shows less of the position of a killed process, so packed rings are off by
+    /// default if the front-end is the kernel.
     pub packed: bool,
     /// Offers buffers used in order.
     pub in_order: bool,
@@ -45,7 +45,7 @@ pub struct NetOptions {
 }
 
 impl NetOptions {
-    /// One queue pair, with everything offered that suits the front-end.
+    /// One queue pair, and all offers that suit the front-end.
     pub(crate) fn new(front_end: FrontEnd) -> Self {
         let is_vhost_user = front_end == FrontEnd::VhostUser;
         NetOptions {
@@ -64,7 +64,8 @@ impl NetOptions {
         }
     }
 
-    /// Takes the options that all such ports have out of those of a port, in place of these.
+    /// Takes the network device's options out of those of a port. Options that are not given keep their values of
+    /// `self`.
     pub(crate) fn read(self, options: &mut Options) -> Result<Self, SpecError> {
         Ok(NetOptions {
             mtu: options.number("mtu", 68..=65535u16)?,
@@ -79,7 +80,7 @@ impl NetOptions {
         })
     }
 
-    /// Checks what the processor must have for the options. `name` names the port.
+    /// Checks that the processor has all that the options require. `name` names the port.
     pub(crate) fn check(&self, name: &str) -> Result<(), PortError> {
         let policy = self.cache_policy;
         if policy.is_supported() {

@@ -7,7 +7,7 @@ use virtqueue::{DeviceQueue, PopError, RingError};
 
 use crate::{BurstQueue, Context, Device, EventFd, Notifiers, RingSet};
 
-/// A device whose one queue gives back what was read.
+/// A device whose one queue gives back the bytes that were read.
 #[derive(Clone, Copy, Debug)]
 pub struct Echo;
 
