@@ -48,7 +48,7 @@ pub struct Bridge {
     fragments: u16,
     options: Vec<TlvMap>,
     sent: Vec<SentFrame>,
-    /// Zones whose connections are to end; `None` for all zones.
+    /// Zones whose connections the caller has to end; `None` stands for all zones.
     flushed: Vec<Option<u16>>,
 }
 
@@ -249,7 +249,7 @@ impl Switch for Bridge {
         let CtFlush { zone, protocol, original, reply, mark, label, .. } = which;
         let selects = *protocol != 0 || original.is_some() || reply.is_some();
         if selects || mark.is_some() || label.is_some() {
-            // As a switch that ends connections by zone alone.
+            // This switch ends connections by zone alone, and refuses other selections as an unknown message.
             return Err(Failure::BadExperimenterType);
         }
         self.flushed.push(*zone);

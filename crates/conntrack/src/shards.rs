@@ -101,9 +101,9 @@ impl Shards {
         }
     }
 
-    /// Ends all connections of a zone, or all.
+    /// Ends all connections of a zone; `None` ends those of all zones.
     pub fn flush(&self, zone: Option<u16>) {
-        // No zone moves into a table that was emptied before.
+        // The lock prevents that a zone moves into a table that was emptied already.
         let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
         self.tables.iter().for_each(|table| table.lock().flush(zone));
     }

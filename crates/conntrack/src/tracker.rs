@@ -131,7 +131,7 @@ impl Tracker {
         ended
     }
 
-    /// Ends all connections of a zone, or all.
+    /// Ends all connections of a zone; `None` ends those of all zones.
     pub fn flush(&mut self, zone: Option<u16>) {
         for place in 0..self.places.len() as u32 {
             let connection = self.places[place as usize].as_ref();

@@ -115,7 +115,7 @@ pub enum Request {
         /// The bridges, by name.
         bridges: BTreeMap<String, BridgeDescription>,
     },
-    /// Ends the tracked connections of a zone, or all.
+    /// Ends the tracked connections of a zone or of all zones.
     FlushConnections {
         /// The zone; `None` for all zones.
         #[serde(default, skip_serializing_if = "Option::is_none")]

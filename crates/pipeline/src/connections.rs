@@ -129,7 +129,7 @@ impl Connections {
         self.shards.counters()
     }
 
-    /// Ends all connections of a zone, or all. Workers wait while their table is emptied.
+    /// Ends all connections of a zone; `None` ends those of all zones. Workers wait while their table is emptied.
     pub fn flush(&self, zone: Option<u16>) {
         self.shards.flush(zone);
     }

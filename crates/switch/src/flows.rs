@@ -72,7 +72,7 @@ impl View<'_> {
         raised.collect()
     }
 
-    /// Ends the tracked connections of a zone, or all.
+    /// Ends the tracked connections of a zone; `None` ends all connections.
     pub fn flush_connections(&mut self, zone: Option<u16>) {
         self.control.attachments.common.flows().connections().flush(zone);
     }

@@ -177,7 +177,7 @@ impl FlowBridge {
         tunnel_ports::set_options(self.ports.network().unwrap_or_default(), &options);
     }
 
-    /// Ends the connections that controllers end, and sends their frames.
+    /// Ends the connections that controllers want ended, and sends the frames of controllers.
     pub(super) fn send(&mut self, switch: &mut View<'_>) {
         self.bridge.take_flushed().into_iter().for_each(|zone| switch.flush_connections(zone));
         let frames = self.bridge.take_sent();

@@ -7,7 +7,7 @@ use control::Request;
 use super::datapath;
 use super::room::Room;
 
-/// Checks that a bridge is there.
+/// Returns the name of a bridge if the bridge exists.
 fn bridge(room: &Room, name: Option<&&str>) -> Result<String, String> {
     let found = room.bridges().into_iter().find(|bridge| name == Some(&bridge.name.as_str()));
     found.map(|bridge| bridge.name).ok_or_else(|| "no such bridge\n".to_owned())
@@ -33,7 +33,7 @@ fn traced(bridge: &str, trace: &str) -> String {
             Some(sent) => writeln!(said, "Datapath actions: {}", sent.replace(", ", ",")),
             None => writeln!(said, "{line}"),
         };
-        // Behind the line of the flow.
+        // The heading follows the line of the flow.
         if at == 0 {
             let _ = write!(said, "\n{heading}\n{}", "-".repeat(heading.len()));
         }

@@ -133,7 +133,7 @@ fn flows_are_added_replaced_and_deleted_while_frames_pass() {
     }
 }
 
-/// The frames of a connection go another way than its first one, until the connection is ended.
+/// Later frames of a connection go another way than its first frame, until a controller ends the connection.
 #[test]
 fn controllers_end_connections_by_zone() {
     let mut running = Running::start("0");
