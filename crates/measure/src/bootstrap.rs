@@ -6,11 +6,11 @@
 //! coverage is known: [`crate::median_interval`].
 //!
 //! [`ratio_of_independent`] is for two runs: the third block of one run has no relation to the third block of the
-//! other, so each run is resampled on its own and the variances add. A plain percentile bootstrap of few blocks is
-//! too narrow. The quantiles are therefore widened by the factor by which a t interval is wider than a normal one
-//! ("expanded percentile" interval: Hesterberg, "What Teachers Should Know About the Bootstrap", The American
-//! Statistician 69(4), 2015, section 5.3); in simulations, these intervals cover 98 to 99 %. No resample is drawn,
-//! because the bootstrap distribution of a median is known exactly: see [`crate::resampled`].
+//! other, so each run is resampled on its own and the variances add. A plain percentile bootstrap of few blocks is too
+//! narrow. The quantiles are therefore widened by the factor by which a t interval is wider than a normal one.
+//! Hesterberg calls the result an "expanded percentile" interval ("What Teachers Should Know About the Bootstrap", The
+//! American Statistician 69(4), 2015, section 5.3). In simulations, these intervals cover 98 to 99 %. No resample is
+//! drawn, because the bootstrap distribution of a median is known exactly: see [`crate::resampled`].
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 

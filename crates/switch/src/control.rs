@@ -177,9 +177,9 @@ impl View<'_> {
     /// traffic but that of mirrors from now on.
     ///
     /// # Errors
-    /// A name is unknown; `to` is an end of a wire; `from` and `to` are the same; another mirror observes `to`, or
-    /// `from` is the target of one or has one already. Or the mirror's port cannot be added, or the memory for copies
-    /// cannot be made.
+    /// A name is unknown; `to` is an end of a wire; `from` and `to` are the same; another mirror observes `to`; or
+    /// `from` has a mirror already or is the target of a mirror. Or the mirror's port cannot be added, or the memory
+    /// for copies cannot be made.
     pub fn mirror(&mut self, from: &str, to: &str, only: Option<Side>) -> Result<(), ChangeError> {
         self.control.mirror(from, to, only)
     }

@@ -9,7 +9,7 @@ pub const CONTROL: u64 = 0xA000;
 pub const READY: u64 = CONTROL;
 /// The guest's TSC just before it incremented that count.
 pub const READY_STAMP: u64 = CONTROL + 0x40;
-/// The word in which the cause of events, host or other CPU, counts the events that it has answered or caused.
+/// The word in which the host or the other CPU counts the events that it has answered or caused.
 pub const ANSWER: u64 = CONTROL + 0x80;
 /// The guest's programs.
 pub const CODE: u64 = 0x1_0000;

@@ -54,8 +54,8 @@ pub struct Torture {
     pub command: Option<String>,
 
     /// Two more sockets of the same switch. During all cases frames pass between them, and each lost or changed frame
-    /// is counted. Alternatively one more socket of the same crypto devices: during all cases requests are sent there,
-    /// and their results are checked.
+    /// is counted. Or one more socket of the same crypto devices: requests are then sent there during all cases, and
+    /// their results are checked.
     #[arg(long, value_name = "PATH[,PATH]", value_delimiter = ',')]
     pub beside: Vec<PathBuf>,
 
