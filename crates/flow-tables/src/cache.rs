@@ -77,8 +77,10 @@ pub struct CacheCounts {
 /// The outcomes of one input's frames, in a fixed number of places.
 #[derive(Debug)]
 pub struct Cache {
-    /// The input port, the tunnel and the registers of all frames.
+    /// The input port and the registers of all frames, and the tunnel of the present one.
     metadata: Key,
+    /// Whether frames come through tunnels. All tunnel fields of such frames are compared.
+    is_tunnel: bool,
     /// The bits of the frame's fields that are compared.
     mask: [u64; FRAME_WORDS],
     /// The words in which there are compared bits: those of the frame, and then those that registers and the connection
@@ -114,6 +116,7 @@ impl Cache {
         all.resize_with(places, Place::default);
         Self {
             metadata: *metadata,
+            is_tunnel: false,
             mask: [0; FRAME_WORDS],
             words: Vec::with_capacity(Key::WORDS),
             frame_words: 0,
@@ -178,6 +181,24 @@ impl Cache {
         }
     }
 
+    /// Works like [`Cache::execute`] for a frame with these tunnel fields ([`Key::tunnel`]). The cache is used for such frames
+    /// alone.
+    pub fn execute_of_tunnel<S: Surroundings>(
+        &mut self,
+        tunnel: &[u64; Key::TUNNEL_WORDS],
+        tables: &Tables,
+        window: &mut HeaderWindow,
+        around: &mut S,
+        outcome: &mut Outcome,
+    ) {
+        if !self.is_tunnel {
+            self.is_tunnel = true;
+            self.forget();
+        }
+        self.metadata.set_tunnel(tunnel);
+        self.execute(tables, window, around, outcome);
+    }
+
     /// Repeats the outcome of a place.
     fn hit<S: Surroundings>(
         &mut self,
@@ -230,9 +251,14 @@ impl Cache {
             self.tags.fill((0, 0));
             1
         });
-        self.mask = *frame_words(tables.compared());
+        let mut compared = *tables.compared();
+        self.mask = *frame_words(&compared);
+        if self.is_tunnel {
+            // A port that is a tunnel too gets all of them.
+            compared.set_tunnel(&[u64::MAX; Key::TUNNEL_WORDS]);
+        }
         let used = |words: std::ops::Range<usize>| {
-            let used = words.map(|at| Word { at, mask: tables.compared().words()[at] });
+            let used = words.map(|at| Word { at, mask: compared.words()[at] });
             used.filter(|word| word.mask != 0)
         };
         self.words.clear();
@@ -241,10 +267,15 @@ impl Cache {
         self.words.extend(used(0..Field::FRAME_WORDS.start).chain(used(Field::FRAME_WORDS.end..Key::WORDS)));
     }
 
-    /// Prepares the look-up of a frame. All frames have the same metadata when they begin. `None` if the frame begins with
+    /// Prepares the look-up of a frame. All frames but those from tunnels have the same metadata when they begin. `None` if the frame begins with
     /// more than its fields.
     fn probe(&mut self, start: Option<&Start>, window: &HeaderWindow) -> Option<Probe> {
+        let first;
         let (from, key, words) = match start {
+            None if self.is_tunnel => {
+                first = Start::first(&self.metadata, window);
+                (0, &first.key, self.words.len())
+            }
             None => (0, window.held(), self.frame_words),
             Some(start) if start.saved.is_empty() => (start.number(), &start.key, self.words.len()),
             Some(_) => return None,

@@ -222,6 +222,36 @@ fn frames_of_many_connections_share_the_outcomes_of_segments() {
     assert_eq!(tables.entries(1)[0].counters().get(), (1000, 60_000));
 }
 
+/// Frames of tunnels differ in their tunnel fields, also in those that no flow names: a tunnel gets all of them.
+#[test]
+fn frames_of_tunnels_have_the_outcomes_and_fields_of_their_tunnel() {
+    let tables = without_groups(&[
+        "tun_id=1 actions=output:2,output:4".to_owned(),
+        "tun_id=2,ip actions=set_field:7->tun_metadata0,ct(table=1)".to_owned(),
+        "table=1 actions=output:4".to_owned(),
+    ]);
+    let (mut cache, mut outcome) = (Cache::new(64, &metadata(1)), Outcome::default());
+    let frame = udp(1);
+    for round in 0..2 {
+        for (key, source, ports) in [(1, 5, &[2, 4][..]), (1, 6, &[2, 4]), (2, 5, &[4]), (3, 5, &[])] {
+            let mut tunnel = Key::ZERO;
+            tunnel.set(Field::TunnelId, key);
+            tunnel.set(Field::TunnelSrc, source);
+            let before = cache.counts().misses;
+            let mut window = HeaderWindow::new(&frame, 60, 1);
+            cache.execute_of_tunnel(&tunnel.tunnel(), &tables, &mut window, &mut Ports, &mut outcome);
+            let to: Vec<u16> = outcome.deliveries.iter().map(|delivery| delivery.port).collect();
+            assert_eq!(to, ports, "key {key}");
+            for delivery in &outcome.deliveries {
+                let mut wanted = tunnel;
+                wanted.set(Field::TunnelMetadata0, if key == 2 { 7 } else { 0 });
+                assert_eq!(delivery.tunnel, (delivery.port == 4).then(|| wanted.tunnel()));
+            }
+            assert_eq!(cache.counts().misses == before, round == 1, "key {key}");
+        }
+    }
+}
+
 /// Two copies of a frame go on in two tables, with equal fields. Each has its own outcome.
 #[test]
 fn copies_that_go_on_in_different_tables_have_outcomes_of_their_own() {

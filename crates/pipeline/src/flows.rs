@@ -159,10 +159,7 @@ impl<G: Guard> FlowProgram<G> {
             offload.segmentation.map(|cut| usize::from(cut.segment_bytes.get())),
         );
         let mut around = Around { program: self, time, is_refused: false };
-        match batch.metadata(index.into()) {
-            None => flows.execute(self.learning.port, self.number, &mut around),
-            Some(tunnel) => flows.execute_of_tunnel(self.number, tunnel, &mut around),
-        }
+        flows.execute(self.learning.port, self.number, batch.metadata(index.into()), &mut around);
         let is_refused = around.is_refused;
         let outcome = &flows.outcome;
         if outcome.overrun.is_some() {

@@ -77,27 +77,24 @@ impl WorkerFlows {
         }
     }
 
-    /// Executes the flow tables on the frame in the window, which came from this port with this OpenFlow number.
-    pub(crate) fn execute(&mut self, port: PortId, number: u16, around: &mut impl Surroundings) {
+    /// Executes the flow tables on the frame in the window, which came from this port with this OpenFlow number, through
+    /// this tunnel if the port is one.
+    pub(crate) fn execute(
+        &mut self,
+        port: PortId,
+        number: u16,
+        tunnel: Option<&Metadata>,
+        around: &mut impl Surroundings,
+    ) {
         let Self { tables, window, caches, outcome, .. } = self;
         let cache = match caches.get_mut(usize::from(port.0)) {
             Some(Some((of, cache))) if *of == number => cache,
             _ => add(caches, port, number, around.now_ms()),
         };
-        cache.execute(tables, window, around, outcome);
-    }
-
-    /// As [`WorkerFlows::execute`] for a frame from a tunnel. Its outcome is not kept: it depends on the tunnel fields.
-    pub(crate) fn execute_of_tunnel(
-        &mut self,
-        number: u16,
-        tunnel: &Metadata,
-        around: &mut impl Surroundings,
-    ) {
-        let mut metadata = Key::ZERO;
-        metadata.set(Field::InPortOxm, number.into());
-        metadata.set_tunnel(tunnel);
-        self.tables.execute_once(&self.window, &metadata, around, &mut self.outcome);
+        match tunnel {
+            None => cache.execute(tables, window, around, outcome),
+            Some(tunnel) => cache.execute_of_tunnel(tunnel, tables, window, around, outcome),
+        }
     }
 }
 

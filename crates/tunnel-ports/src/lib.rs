@@ -37,6 +37,8 @@ mod registry;
 mod source;
 mod spec;
 mod terminator;
+#[cfg(test)]
+mod tests;
 mod tunnel;
 mod underlay;
 mod view;

@@ -19,6 +19,10 @@ impl Surroundings for Ports {
         self.ports().contains(&port)
     }
 
+    fn is_tunnel(&self, port: u16) -> bool {
+        port == 4
+    }
+
     fn track(&mut self, _: &Track, _: &mut HeaderWindow) -> Connection {
         Connection::default()
     }

@@ -1,0 +1,245 @@
+//! Frames through tunnels to this host itself: each checksum on the way is right, and what comes out is what went in.
+use std::net::{IpAddr, Ipv6Addr};
+
+use flow::{Field, Key, protocol};
+use frame::{DropReason, FrameBatch, Side, Sink, Source};
+use port::in_memory::testing::Injector;
+use port::in_memory::{InMemorySource, QueueOptions, queue};
+use port::testing::TestContext;
+use port::{Port, SharedFd};
+use rustix::event::{EventfdFlags, eventfd};
+use tunnels::{Kind, PartialSum, Received, Route, Settings, Sum, pseudo_header};
+use virtio::net::{Accepts, NetHeader};
+
+use crate::queue::shared;
+use crate::registry::{self, LinkState};
+use crate::terminator::Terminator;
+use crate::tunnel::TunnelPort;
+use crate::view::Link;
+
+const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const KEY: u64 = 5;
+const MTU: usize = 1500;
+const TCP_AT: usize = 34;
+const HEADERS: usize = 54;
+
+/// An underlay without a TAP: the queue of frames of tunnels, and its end for frames from the network.
+struct Underlay {
+    addresses: [IpAddr; 2],
+    from_tunnels: InMemorySource,
+    terminator: Terminator,
+}
+
+impl Underlay {
+    /// With the addresses 198.51.NETWORK.1 and fd00:NETWORK::1, which are neighbours of themselves.
+    fn new(name: &str, network: u8) -> Self {
+        let v6 = Ipv6Addr::new(0xfd00, network.into(), 0, 0, 0, 0, 0, 1);
+        let addresses = [[198, 51, network, 1].into(), v6.into()];
+        let (entrance, from_tunnels) = shared(QueueOptions::default()).unwrap();
+        let routes = [24, 64].into_iter().zip(addresses).map(|(bits, own)| Route {
+            network: own,
+            bits,
+            gateway: None,
+            source: own,
+            metric: 0,
+            link: 0,
+        });
+        let waker = SharedFd::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+        let link = Link {
+            name: name.to_owned(),
+            mac: MAC,
+            mtu: MTU,
+            addresses: addresses.to_vec(),
+            neighbours: Vec::new(),
+            entrance,
+            waker,
+        };
+        registry::set_link(LinkState { link, routes: routes.collect() });
+        for address in addresses {
+            assert!(registry::want(name, address));
+            registry::learn(name, address, MAC);
+        }
+        let kernel = queue(QueueOptions::default()).unwrap().0;
+        Underlay { addresses, from_tunnels, terminator: Terminator::new(name, Box::new(kernel)).unwrap() }
+    }
+
+    fn drops(&self, reason: DropReason) -> u64 {
+        self.terminator.counters().drops(reason)
+    }
+}
+
+/// TCP over IPv4 with this many bytes of payload and a right checksum.
+fn tcp(payload_bytes: usize) -> Vec<u8> {
+    let mut frame = [&[2, 0, 0, 0, 0, 3][..], &[2, 0, 0, 0, 0, 4], &[8, 0]].concat();
+    let total = (HEADERS - 14 + payload_bytes) as u16;
+    frame.extend([0x45, 0, (total >> 8) as u8, total as u8, 0, 0, 0x40, 0, 64, protocol::TCP, 0, 0]);
+    frame.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+    let mut sum = Sum::default();
+    sum.add(&frame[14..]);
+    frame[24..26].copy_from_slice(&(!sum.folded()).to_be_bytes());
+    frame.extend([0x10, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 5 << 4, 0x10, 1, 0, 0, 0, 0, 0]);
+    frame.extend((0..payload_bytes).map(|at| (at * 7 + at / 251) as u8));
+    let sum = !tcp_sum(&frame);
+    frame[50..52].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+/// The sum of the pseudo header and the segment.
+fn tcp_sum(frame: &[u8]) -> u16 {
+    let mut sum = Sum::default();
+    sum.add_sum(pseudo(frame.len() - TCP_AT));
+    sum.add(&frame[TCP_AT..]);
+    sum.folded()
+}
+
+fn pseudo(bytes: usize) -> u16 {
+    pseudo_header([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), protocol::TCP, bytes as u32)
+}
+
+/// The header and the bytes of a frame whose checksum is partial, and which is to be cut into segments.
+fn partial(payload_bytes: usize, segment_bytes: Option<u16>) -> (NetHeader, Vec<u8>) {
+    let mut frame = tcp(payload_bytes);
+    let pseudo = pseudo(frame.len() - TCP_AT);
+    frame[50..52].copy_from_slice(&pseudo.to_be_bytes());
+    let header = NetHeader {
+        flags: NetHeader::F_NEEDS_CSUM,
+        gso_type: segment_bytes.map_or(NetHeader::GSO_NONE, |_| NetHeader::GSO_TCPV4),
+        hdr_len: HEADERS as u16,
+        gso_size: segment_bytes.unwrap_or(0),
+        csum_start: TCP_AT as u16,
+        csum_offset: 16,
+        ..NetHeader::default()
+    };
+    (header, frame)
+}
+
+/// All frames as a receiver gets them that accepts no offloads.
+fn completed(batch: &FrameBatch) -> Vec<Vec<u8>> {
+    let options = QueueOptions { accepts: Accepts::NOTHING, ..QueueOptions::default() };
+    let (mut into, mut from) = queue(options).unwrap();
+    into.accept(batch, &(0..batch.len() as u16).collect::<Vec<_>>()).unwrap();
+    let frames = from.rx_burst(64).unwrap();
+    let bytes = frames.frames().map(|frame| {
+        let mut bytes = vec![0; frame.len_bytes()];
+        frame.read(0, &mut bytes);
+        bytes
+    });
+    let all = bytes.collect();
+    from.release();
+    all
+}
+
+fn start(settings: Settings) -> (TunnelPort, TestContext) {
+    let (mut port, mut context) = (TunnelPort::new(settings, String::new()), TestContext::new());
+    port.start(&mut context).unwrap();
+    (port, context)
+}
+
+/// Sends a frame to a tunnel.
+fn send(context: &mut TestContext, header: NetHeader, frame: &[u8]) {
+    let (into, mut from) = queue(QueueOptions::default()).unwrap();
+    assert!(Injector::from(into).inject(header, frame));
+    context.sinks.get_mut(&0).unwrap().accept(from.rx_burst(1).unwrap(), &[0]).unwrap();
+    from.release();
+}
+
+/// Checks the outer headers of a complete frame.
+fn check_outer(frame: &[u8], kind: Kind, has_sum: bool) {
+    let received = Received::read(frame, frame.len(), |_| true, |_| Some(kind)).unwrap().unwrap();
+    assert_eq!((received.kind, received.key, received.end), (kind, Some(KEY), frame.len()));
+    assert_eq!(received.checksum.is_some(), has_sum);
+    if let Some(PartialSum { start, .. }) = received.checksum {
+        let mut sum = Sum::default();
+        sum.add_sum(received.covered_before());
+        sum.add(&frame[start.into()..]);
+        assert_eq!(sum.folded(), 0xffff, "the checksum of {kind:?}");
+    }
+    assert_eq!(tcp_sum(&frame[received.inner_at..]), 0xffff, "the inner checksum");
+}
+
+#[test]
+fn checksums_are_right_and_frames_come_out_as_they_went_in() {
+    let mut underlay = Underlay::new("test0", 100);
+    let sent =
+        [(NetHeader::default(), tcp(301)), partial(302, None), partial(1, None), partial(5001, Some(1000))];
+    for kind in Kind::ALL {
+        for remote in underlay.addresses {
+            for checksum in [false, true] {
+                let settings = Settings { key: Some(KEY), checksum, ..Settings::new(kind, Some(remote)) };
+                let (mut port, mut context) = start(settings);
+                let has_sum = checksum || remote.is_ipv6() && kind != Kind::Gre;
+                for (header, frame) in &sent {
+                    send(&mut context, *header, frame);
+                    let batch = underlay.from_tunnels.rx_burst(64).unwrap();
+                    let frames = completed(batch);
+                    assert_eq!(frames.len(), if header.gso_size > 0 { 6 } else { 1 });
+                    frames.iter().for_each(|frame| check_outer(frame, kind, has_sum));
+                    let all: Vec<u16> = (0..batch.len() as u16).collect();
+                    underlay.terminator.accept(batch, &all).unwrap();
+                    underlay.from_tunnels.release();
+                    let source = context.sources.get_mut(&0).unwrap();
+                    let batch = source.rx_burst(64).unwrap();
+                    let mut fields = Key::ZERO;
+                    fields.set_tunnel(batch.metadata(0).unwrap());
+                    assert_eq!(fields.get(Field::TunnelId), KEY.into());
+                    let out = completed(batch);
+                    assert!(out.iter().all(|frame| tcp_sum(frame) == 0xffff));
+                    let payload: Vec<u8> = out.iter().flat_map(|frame| &frame[HEADERS..]).copied().collect();
+                    assert!(payload == frame[HEADERS..], "{kind:?} {remote} {header:?}");
+                    if header.gso_size == 0 {
+                        assert_eq!(out[0], tcp(payload.len()));
+                    }
+                    source.release();
+                }
+                port.end(&mut context);
+            }
+        }
+    }
+}
+
+#[test]
+fn each_drop_has_its_reason() {
+    let mut underlay = Underlay::new("test1", 101);
+    let own = underlay.addresses[0];
+    let dropped = |to: IpAddr, frame: &[u8], reason| {
+        let (mut port, mut context) = start(Settings::new(Kind::Geneve, Some(to)));
+        send(&mut context, NetHeader::default(), frame);
+        let drops = port.counters(0, Side::ToGuest).unwrap().drops(reason);
+        port.end(&mut context);
+        assert_eq!(drops, 1, "{reason}");
+    };
+    dropped([203, 0, 113, 1].into(), &tcp(10), DropReason::NoRoute);
+    dropped([198, 51, 101, 9].into(), &tcp(10), DropReason::NoNeighbour);
+    // IPv4, UDP and Geneve take 36 bytes.
+    dropped(own, &tcp(MTU - 36 - HEADERS + 1), DropReason::PathTooNarrow);
+
+    let settings = Settings { checksum: true, key: Some(KEY), ..Settings::new(Kind::Vxlan, Some(own)) };
+    let (mut port, mut context) = start(settings);
+    send(&mut context, NetHeader::default(), &tcp(MTU - 36 - HEADERS));
+    let good = completed(underlay.from_tunnels.rx_burst(1).unwrap()).remove(0);
+    underlay.from_tunnels.release();
+    let mut take =
+        |frame: &[u8]| underlay.terminator.accept(&FrameBatch::of_frame(frame).unwrap(), &[0]).unwrap();
+    take(&good);
+    let with = |at: usize, byte: u8| {
+        let mut frame = good.clone();
+        frame[at] ^= byte;
+        frame
+    };
+    take(&with(good.len() - 1, 1)); // the checksum
+    take(&with(39, 1)); // the length of UDP
+    // Another key, with a checksum that fits.
+    let mut other = with(48, 1);
+    other[40..42].fill(0);
+    take(&other);
+    assert_eq!(underlay.drops(DropReason::MalformedTunnel), 2);
+    assert_eq!(underlay.drops(DropReason::NoTunnel), 1);
+    assert_eq!(underlay.terminator.counters().frames(), 0);
+    let source = context.sources.get_mut(&0).unwrap();
+    assert_eq!(source.rx_burst(8).unwrap().len(), 1);
+    source.release();
+    // What is for no tunnel is the kernel's.
+    port.end(&mut context);
+    underlay.terminator.accept(&FrameBatch::of_frame(&good).unwrap(), &[0]).unwrap();
+    assert_eq!(underlay.terminator.counters().frames(), 1);
+}
