@@ -8,8 +8,20 @@ bench-peers: release
 	$(CARGO) build --release --locked -p tautline-bench-peers
 	$(dir $(TAUTLINE))bench-peers $(if $(QUICK),--quick) $(if $(GATE),--gate $(GATE)) $(ARGS)
 
-## bench-flows: the switch beside OVS-DPDK with the same flows (FLOWS=FILE: others), 256 source addresses; within 5 minutes
+# Flows and the frames for them: one connection, many, and more than a cache of packets holds.
+BENCH_FLOWS = crates/bench-peers/flows
+bench_flows = $(dir $(TAUTLINE))bench-peers --quick --rounds 6 --paths packed-in-order --time 55s --flows
+
+## bench-flows: the switch beside OVS-DPDK with the same flows: 1, 1,000 and 100,000 active flows, connections, many masks (FLOWS=FILE: others, 256 addresses); within 5 minutes
 bench-flows: release
 	@scripts/setup.sh test
 	$(CARGO) build --release --locked -p tautline-bench-peers
-	$(dir $(TAUTLINE))bench-peers --quick --flows $(or $(FLOWS),crates/bench-peers/flows.txt) $(ARGS)
+ifdef FLOWS
+	$(dir $(TAUTLINE))bench-peers --quick --flows $(FLOWS) $(ARGS)
+else
+	$(bench_flows) $(BENCH_FLOWS).txt --active-flows 1 $(ARGS)
+	$(bench_flows) $(BENCH_FLOWS).txt --active-flows 1000 $(ARGS)
+	$(bench_flows) $(BENCH_FLOWS).txt --active-flows 100000 $(ARGS)
+	$(bench_flows) $(BENCH_FLOWS)-ct.txt --answered $(ARGS)
+	$(bench_flows) $(BENCH_FLOWS)-masks.txt --active-flows 100000 $(ARGS)
+endif

@@ -10,7 +10,7 @@ use report::markdown::NONE;
 use crate::cell::{DriverKind, System, is_headline, name};
 use crate::figures::{Against, Line, Row, intervals, overview, rows};
 use crate::machine::latency_class;
-use crate::plan::{SEARCH_RING, SEARCH_TRIAL_MS, TRIAL_MS};
+use crate::plan::{RunPlan, SEARCH_RING, SEARCH_TRIAL_MS, TRIAL_MS};
 use crate::results::{CodePath, Results, ZeroLoss};
 
 /// The names of programs.
@@ -72,7 +72,7 @@ fn heading(results: &Results) -> String {
     format!(
         "## {}: {}, {} CPUs{guest}, Linux {}, {} at both ends\n\nOne device core (CPU {}), one driver core (CPU {}), \
          rings of 256 entries. Rates are millions of frames a second, medians over rounds of {} ms. Sizes are RFC \
-         2544's: 64 bytes are 60 in a buffer and 4 of frame check sequence.\n\n",
+         2544's: 64 bytes are 60 in a buffer and 4 of frame check sequence.{}\n\n",
         results.started.split('T').next().unwrap_or_default(),
         host.cpu_model,
         host.cpus_online,
@@ -81,7 +81,19 @@ fn heading(results: &Results) -> String {
         plan.switch_cpu,
         plan.driver_cpu,
         TRIAL_MS,
+        by_flows(plan),
     )
+}
+
+/// The flows of a run with flow tables, and its frames.
+fn by_flows(plan: &RunPlan) -> String {
+    let Some(flows) = &plan.flows else { return String::new() };
+    let frames = match (plan.active_flows, plan.answered) {
+        (Some(flows), _) => format!("UDP of {flows} flows in each direction"),
+        (None, true) => "one connection whose frames are answered".to_owned(),
+        (None, false) => "UDP of 256 source addresses".to_owned(),
+    };
+    format!(" Flow tables of {}; {frames}.", flows.display())
 }
 
 fn figure(value: Option<f64>, digits: usize) -> String {

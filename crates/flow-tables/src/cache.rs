@@ -167,12 +167,12 @@ impl Cache {
         }
         let mut frame = Passing { tables, frame_bytes: window.frame_bytes(), lists: None };
         execute_all(window, outcome, |start, window, outcome| {
-            let probe = self.probe(start, window);
+            let probe = self.probe(start.as_ref(), window);
             match probe.as_ref().and_then(|probe| self.find(probe)) {
                 Some(at) => self.hit(at, start, &frame, window, around, outcome),
                 None => {
-                    self.miss(probe, start, &mut frame, window, around, outcome);
-                    None
+                    self.miss(probe, start.as_ref(), &mut frame, window, around, outcome);
+                    *start = None;
                 }
             }
         });
@@ -203,18 +203,18 @@ impl Cache {
     fn hit<S: Surroundings>(
         &mut self,
         at: usize,
-        start: Option<&Start>,
+        start: &mut Option<Start>,
         frame: &Passing<'_>,
         window: &mut HeaderWindow,
         around: &mut S,
         outcome: &mut Outcome,
-    ) -> Option<Start> {
+    ) {
         self.counts.hits += 1;
         let place = &mut self.places[at];
         place.is_used = true;
         count(place, at, frame.frame_bytes, &mut self.counted);
         outcome.overrun = place.overrun;
-        self.replay(at, start.map_or(0, |start| start.depth), window, around, outcome)
+        self.replay(at, start, window, around, outcome);
     }
 
     /// Executes the tables, and keeps the outcome if it may be kept.
@@ -343,17 +343,20 @@ impl Cache {
         count(place, at, frame_bytes, &mut self.counted);
     }
 
-    /// Repeats the steps of a place on a frame's window. Returns the next segment if its frame is in the window.
+    /// Repeats the steps of a place on a frame's window. The start becomes that of the next segment if its frame is in the
+    /// window, and none otherwise.
     fn replay<S: Surroundings>(
         &mut self,
         at: usize,
-        depth: u32,
+        start: &mut Option<Start>,
         window: &mut HeaderWindow,
         around: &mut S,
         outcome: &mut Outcome,
-    ) -> Option<Start> {
+    ) {
         let Self { places, copies, mask, metadata, .. } = self;
         copies.clear();
+        let depth = start.as_ref().map_or(0, |start| start.depth);
+        *start = None;
         let place = &places[at];
         let mut keys = place.keys.iter();
         let (waiting, mut tunnel) = (outcome.waiting.len(), None);
@@ -382,17 +385,17 @@ impl Cache {
                 }
                 Step::Track(track, Some(then)) => {
                     let key = *keys.next().unwrap_or(&*metadata); // as many as such steps
-                    let start = Start { then: *then, depth: depth + 1, saved: Saved::default(), key };
+                    let next = Start { then: *then, depth: depth + 1, saved: Saved::default(), key };
                     if index + 1 == place.steps.len() && outcome.waiting.len() == waiting {
-                        return Some(start.track(track, window, around));
+                        start.insert(next).track(track, window, around);
+                        return;
                     }
-                    let mut copy = window.clone();
-                    let start = start.track(track, &mut copy, around);
-                    outcome.waiting.push(Waiting { window: copy, start });
+                    let mut waiting = Waiting { window: window.clone(), start: next };
+                    waiting.start.track(track, &mut waiting.window, around);
+                    outcome.waiting.push(waiting);
                 }
             }
         }
-        None
     }
 }
 

@@ -3,20 +3,21 @@ use flow::Key;
 
 use crate::execute::{MAX_DELIVERIES, MAX_DEPTH, MAX_RESUBMITS, Run};
 use crate::lists::Lists;
-use crate::segment::{Start, Waiting};
+use crate::segment::Start;
 use crate::{Continuation, Cost, HeaderWindow, Outcome, Overrun, Surroundings, Tables};
 
-/// Executes a frame. `segment` executes one segment of the frame in the window, the first one if no start is given. If it
-/// returns a start, the window has the frame of that segment, and no other frame of the present segment waits.
+/// Executes a frame. `segment` executes the segment with the given start of the frame in the window, the first one if there
+/// is no start. It replaces the start by that of the next segment if the window has the frame of that segment and no other
+/// frame of the present segment waits, and by none otherwise.
 pub(crate) fn execute_all(
     window: &mut HeaderWindow,
     outcome: &mut Outcome,
-    mut segment: impl FnMut(Option<&Start>, &mut HeaderWindow, &mut Outcome) -> Option<Start>,
+    mut segment: impl FnMut(&mut Option<Start>, &mut HeaderWindow, &mut Outcome),
 ) {
     let (mut start, mut segments) = (None::<Start>, 0);
     loop {
         let waiting = outcome.waiting.len();
-        let next = segment(start.as_ref(), window, outcome);
+        segment(&mut start, window, outcome);
         if outcome.deliveries.len() > MAX_DELIVERIES {
             outcome.overrun.get_or_insert(Overrun::Deliveries);
         }
@@ -25,11 +26,12 @@ pub(crate) fn execute_all(
         }
         // Copies go on in the order of the actions, each before those that were made earlier.
         outcome.waiting[waiting..].reverse();
-        start = next.or_else(|| {
-            let Waiting { window: copy, start } = outcome.waiting.pop()?;
-            *window = copy;
-            Some(start)
-        });
+        if start.is_none()
+            && let Some(next) = outcome.waiting.pop()
+        {
+            *window = next.window;
+            start = Some(next.start);
+        }
         let Some(start) = &start else { return };
         segments += 1;
         if start.depth > MAX_DEPTH || segments > MAX_RESUBMITS {
@@ -70,8 +72,8 @@ impl Tables {
         let mut lists = std::mem::take(&mut outcome.memory).lists();
         let mut cost = Cost::default();
         execute_all(window, outcome, |start, window, outcome| {
-            cost += self.segment(start.unwrap_or(&first), window, around, outcome, &mut lists);
-            None
+            cost += self.segment(start.as_ref().unwrap_or(&first), window, around, outcome, &mut lists);
+            *start = None;
         });
         outcome.memory = lists.memory();
         cost
@@ -105,11 +107,11 @@ impl Tables {
         let first = Start::first(metadata, &window);
         let mut lists = std::mem::take(&mut outcome.memory).lists();
         execute_all(&mut window, outcome, |start, window, outcome| {
-            match start {
+            match &*start {
                 Some(start) => self.segment(start, window, around, outcome, &mut lists),
                 None => Run::new(self, &first, window, around, outcome, &mut lists).resume(&rest),
             };
-            None
+            *start = None;
         });
         outcome.memory = lists.memory();
     }

@@ -55,18 +55,17 @@ impl Start {
         Self { then: Then::default(), depth: 0, saved: Saved::default(), key }
     }
 
-    /// Tracks the frame in the window. The segment behind it begins with the connection's fields.
+    /// Tracks the frame in the window, so that the segment begins with the connection's fields.
     pub(crate) fn track<S: Surroundings>(
-        mut self,
+        &mut self,
         track: &Track,
         window: &mut HeaderWindow,
         around: &mut S,
-    ) -> Self {
+    ) {
         let connection = around.track(track, window);
         window.refresh();
         take_frame(&mut self.key, window.held());
         set_connection(&mut self.key, &connection, track.zone);
-        self
     }
 }
 

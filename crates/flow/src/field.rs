@@ -60,7 +60,8 @@ macro_rules! fields {
         #[allow(missing_docs, reason = "the names of ovs-fields(7)")]
         pub enum Field { $($field),* }
 
-        static ROWS: &[Row] = &[$(Row {
+        // A constant, so that other crates compute with the places of fields when they are compiled.
+        const ROWS: &[Row] = &[$(Row {
             field: Field::$field, names: &$names, headers: &$headers, bits: $bits, place: ($word, $shift),
             notation: Notation::$notation, needs: Needs::$needs,
         }),*];

@@ -33,7 +33,7 @@ const LIMITS: [(&str, f64); 8] = [
     ("hit", 946.0),
     ("edit", 2183.0),
     ("normal", 1082.0),
-    ("tracked", 3293.0),
+    ("tracked", 3059.0),
     ("miss", 3090.0),
 ];
 

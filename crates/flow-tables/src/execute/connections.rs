@@ -58,9 +58,9 @@ impl<S: Surroundings> Run<'_, '_, S> {
             self.uncached(Uncached::Connection);
         }
         self.outcome.keys.push(self.key);
-        let start = Start { then, depth: self.segments + 1, saved, key: self.key };
+        let mut start = Start { then, depth: self.segments + 1, saved, key: self.key };
         let mut window = self.window.clone();
-        let start = start.track(track, &mut window, self.around);
+        start.track(track, &mut window, self.around);
         self.outcome.waiting.push(Waiting { window, start });
     }
 }
