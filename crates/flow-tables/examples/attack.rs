@@ -25,7 +25,15 @@ const THREE: [&str; 3] = [
 
 const OVN: &str = include_str!("../tests/data/ovn-23.03.txt");
 
-struct Ports;
+/// The ports of a switch.
+struct Ports {
+    /// The state of all connections.
+    state: u32,
+}
+
+/// The bits of `ct_state`: tracked, and new or established.
+const NEW: u32 = 0x21;
+const ESTABLISHED: u32 = 0x22;
 
 impl Surroundings for Ports {
     fn now_ms(&mut self) -> u64 {
@@ -40,9 +48,8 @@ impl Surroundings for Ports {
         true
     }
 
-    /// Every connection is new.
     fn track(&mut self, _: &Track, _: &mut HeaderWindow) -> Connection {
-        Connection { state: 0x21, ..Connection::default() }
+        Connection { state: self.state, ..Connection::default() }
     }
 
     fn learn(&mut self, _: &Arc<Learn>, _: &Key) -> bool {
@@ -86,6 +93,7 @@ fn tcp(ethernet: [[u8; 6]; 2], addresses: [u32; 2], ports: [u16; 2]) -> Frame {
 struct Input {
     frames: Vec<Frame>,
     next: usize,
+    ports: Ports,
     cache: Cache,
     outcome: Outcome,
     window: HeaderWindow,
@@ -94,12 +102,12 @@ struct Input {
 }
 
 impl Input {
-    fn new(port: u16, frames: Vec<Frame>) -> Self {
+    fn new(port: u16, state: u32, frames: Vec<Frame>) -> Self {
         let mut metadata = Key::ZERO;
         metadata.set(Field::InPortOxm, port.into());
         let cache = Cache::new(PLACES, &metadata);
         let (outcome, window) = (Outcome::default(), HeaderWindow::new(&[], 0, 1));
-        Self { frames, next: 0, cache, outcome, window, times: Vec::new() }
+        Self { frames, next: 0, ports: Ports { state }, cache, outcome, window, times: Vec::new() }
     }
 
     fn burst(&mut self, tables: &Tables) {
@@ -108,7 +116,7 @@ impl Input {
             let frame = &self.frames[self.next];
             self.next = (self.next + 1) % self.frames.len();
             self.window.take(frame, frame.len(), 1);
-            self.cache.execute(tables, &mut self.window, &mut Ports, &mut self.outcome);
+            self.cache.execute(tables, &mut self.window, &mut self.ports, &mut self.outcome);
         }
         self.times.push(since.elapsed());
     }
@@ -195,8 +203,8 @@ fn main() {
     run(
         "three flows, 512 frames of as many masks",
         &three,
-        Input::new(1, connections),
-        Input::new(3, pairs),
+        Input::new(1, ESTABLISHED, connections),
+        Input::new(3, NEW, pairs),
         rounds,
     );
 
@@ -210,8 +218,8 @@ fn main() {
     run(
         "three flows, 100,000 random frames",
         &three,
-        Input::new(1, connections),
-        Input::new(3, any.collect()),
+        Input::new(1, ESTABLISHED, connections),
+        Input::new(3, NEW, any.collect()),
         rounds,
     );
 
@@ -227,8 +235,8 @@ fn main() {
     run(
         "OVN's flows, 5,000 random frames",
         &ovn,
-        Input::new(4, connections),
-        Input::new(6, any.collect()),
+        Input::new(4, ESTABLISHED, connections),
+        Input::new(6, NEW, any.collect()),
         rounds,
     );
 }
