@@ -182,6 +182,23 @@ impl State {
     fn end(&mut self, entry: &Entry, reason: RemovedReason, now: Duration, news: &mut News) {
         self.tables.remove(entry);
         told(entry, reason, now, news);
+        self.end_learned(entry, now, news);
+    }
+
+    /// Deletes the flows that an ended flow has learned and that are to end with it, unless another flow learns the same
+    /// ones (`delete_learned` in ovs-actions(7)).
+    fn end_learned(&mut self, ended: &Entry, now: Duration, news: &mut News) {
+        for (table, cookie) in learns(&ended.flow.actions) {
+            let others = (0..TABLES).flat_map(|table| self.tables.all(table));
+            if others.into_iter().any(|entry| learns(&entry.flow.actions).contains(&(table, cookie))) {
+                continue;
+            }
+            let of_cookie = self.tables.all(table).filter(|entry| entry.flow.cookie == cookie);
+            for learned in of_cookie.cloned().collect::<Vec<_>>() {
+                self.tables.remove(&learned);
+                told(&learned, RemovedReason::Delete, now, news);
+            }
+        }
     }
 
     /// Deletes all flows for which `is` returns true.
@@ -210,8 +227,19 @@ impl State {
             let hard = hard != 0 && ms(now).saturating_sub(entry.modified_ms()) >= u64::from(hard) * 1000;
             let reason = if hard { RemovedReason::HardTimeout } else { RemovedReason::IdleTimeout };
             told(&entry, reason, now, news);
+            self.end_learned(&entry, now, news);
         }
     }
+}
+
+/// The tables and cookies of flows that end with a flow with these actions.
+fn learns(actions: &[Action]) -> Vec<(u8, u64)> {
+    let of = |action: &Action| match action {
+        Action::Learn(learn) if learn.delete_learned => vec![(learn.table, learn.cookie)],
+        Action::Clone(inner) | Action::WriteActions(inner) => learns(inner),
+        _ => Vec::new(),
+    };
+    actions.iter().flat_map(of).collect()
 }
 
 /// Reports a flow that has ended, if a controller monitors flows or the flow requests the report.

@@ -170,3 +170,28 @@ fn the_management_socket_is_told_what_it_asks_for() {
     peers.ask(id, &Message::SetConfig(openflow::Config { flags: 0, miss_bytes: 100 }));
     assert_eq!(all(&mut peers), 2);
 }
+
+/// Whole messages of controllers in both directions, and none of the management socket.
+#[test]
+fn messages_are_copied_while_somebody_looks_on() {
+    let mut peers = Peers::new();
+    let service = peers.connect_as(Version::V15, Settings::service());
+    let before = peers.connect(Version::V15);
+    peers.controllers.copy_messages(true);
+    let after = peers.connect(Version::V13);
+    peers.controllers.take_copies();
+    for id in [service, before, after] {
+        peers.ask(id, &Message::EchoRequest(vec![1, 2]));
+    }
+    let copies = peers.controllers.take_copies();
+    let (request, reply) = (10, 10);
+    assert_eq!(copies.len(), 2 * (request + reply));
+    assert_eq!(
+        copies.iter().step_by(10).copied().collect::<Vec<_>>(),
+        [6, 6, 4, 4],
+        "versions, by connection"
+    );
+    peers.controllers.copy_messages(false);
+    peers.ask(before, &Message::EchoRequest(vec![1, 2]));
+    assert_eq!(peers.controllers.take_copies(), []);
+}

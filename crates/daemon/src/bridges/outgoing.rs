@@ -116,3 +116,38 @@ impl Outgoing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_become_rarer_and_a_controller_that_is_away_is_missed() {
+        let seconds = Duration::from_secs;
+        let description = ControllerDescription { longest_pause_ms: Some(3000), ..Default::default() };
+        let mut one = Outgoing::new("br0", "tcp:192.0.2.1", description, seconds(100));
+        let mut now = seconds(100);
+        for pause in [1, 2, 3, 3] {
+            assert!(one.due(now).is_some(), "{now:?}");
+            one.ended("refused".to_owned(), now);
+            assert!(one.due(now + seconds(pause) - Duration::from_millis(1)).is_none(), "{pause}");
+            now += seconds(pause);
+        }
+        assert!(!one.is_away(seconds(114)) && one.is_away(seconds(115)), "three probes of five seconds");
+        assert_eq!(one.state(None, seconds(115)).error.as_deref(), Some("refused"));
+        one.note(true, seconds(120));
+        let state = one.state(Some(Role::Primary), seconds(127));
+        assert!(state.is_connected && !one.is_away(seconds(500)) && state.error.is_none());
+        assert_eq!((state.role.as_deref(), state.seconds), (Some("master"), Some(7)));
+        one.note(false, seconds(200));
+        one.ended("closed".to_owned(), seconds(200));
+        assert!(one.due(seconds(201)).is_some() && one.is_away(seconds(215)));
+    }
+
+    #[test]
+    fn a_target_that_cannot_be_is_said_and_never_due() {
+        let one = Outgoing::new("br0", "ssl:192.0.2.1", ControllerDescription::default(), Duration::ZERO);
+        assert!(one.due(Duration::from_secs(9)).is_none());
+        assert!(one.state(None, Duration::ZERO).error.unwrap().contains("tcp:IP:PORT"));
+    }
+}
