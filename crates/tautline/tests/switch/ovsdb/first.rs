@@ -67,8 +67,8 @@ fn what_cannot_be_is_said_in_the_row() {
         assert!(columns.starts_with("-1\n") && columns.contains(error), "{port}: {columns}");
     };
     let set = |port: &str, columns: &str| format!("set Interface {port} {columns}");
-    add("g0", &set("g0", "type=geneve options:remote_ip=192.0.2.1"), "no interfaces of type geneve");
-    add("x0", &set("x0", "type=vxlan options:remote_ip=192.0.2.1"), "no interfaces of type vxlan");
+    add("g0", &set("g0", "type=gtpu options:remote_ip=192.0.2.1"), "no interfaces of type gtpu");
+    add("x0", &set("x0", "type=erspan options:remote_ip=192.0.2.1"), "no interfaces of type erspan");
     add("d0", &set("d0", "type=dpdk options:dpdk-devargs=0000:00:01.0"), "no interfaces of type dpdk");
     add("c0", &set("c0", "type=dpdkvhostuserclient"), "options:vhost-server-path=PATH");
     let missing = "type=dpdkvhostuserclient options:vhost-server-path=/";
