@@ -21,6 +21,8 @@ pub struct Observed {
     pub active_of: Option<String>,
     /// The host's interface, if the port is one.
     pub interface: Option<HostInterface>,
+    /// The host's interface by which the frames of a tunnel leave.
+    pub egress: Option<String>,
     /// The port's counters since it was added, by the names of ovs-vswitchd.conf.db(5).
     pub statistics: BTreeMap<&'static str, u64>,
 }
@@ -63,6 +65,7 @@ impl Observed {
                 .filter(|bond| bond["is_active"] == true)
                 .and_then(|bond| bond["name"].as_str().map(str::to_owned)),
             interface: HostInterface::of(&port["interface"]),
+            egress: port["egress"].as_str().map(str::to_owned),
             ..Observed::default()
         };
         for queue in port["queues"].as_array().into_iter().flatten() {
@@ -120,6 +123,9 @@ impl Observed {
                     status.insert("socket", &port.target);
                     status.extend(self.features.as_deref().map(|bits| ("features", bits)));
                 }
+            }
+            "geneve" | "vxlan" | "gre" => {
+                status.extend(self.egress.as_deref().map(|egress| ("tunnel_egress_iface", egress)));
             }
             TAP | UNDERLAY if self.interface.is_some() => _ = status.insert("driver_name", "tun"),
             _ => {}

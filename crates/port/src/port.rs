@@ -86,6 +86,11 @@ pub trait Port: Any + Send {
         None
     }
 
+    /// The name of the system's network interface by which the frames of a tunnel leave, if there is a route.
+    fn egress(&self) -> Option<String> {
+        None
+    }
+
     /// Counters of one queue; they outlive reconnections.
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>>;
 

@@ -52,6 +52,9 @@ pub struct PortSnapshot {
     /// The system's interface that it is, if it is one that is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<InterfaceSnapshot>,
+    /// The system's interface by which the frames of a tunnel leave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress: Option<String>,
     /// Its part in a bond, if it is one of a bond.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bond: Option<BondSnapshot>,
@@ -213,6 +216,7 @@ pub(crate) fn port(
         features: agreed.map_or_else(Vec::new, names),
         feature_bits: agreed.map(|features| format!("{:#018x}", features.bits())),
         interface: port.and_then(|port| port.interface()).and_then(InterfaceSnapshot::of),
+        egress: port.and_then(|port| port.egress()),
         bond: None,
         addresses,
         queues: queues.collect(),
@@ -295,6 +299,7 @@ mod tests {
             features: Vec::new(),
             feature_bits: None,
             interface: None,
+            egress: None,
             bond: None,
             addresses: 3,
             queues,

@@ -8,7 +8,7 @@ use port::in_memory::{InMemorySource, QueueOptions, queue};
 use port::testing::TestContext;
 use port::{Port, SharedFd};
 use rustix::event::{EventfdFlags, eventfd};
-use tunnels::{Kind, PartialSum, Received, Route, Settings, Sum, pseudo_header};
+use tunnels::{Kind, OptionMap, PartialSum, Received, Route, Settings, Sum, pseudo_header};
 use virtio::net::{Accepts, NetHeader};
 
 use crate::queue::shared;
@@ -213,7 +213,9 @@ fn each_drop_has_its_reason() {
     // IPv4, UDP and Geneve take 36 bytes.
     dropped(own, &tcp(MTU - 36 - HEADERS + 1), DropReason::PathTooNarrow);
 
-    let settings = Settings { checksum: true, key: Some(KEY), ..Settings::new(Kind::Vxlan, Some(own)) };
+    // A port of UDP that no other test uses: tunnels are known to the whole process.
+    let settings =
+        Settings { checksum: true, key: Some(KEY), port: 4790, ..Settings::new(Kind::Vxlan, Some(own)) };
     let (mut port, mut context) = start(settings);
     send(&mut context, NetHeader::default(), &tcp(MTU - 36 - HEADERS));
     let good = completed(underlay.from_tunnels.rx_burst(1).unwrap()).remove(0);
@@ -242,4 +244,41 @@ fn each_drop_has_its_reason() {
     port.end(&mut context);
     underlay.terminator.accept(&FrameBatch::of_frame(&good).unwrap(), &[0]).unwrap();
     assert_eq!(underlay.terminator.counters().frames(), 1);
+}
+
+#[test]
+fn flows_name_the_end_the_key_and_the_options() {
+    let mut underlay = Underlay::new("test2", 102);
+    let option = OptionMap { class: 0x102, kind: 0x80, bytes: 4, index: 0 };
+    registry::set_options("flows", &[option]);
+    let settings = Settings { key: None, ..Settings::new(Kind::Geneve, None) };
+    let (mut port, mut context) = (TunnelPort::new(settings, "flows".to_owned()), TestContext::new());
+    port.start(&mut context).unwrap();
+    let mut send = |fields: &Key| {
+        let mut batch = FrameBatch::of_frame(&tcp(10)).unwrap();
+        batch.set_metadata(0, &fields.tunnel());
+        context.sinks.get_mut(&0).unwrap().accept(&batch, &[0]).unwrap();
+    };
+    let mut fields = Key::ZERO;
+    send(&fields);
+    assert_eq!(port.counters(0, Side::ToGuest).unwrap().drops(DropReason::NoRoute), 1, "no end");
+    for address in underlay.addresses {
+        let IpAddr::V4(v4) = address else { continue };
+        fields.set(Field::TunnelDst, u32::from(v4).into());
+        fields.set(Field::TunnelId, 0x0001_0203);
+        fields.set(Field::TunnelMetadata0, 0x8001_0002);
+        send(&fields);
+        let batch = underlay.from_tunnels.rx_burst(1).unwrap();
+        let sent = completed(batch).remove(0);
+        let received = Received::read(&sent, sent.len(), |_| true, |_| Some(Kind::Geneve)).unwrap().unwrap();
+        assert_eq!((received.to, received.key, received.options.len()), (address, Some(0x0001_0203), 8));
+        let read = received.fields(&[option]).unwrap();
+        assert_eq!(read.get(Field::TunnelMetadata0), 0x8001_0002);
+        // A critical option without a field: the frame is dropped.
+        registry::set_options("flows", &[]);
+        underlay.terminator.accept(&FrameBatch::of_frame(&sent).unwrap(), &[0]).unwrap();
+        assert_eq!(underlay.drops(DropReason::MalformedTunnel), 1);
+        underlay.from_tunnels.release();
+    }
+    port.end(&mut context);
 }

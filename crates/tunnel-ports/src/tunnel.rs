@@ -60,15 +60,18 @@ impl Port for TunnelPort {
 
     fn describe(&self) -> String {
         let kind = self.settings.kind.name();
-        let view = registry::current();
-        let hop = self.settings.remote.and_then(|remote| view.routes.hop(remote, self.settings.local));
-        let by = hop.and_then(|hop| Some(view.links.get(hop.link)?.name.clone()));
-        let way = match (by, self.settings.remote) {
+        let way = match (self.egress(), self.settings.remote) {
             (Some(by), _) => format!(" by {by}"),
             (None, Some(_)) => ", no route".to_owned(),
             (None, None) => String::new(),
         };
         format!("{kind} tunnel to {}{way}", self.remote())
+    }
+
+    fn egress(&self) -> Option<String> {
+        let view = registry::current();
+        let hop = view.routes.hop(self.settings.remote?, self.settings.local)?;
+        Some(view.links.get(hop.link)?.name.clone())
     }
 
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {

@@ -157,6 +157,7 @@ mod tests {
             features: Vec::new(),
             feature_bits: None,
             interface: None,
+            egress: None,
             bond: None,
             addresses: 3,
             queues: vec![one],

@@ -163,6 +163,13 @@ fn each_kind_of_tunnel_joins_the_switch_with_open_vswitch() {
         scene.vsctl("del-port t0");
         neighbours.vsctl("del-port t0");
     }
+    scene.vsctl("add-port br0 t0 -- set Interface t0 type=geneve options:remote_ip=192.0.2.9");
+    wait_for("the way of a tunnel", || {
+        (scene.columns("t0", "status") == "{tunnel_egress_iface=br-phys}\n").then_some(())
+    });
+    scene.vsctl("set Interface t0 options:remote_ip=tunnels.example");
+    let error = scene.columns("t0", "error");
+    assert!(error.contains("the address of the other end, or flow"), "{error}");
     neighbours.scene.switch.end();
 }
 
