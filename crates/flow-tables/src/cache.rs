@@ -369,11 +369,14 @@ impl Cache {
                         *window = before;
                     }
                 }
-                Step::Tunnel(words) => tunnel = Some(*words),
+                Step::Tunnel(words) => tunnel = Some(words),
                 Step::Deliver { port, queue, cut } => {
-                    let (header, tunnel) = (outcome.keep(window), tunnel.take());
-                    let delivery = Delivery { port: *port, queue: *queue, cut: *cut, header, tunnel };
+                    let header = outcome.keep(window);
+                    let delivery = Delivery { port: *port, queue: *queue, cut: *cut, header, tunnel: None };
                     outcome.deliveries.push(delivery);
+                    if let (Some(words), Some(last)) = (tunnel.take(), outcome.deliveries.last_mut()) {
+                        last.tunnel = Some(*words);
+                    }
                 }
                 Step::Normal => {
                     let header = outcome.keep(window);
