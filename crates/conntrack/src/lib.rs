@@ -8,6 +8,7 @@
 //! | [`State`] | the bits of `ct_state` |
 //! | [`Mapping`] | the translation of new connections |
 //! | [`Limits`] | what ports and zones may hold |
+//! | [`Fragments`] | fragments that wait for the rest of their datagrams |
 //!
 //! The crate does no I/O and reads no clock: time is an argument. After [`Tracker::new`] no frame causes an allocation
 //! except in the counters of translated ports, which reserve their memory too.
@@ -42,7 +43,7 @@
 //! | windows of TCP | Linux's | Open vSwitch's user-space datapath has those of pf |
 //! | the checksum of a quoted and translated SCTP packet | stays, because addresses are not part of it | Linux computes it again over the part that is quoted |
 //! | the checksum of a TCP or UDP header that an ICMPv6 error quotes | follows the translation, as in Linux | Open vSwitch leaves it as it is |
-//! | fragments | cannot be tracked ([`Untracked::Fragment`]) | Linux and Open vSwitch reassemble them |
+//! | fragments | cannot be tracked by themselves ([`Untracked::Fragment`]): [`Fragments`] holds them, and the whole is tracked. The first one must have the transport header (RFC 1858); at most [`MAX_FRAGMENTS`] of a datagram | Linux has no such limits |
 //! | chosen ports and addresses of a range | a hash of this crate | a hash or random numbers of their own |
 //!
 //! # Where to change what
@@ -50,11 +51,12 @@
 //! - TCP: states in `tcp.rs`, windows in `window.rs`, headers in `segment.rs`. SCTP: `sctp.rs`. Times: `timeouts.rs`.
 //! - Reading of headers: `packet.rs`; writing of headers: `rewrite.rs`.
 //! - The choice of addresses and ports: `nat.rs`. Budgets: `limits.rs`.
-//! - What is asked about a frame: `request.rs`. Commit, look-up, eviction: `tracker.rs`. Its parts: `index.rs`, `wheel.rs`, `links.rs`.
+//! - What is asked about a frame: `request.rs`. Commit, look-up, eviction: `tracker.rs`. Fragments: `fragments.rs`. Parts of both: `index.rs`, `wheel.rs`, `links.rs`.
 #![forbid(unsafe_code)]
 
 mod bytes;
 mod connection;
+mod fragments;
 mod index;
 mod limits;
 mod links;
@@ -73,6 +75,7 @@ mod tuple;
 mod wheel;
 mod window;
 
+pub use fragments::{BLOCK, FragmentFrame, FragmentLimits, Fragments, Held, MAX_FRAGMENTS, Whole};
 pub use limits::{Counters, Limits, Refusal};
 pub use nat::{Choice, Mapping, Side, Translation};
 pub use packet::{Packet, Untracked};

@@ -16,6 +16,8 @@ pub struct Packet<'a> {
     pub tuple: Tuple,
     /// The place of the transport header, in bytes from the network header.
     pub transport: usize,
+    /// The bytes of the datagram in later fragments.
+    pub later: usize,
     pub(crate) payload: Payload<'a>,
 }
 
@@ -73,6 +75,8 @@ pub(crate) struct Fragment {
     /// In bytes.
     pub offset: u16,
     pub more: bool,
+    /// The place of its part of the datagram, in bytes from the network header: behind the fragment header of IPv6.
+    pub payload: usize,
 }
 
 impl Network {
@@ -98,6 +102,7 @@ impl Network {
             id: u16::from_be_bytes([header[4], header[5]]).into(),
             offset: (place & 0x1fff) << 3,
             more: place & 0x2000 != 0,
+            payload: transport,
         });
         let address = |at: usize| u32_at(header, at).map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits)));
         Some(Network {
@@ -133,7 +138,7 @@ impl Network {
                     at += 8;
                     if place & 0xfff9 != 0 {
                         let (offset, more) = (place & 0xfff8, place & 1 != 0);
-                        fragment = Some(Fragment { id: u32_at(header, 4)?, offset, more });
+                        fragment = Some(Fragment { id: u32_at(header, 4)?, offset, more, payload: at });
                         if offset != 0 {
                             break;
                         }
@@ -214,12 +219,32 @@ impl<'a> Packet<'a> {
         Self::of(&network, bytes)
     }
 
+    /// Reads the first fragment of a datagram as the whole datagram, with this number of bytes behind the network header
+    /// and the fragment header of IPv6 ([`crate::Whole::payload`]).
+    ///
+    /// # Errors
+    /// The datagram cannot be tracked: [`Untracked`] says why. The transport header must lie in the first fragment
+    /// (RFC 1858 §3.2.1).
+    pub fn read_whole(bytes: &'a [u8], payload: usize) -> Result<Packet<'a>, Untracked> {
+        let mut network = Network::read(bytes).ok_or(Untracked::NotIp)?;
+        let bytes = &bytes[..bytes.len().min(network.end)];
+        let own = network.end;
+        if let Some(fragment) = network.fragment {
+            if fragment.offset != 0 {
+                return Err(Untracked::Fragment);
+            }
+            network.end = (fragment.payload + payload).max(own);
+        }
+        let packet = Self::of(&network, bytes)?;
+        Ok(Packet { later: network.end - own, ..packet })
+    }
+
     pub(crate) fn of(network: &Network, bytes: &'a [u8]) -> Result<Packet<'a>, Untracked> {
         let bytes = &bytes[..bytes.len().min(network.end)];
         let tuple = network.tuple_of(bytes).ok_or(Untracked::Malformed)?;
         let transport = network.transport;
         let payload = Self::payload(network, bytes, &tuple)?;
-        Ok(Packet { tuple, transport, payload })
+        Ok(Packet { tuple, transport, later: 0, payload })
     }
 
     fn payload(network: &Network, bytes: &'a [u8], tuple: &Tuple) -> Result<Payload<'a>, Untracked> {

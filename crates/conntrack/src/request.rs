@@ -76,6 +76,11 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// The verdict about what cannot be tracked.
+    pub fn untracked() -> Verdict {
+        Verdict::invalid(None)
+    }
+
     pub(crate) fn invalid(refusal: Option<Refusal>) -> Verdict {
         Verdict { state: State::TRACKED | State::INVALID, refusal, ..Verdict::default() }
     }

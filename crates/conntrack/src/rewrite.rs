@@ -92,9 +92,9 @@ fn write_quoted(quoted: &mut [u8], network: &Network, to: &Tuple) {
 
 /// Writes what a translation changes inside of an ICMP message: the identifier of a query or an answer, and the datagram
 /// that an error quotes. `datagram` begins with the network header. Addresses and ports of the datagram itself are the
-/// caller's to write.
+/// caller's to write. The datagram may be a first fragment.
 pub fn translate_icmp(datagram: &mut [u8], translation: &Translation) {
-    let Ok(packet) = Packet::read(datagram) else { return };
+    let Ok(packet) = Packet::read_whole(datagram, 0) else { return };
     let (transport, payload) = (packet.transport, packet.payload);
     let checksum = transport + 2;
     let quote = match payload {

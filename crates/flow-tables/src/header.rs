@@ -31,6 +31,8 @@ pub struct HeaderWindow {
     checksum_at: Option<usize>,
     /// The payload bytes of each segment, for a frame that is still to be segmented.
     segment_bytes: Option<usize>,
+    /// The bytes of the datagram in later fragments.
+    later_bytes: usize,
 }
 
 /// The checksum after 16-bit words at an even place have changed.
@@ -61,6 +63,7 @@ impl HeaderWindow {
             is_full: false,
             checksum_at: None,
             segment_bytes: None,
+            later_bytes: 0,
         };
         header.take(window, frame_bytes, max_tags);
         header
@@ -81,7 +84,7 @@ impl HeaderWindow {
     ) {
         (self.frame_bytes, self.max_tags) = (frame_bytes, max_tags);
         (self.checksum_at, self.segment_bytes) = (None, None);
-        (self.is_changed, self.is_full) = (false, false);
+        (self.is_changed, self.is_full, self.later_bytes) = (false, false, 0);
         let window = &window[..window.len().min(flow::WINDOW_BYTES)];
         let read = extract_with(window, frame_bytes, max_tags, &mut self.held, more);
         self.layers = read.0;
@@ -96,6 +99,11 @@ impl HeaderWindow {
     /// of payload.
     pub fn leave(&mut self, checksum_at: Option<usize>, segment_bytes: Option<usize>) {
         (self.checksum_at, self.segment_bytes) = (checksum_at, segment_bytes);
+    }
+
+    /// Says how many bytes of the datagram are in later fragments: the checksum of SCTP covers them.
+    pub fn set_later_bytes(&mut self, later_bytes: usize) {
+        self.later_bytes = later_bytes;
     }
 
     /// Reads the fields from the bytes again.
@@ -411,7 +419,7 @@ impl HeaderWindow {
             return;
         }
         let change = change_of((0..4).map(|byte| header[byte] ^ new[byte]));
-        let change = zeros(change, left - 4);
+        let change = zeros(change, left - 4 + self.later_bytes);
         header[..4].copy_from_slice(&new);
         header[8..12].iter_mut().zip(change.to_le_bytes()).for_each(|(sum, change)| *sum ^= change);
         self.held.set(Field::SctpSrc, source);

@@ -60,6 +60,23 @@ impl Tables {
         self.execute_window(&mut window, metadata, around, outcome)
     }
 
+    /// Executes the tables on the frame of a window and counts it in its flows. The outcome does not list the flows. A
+    /// frame that waits for other fragments ([`Surroundings::waits`]) is not counted.
+    pub fn execute_once<S: Surroundings>(
+        &self,
+        window: &HeaderWindow,
+        metadata: &Key,
+        around: &mut S,
+        outcome: &mut Outcome,
+    ) {
+        outcome.clear();
+        self.execute_window(&mut window.clone(), metadata, around, outcome);
+        if !around.waits() {
+            outcome.count(window.frame_bytes(), || around.now_ms());
+        }
+        outcome.hits.clear();
+    }
+
     /// The outcome must be empty before the call. Returns the cost of all look-ups.
     pub(crate) fn execute_window<S: Surroundings>(
         &self,

@@ -25,6 +25,12 @@ pub trait Surroundings {
     /// Looks up the frame's connection. An address translation is written to the header window.
     fn track(&mut self, track: &Track, window: &mut HeaderWindow) -> Connection;
 
+    /// Whether the frame that was tracked last is a fragment that waits for the rest of its datagram: the frame is executed
+    /// again later, and [`crate::Tables::execute_once`] does not count it before.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// Adds the flow that a frame with these fields learns: [`crate::Tables::learn`]. Returns false if there is no
     /// space.
     fn learn(&mut self, learn: &Arc<Learn>, key: &Key) -> bool;

@@ -76,6 +76,8 @@ reasons! {
     NoTunnel = "no such tunnel",
     /// A process before this one had delivered it when it crashed.
     AlreadyDelivered = "already delivered before a crash",
+    /// Other fragments of its datagram did not come, or contradict it, or there was no room for them.
+    Incomplete = "fragment of an incomplete datagram",
     /// The system refused the frame (TAP, packet socket, file).
     System = "refused by the system",
 }

@@ -46,6 +46,7 @@ mod frame_batch;
 mod metadata;
 mod one_frame;
 mod own;
+mod own_frames;
 mod pair_counters;
 mod queue;
 mod ring_state;
@@ -60,6 +61,7 @@ pub use frame::{
 pub use frame_batch::{EditedFrames, FrameBatch, ImagesId, PushedChains};
 pub use metadata::{METADATA_WORDS, Metadata};
 pub use own::{OwnMemory, OwnSgBuilder};
+pub use own_frames::OwnFrames;
 pub use pair_counters::PairCounters;
 pub use queue::{QueueError, Sink, Source};
 pub use ring_state::RingState;

@@ -2,11 +2,13 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use conntrack::{
-    Choice, Counters, Limits, Mapping, Mark, Packet, Request, Seed, Settings, Shard, Shards, Side, State,
-    TcpRules, Timeouts, Translate, Translation, Tuple, Verdict, Written, protocol, translate_icmp,
+    Choice, Counters, FragmentLimits, Fragments, Limits, Mapping, Mark, Packet, Request, Seed, Settings,
+    Shard, Shards, Side, TcpRules, Timeouts, Translate, Translation, Tuple, Verdict, Written, protocol,
+    translate_icmp,
 };
 use flow::{Field, Nat, NatSide};
 use flow_tables::{Connection, HeaderWindow, Track};
@@ -17,6 +19,8 @@ use crate::PortId;
 #[derive(Debug)]
 pub struct Connections {
     shards: Shards,
+    /// Fragments that wait for the rest of their datagrams.
+    fragments: Mutex<Fragments>,
     /// The number of ports; frames of controllers count as those of one additional port.
     ports: u16,
 }
@@ -27,6 +31,16 @@ const MAX_CONNECTIONS: u32 = 1 << 18;
 const TABLES: u16 = 16;
 /// The most connections that frames of one port can begin.
 const MAX_OF_PORT: u32 = 1 << 16;
+
+/// What fragments may take that wait for others: memory is reserved and touched as it is used.
+const FRAGMENTS: FragmentLimits = FragmentLimits {
+    ports: 0,
+    bytes: 16 << 20,
+    bytes_per_port: 1 << 20,
+    datagrams: 4096,
+    datagrams_per_port: 256,
+    time: Duration::from_secs(30), // as in Linux: net.ipv4.ipfrag_time
+};
 
 fn number(address: IpAddr) -> u128 {
     match address {
@@ -78,8 +92,18 @@ fn original(tuple: &Tuple) -> [(Field, u128); 5] {
     ]
 }
 
+/// What flows see of a verdict.
+pub(crate) fn connection(verdict: &Verdict) -> Connection {
+    Connection {
+        state: verdict.state.bits(),
+        mark: verdict.mark.mark,
+        label: verdict.mark.label,
+        original: verdict.original.as_ref().map(original),
+    }
+}
+
 /// Writes a translation into the headers of a frame.
-fn translate(window: &mut HeaderWindow, translation: &Translation) {
+pub(crate) fn translate(window: &mut HeaderWindow, translation: &Translation) {
     let Translation { from, to } = translation;
     let network = usize::from(window.layers().network);
     translate_icmp(&mut window.bytes_mut()[network..], translation);
@@ -121,7 +145,8 @@ impl Connections {
         };
         let (tcp, timeouts, shard) = (TcpRules::default(), Timeouts::default(), Shard::ALL);
         let settings = Settings { limits, tcp, timeouts, shard, seed: Seed(seed) };
-        Self { shards: Shards::new(settings, TABLES, Duration::ZERO), ports }
+        let fragments = Mutex::new(Fragments::new(FragmentLimits { ports, ..FRAGMENTS }));
+        Self { shards: Shards::new(settings, TABLES, Duration::ZERO), fragments, ports }
     }
 
     /// Numbers of connections.
@@ -143,26 +168,30 @@ impl Connections {
         window: &mut HeaderWindow,
         now: Duration,
     ) -> Connection {
-        let verdict = self.verdict(port, track, window, now);
+        // The fields were extracted from the same bytes, and its lengths were checked against the frame's.
+        let layers = window.layers();
+        let packet = Packet::read(&window.bytes()[usize::from(layers.network)..]).ok();
+        let verdict = self.verdict(port, track, packet.filter(|_| layers.transport.is_some()), now);
         if let Some(translation) = &verdict.translation {
             translate(window, translation);
         }
-        Connection {
-            state: verdict.state.bits(),
-            mark: verdict.mark.mark,
-            label: verdict.mark.label,
-            original: verdict.original.as_ref().map(original),
-        }
+        connection(&verdict)
     }
 
-    fn verdict(&self, port: Option<PortId>, track: &Track, window: &HeaderWindow, now: Duration) -> Verdict {
-        let invalid = Verdict { state: State::TRACKED | State::INVALID, ..Verdict::default() };
-        // The fields were extracted from the same bytes, and its lengths were checked against the frame's.
-        let layers = window.layers();
-        if layers.transport.is_none() {
-            return invalid;
-        }
-        let Ok(packet) = Packet::read(&window.bytes()[usize::from(layers.network)..]) else { return invalid };
+    /// The fragments that wait.
+    pub(crate) fn fragments(&self) -> MutexGuard<'_, Fragments> {
+        self.fragments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known about a datagram, or about one that cannot be tracked.
+    pub(crate) fn verdict(
+        &self,
+        port: Option<PortId>,
+        track: &Track,
+        packet: Option<Packet<'_>>,
+        now: Duration,
+    ) -> Verdict {
+        let Some(packet) = packet else { return Verdict::untracked() };
         let mapping = track.nat.and_then(|nat| Some(mapping(&nat, nat.side?)));
         let request = Request {
             port: port.map_or(self.ports, |port| port.0),

@@ -3,11 +3,12 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::flow::{Controller, Key, Learn};
+use ::flow::{Controller, Field, Key, Learn};
 use flow_tables::{Connection, Delivery, Effect, HeaderRange, HeaderWindow, Outcome, Surroundings, Track};
-use frame::{DropReason, Frame, FrameBatch, HeadEdit, WINDOW_BYTES};
+use frame::{DropReason, Frame, FrameBatch, HeadEdit, OwnFrames, WINDOW_BYTES};
 use virtio::net::{MacAddress, checksum};
 
+use crate::fragments::{Datagram, is_fragment};
 use crate::learning::Egress;
 use crate::worker_flows::flow_ms;
 use crate::{
@@ -62,6 +63,12 @@ struct Around<'a, G> {
     time: &'a BurstTime<'a>,
     /// Whether a frame for controllers has found no room.
     is_refused: bool,
+    /// The datagram of which the frame is a fragment, once it is complete.
+    datagram: Option<&'a mut Datagram>,
+    /// Whether the frame came through a tunnel: its fragments are not held.
+    is_tunneled: bool,
+    /// Whether the frame waits for other fragments.
+    waits: bool,
 }
 
 impl<G> Surroundings for Around<'_, G> {
@@ -83,7 +90,21 @@ impl<G> Surroundings for Around<'_, G> {
 
     fn track(&mut self, track: &Track, window: &mut HeaderWindow) -> Connection {
         let (port, now) = (self.program.learning.port, Duration::from_millis(self.time.ms()));
-        self.program.connections.track(Some(port), track, window, now)
+        let connections = &self.program.connections;
+        if self.is_tunneled || !is_fragment(window) {
+            return connections.track(Some(port), track, window, now);
+        }
+        match &mut self.datagram {
+            Some(datagram) => datagram.track(connections, port, track, window, now),
+            None => {
+                self.waits = true;
+                Connection::default()
+            }
+        }
+    }
+
+    fn waits(&self) -> bool {
+        self.waits
     }
 
     fn learn(&mut self, learn: &Arc<Learn>, key: &Key) -> bool {
@@ -111,16 +132,35 @@ impl<G: Guard> Program for FlowProgram<G> {
         let time = BurstTime::new(now);
         for index in 0..passing as u16 {
             let admitted = admission.admit(&batch.frame(index.into()));
-            match admitted.and_then(|()| self.forward(batch, index, &time, &mut flows, output)) {
-                Ok(1) => {}
-                Ok(copies) => {
-                    flooded.frames += 1;
-                    flooded.copies += copies;
-                }
+            let frame = Forwarded { batch, index, time: &time, datagram: None };
+            match admitted.and_then(|()| self.forward(frame, &mut flows, output)) {
+                Ok(copies) => flooded.count(copies),
                 Err(reason) => output.drop(reason, 1),
             }
         }
         flows.end_burst(now);
+        *output.flows(self.tables) = Some(flows);
+        flooded
+    }
+
+    fn take_held(&self, into: &mut OwnFrames, output: &mut dyn Output) -> bool {
+        let flows = output.flows(self.tables).as_mut();
+        flows.is_some_and(|flows| flows.datagrams.take(&self.connections, into))
+    }
+
+    fn run_held(&self, batch: &FrameBatch, now: Now<'_>, output: &mut dyn Output) -> Flooded {
+        let mut flooded = Flooded::default();
+        let Some(mut flows) = output.flows(self.tables).take() else { return flooded };
+        let (time, mut datagram) = (BurstTime::new(now), flows.datagrams.present());
+        for index in 0..batch.len() as u16 {
+            datagram.begin_fragment();
+            let frame = Forwarded { batch, index, time: &time, datagram: Some(&mut datagram) };
+            match self.forward(frame, &mut flows, output) {
+                Ok(copies) => flooded.count(copies),
+                Err(reason) => output.drop(reason, 1),
+            }
+        }
+        flows.datagrams.put_back(datagram);
         *output.flows(self.tables) = Some(flows);
         flooded
     }
@@ -134,13 +174,20 @@ impl<G: Guard> Program for FlowProgram<G> {
     }
 }
 
+/// A frame of a burst.
+struct Forwarded<'a> {
+    batch: &'a FrameBatch,
+    index: u16,
+    time: &'a BurstTime<'a>,
+    /// The complete datagram of which the frame is a fragment.
+    datagram: Option<&'a mut Datagram>,
+}
+
 impl<G: Guard> FlowProgram<G> {
-    /// How many copies of a frame leave; at least one.
+    /// How many copies of a frame leave; none if it is held.
     fn forward(
         &self,
-        batch: &FrameBatch,
-        index: u16,
-        time: &BurstTime<'_>,
+        Forwarded { batch, index, time, datagram }: Forwarded<'_>,
         flows: &mut WorkerFlows,
         output: &mut dyn Output,
     ) -> Result<u64, DropReason> {
@@ -158,8 +205,19 @@ impl<G: Guard> FlowProgram<G> {
             offload.checksum.map(|sum| usize::from(sum.start) + usize::from(sum.offset)),
             offload.segmentation.map(|cut| usize::from(cut.segment_bytes.get())),
         );
-        let mut around = Around { program: self, time, is_refused: false };
-        flows.execute(self.learning.port, self.number, batch.metadata(index.into()), &mut around);
+        let tunnel = batch.metadata(index.into());
+        let is_tunneled = tunnel.is_some();
+        let mut around =
+            Around { program: self, time, is_refused: false, datagram, is_tunneled, waits: false };
+        match tunnel {
+            None if flows.window.held().get(Field::IpFrag) != 0 => {
+                flows.execute_fragment(self.number, &mut around);
+            }
+            tunnel => flows.execute(self.learning.port, self.number, tunnel, &mut around),
+        }
+        if around.waits {
+            return self.hold(&frame, time, flows, output);
+        }
         let is_refused = around.is_refused;
         let outcome = &flows.outcome;
         if outcome.overrun.is_some() {
@@ -187,6 +245,26 @@ impl<G: Guard> FlowProgram<G> {
             0 => Err(result.err().unwrap_or(DropReason::NotConnected)),
             copies => Ok(copies),
         }
+    }
+
+    /// Holds a fragment: no copy of it leaves yet.
+    #[cold]
+    fn hold(
+        &self,
+        frame: &Frame<'_>,
+        time: &BurstTime<'_>,
+        flows: &mut WorkerFlows,
+        output: &mut dyn Output,
+    ) -> Result<u64, DropReason> {
+        let (port, now) = (self.learning.port, Duration::from_millis(time.ms()));
+        let holding = flows.datagrams.hold(&self.connections, port, frame, &flows.window, now);
+        if holding.dropped > 0 {
+            output.drop(DropReason::Incomplete, holding.dropped);
+        }
+        if holding.is_complete {
+            output.again();
+        }
+        if holding.is_held { Ok(0) } else { Err(DropReason::Incomplete) }
     }
 
     /// Forwards as a switch does that learns addresses.

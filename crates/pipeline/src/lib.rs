@@ -28,6 +28,7 @@ mod bond;
 mod connections;
 pub mod flow;
 mod flows;
+mod fragments;
 mod injected;
 mod key;
 mod learning;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use frame::{DropReason, FrameBatch, HeadEdit, Metadata};
+use frame::{DropReason, FrameBatch, HeadEdit, Metadata, OwnFrames};
 use virtio::net::MacAddress;
 
 use crate::{PortId, Refused, TablesId, WorkerFlows};
@@ -16,6 +16,17 @@ pub type Now<'a> = &'a dyn Fn() -> Instant;
 pub trait Program: Debug + Send + Sync {
     /// Decides for each frame of the burst where it goes, or why it is dropped.
     fn run(&self, batch: &FrameBatch, now: Now<'_>, output: &mut dyn Output) -> Flooded;
+
+    /// Fills a batch with frames that the program has held and that go on now. Returns false if there are none. Called
+    /// after a burst in which the program called [`Output::again`], until it returns false.
+    fn take_held(&self, _into: &mut OwnFrames, _output: &mut dyn Output) -> bool {
+        false
+    }
+
+    /// Decides about the frames of [`Program::take_held`].
+    fn run_held(&self, batch: &FrameBatch, now: Now<'_>, output: &mut dyn Output) -> Flooded {
+        self.run(batch, now, output)
+    }
 
     /// The ports to which frames may go.
     fn reach(&self) -> Reach<'_>;
@@ -52,6 +63,9 @@ pub trait Output {
     /// The worker's flow tables of this number, to be taken for the time of one burst; none if there are none.
     fn flows(&mut self, tables: TablesId) -> &mut Option<Box<WorkerFlows>>;
 
+    /// Says that the program has held frames that go on after this burst.
+    fn again(&mut self) {}
+
     /// Counts frames that go nowhere.
     fn drop(&mut self, reason: DropReason, frames: u64);
 }
@@ -63,6 +77,17 @@ pub struct Flooded {
     pub frames: u64,
     /// How often these frames were given to a port.
     pub copies: u64,
+}
+
+impl Flooded {
+    /// Counts a frame that was given to ports so many times.
+    #[inline]
+    pub fn count(&mut self, copies: u64) {
+        if copies > 1 {
+            self.frames += 1;
+            self.copies += copies;
+        }
+    }
 }
 
 /// Where the frames of a port may go.

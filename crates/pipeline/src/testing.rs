@@ -75,6 +75,7 @@ pub struct Recorder {
     pub said: Vec<Said>,
     pub down: Vec<PortId>,
     pub several_queues: bool,
+    pub again: bool,
     pub flows: Option<Box<WorkerFlows>>,
     /// The frames of the last edit, and the edit.
     pub edited: (Range<u16>, (usize, usize, Vec<u8>)),
@@ -118,6 +119,10 @@ impl Output for Recorder {
 
     fn flows(&mut self, _: TablesId) -> &mut Option<Box<WorkerFlows>> {
         &mut self.flows
+    }
+
+    fn again(&mut self) {
+        self.again = true;
     }
 
     fn drop(&mut self, reason: DropReason, frames: u64) {

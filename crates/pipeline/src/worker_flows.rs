@@ -7,6 +7,7 @@ use flow_tables::{Cache, CacheCounts, HeaderWindow, Outcome, Surroundings, Table
 use frame::Metadata;
 
 use crate::PortId;
+use crate::fragments::Datagrams;
 
 /// Outcomes that are kept of the frames of one port.
 const PLACES: usize = 4096;
@@ -33,6 +34,8 @@ pub struct WorkerFlows {
     /// By port, each with the OpenFlow number of the port; made with the port's first frame.
     caches: Vec<Option<(u16, Cache)>>,
     pub(crate) outcome: Outcome,
+    /// Datagrams whose fragments go on.
+    pub(crate) datagrams: Datagrams,
     /// Bursts since the counters of flows were up to date.
     bursts: u32,
 }
@@ -41,7 +44,14 @@ impl WorkerFlows {
     /// The state of a worker for these tables.
     pub fn new(tables: Arc<Tables>) -> Self {
         let window = HeaderWindow::new(&[], 0, tables.max_tags());
-        WorkerFlows { tables, window, caches: Vec::new(), outcome: Outcome::default(), bursts: 0 }
+        WorkerFlows {
+            tables,
+            window,
+            caches: Vec::new(),
+            outcome: Outcome::default(),
+            datagrams: Datagrams::default(),
+            bursts: 0,
+        }
     }
 
     /// Replaces the tables. The former ones are returned, so that another thread frees their memory. The counters of
@@ -95,6 +105,14 @@ impl WorkerFlows {
             None => cache.execute(tables, window, around, outcome),
             Some(tunnel) => cache.execute_of_tunnel(tunnel, tables, window, around, outcome),
         }
+    }
+
+    /// Works like [`WorkerFlows::execute`] for a fragment, which may have to wait. Its outcome is not kept.
+    #[cold]
+    pub(crate) fn execute_fragment(&mut self, number: u16, around: &mut impl Surroundings) {
+        let mut metadata = Key::ZERO;
+        metadata.set(Field::InPortOxm, number.into());
+        self.tables.execute_once(&self.window, &metadata, around, &mut self.outcome);
     }
 }
 

@@ -3,7 +3,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use frame::{DropReason, FrameBatch, HeadEdit, Metadata, QueueCounters};
-use pipeline::{Key, Output, PortId, Program, TablesId, WorkerFlows};
+use pipeline::{Flooded, Key, Now, Output, PortId, Program, TablesId, WorkerFlows};
 
 use crate::tx_queues::{Sent, TxQueues};
 use crate::worker_counters::Outcome;
@@ -27,6 +27,8 @@ struct ToSinks<'a> {
     sent: Option<Sent>,
     /// The counts of frames that were handed over before the program had decided about all.
     early: Sent,
+    /// Whether the program has held frames that go on.
+    again: bool,
 }
 
 impl ToSinks<'_> {
@@ -90,6 +92,10 @@ impl Output for ToSinks<'_> {
         &mut self.tx_queues.flows[usize::from(tables.0)]
     }
 
+    fn again(&mut self) {
+        self.again = true;
+    }
+
     fn drop(&mut self, reason: DropReason, frames: u64) {
         self.counters.dropped(reason, frames);
     }
@@ -98,18 +104,58 @@ impl Output for ToSinks<'_> {
 impl Forwarder<'_> {
     /// Gives every frame to its sinks, or counts why it is dropped.
     #[inline]
-    pub fn forward(self, batch: &FrameBatch) -> Outcome {
+    pub fn forward(mut self, batch: &FrameBatch) -> Outcome {
+        let (mut outcome, again) =
+            self.forward_by(batch, |program, batch, now, output| program.run(batch, now, output));
+        if again {
+            self.forward_held(batch, &mut outcome);
+        }
+        outcome
+    }
+
+    /// Gives frames to their sinks. Whether the program has held frames that go on.
+    #[inline(always)]
+    fn forward_by(
+        &mut self,
+        batch: &FrameBatch,
+        run: impl FnOnce(&dyn Program, &FrameBatch, Now<'_>, &mut dyn Output) -> Flooded,
+    ) -> (Outcome, bool) {
         let Forwarder { key, program, tx_queues, counters } = self;
-        let mut output = ToSinks { key, tx_queues, counters, batch, sent: None, early: Sent::default() };
-        let flooded = program.run(batch, &Instant::now, &mut output);
-        let ToSinks { tx_queues, sent, early, .. } = output;
+        let (sent, early) = (None, Sent::default());
+        let mut output = ToSinks { key, tx_queues, counters, batch, sent, early, again: false };
+        let flooded = run(*program, batch, &Instant::now, &mut output);
+        let ToSinks { tx_queues, sent, early, again, .. } = output;
         let mut sent = sent.unwrap_or_else(|| tx_queues.flush(batch));
         sent += early;
         tx_queues.edits.windows.clear();
         if sent.gone > 0 {
             counters.dropped(DropReason::NotConnected, sent.gone);
         }
-        Outcome { flooded: flooded.frames, flood_copies: flooded.copies, copies: sent.accepted }
+        let outcome =
+            Outcome { flooded: flooded.frames, flood_copies: flooded.copies, copies: sent.accepted };
+        (outcome, again)
+    }
+
+    /// Gives frames to their sinks that the program has held, after the burst that made them go on.
+    #[cold]
+    fn forward_held(&mut self, burst: &FrameBatch, outcome: &mut Outcome) {
+        let Some(mut held) = self.tx_queues.held.take() else { return };
+        loop {
+            let Forwarder { key, program, tx_queues, counters } = &mut *self;
+            let (batch, sent, early) = (burst, None, Sent::default());
+            let mut output = ToSinks { key, tx_queues, counters, batch, sent, early, again: false };
+            if !program.take_held(&mut held, &mut output) {
+                break;
+            }
+            let run = |program: &dyn Program, batch: &FrameBatch, now: Now<'_>, output: &mut dyn Output| {
+                program.run_held(batch, now, output)
+            };
+            let (more, _) = self.forward_by(held.batch(), run);
+            outcome.flooded += more.flooded;
+            outcome.flood_copies += more.flood_copies;
+            outcome.copies += more.copies;
+        }
+        self.tx_queues.held = Some(held);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use flow_tables::Tables;
-use frame::{Frame, FrameBatch, QueueError, Sink};
+use frame::{Frame, FrameBatch, LARGEST_FRAME_BYTES, OwnFrames, QueueError, Sink, WINDOW_BYTES};
 use pipeline::{Key, TablesId, WorkerFlows, flow};
 
 use crate::edits::{Edits, SLOTS};
@@ -90,6 +90,8 @@ pub(crate) struct TxQueues {
     counters: Arc<WorkerCounters>,
     /// Flow tables, by their number.
     pub flows: Vec<Option<Box<WorkerFlows>>>,
+    /// Frames that programs have held and that go on; `None` while they are forwarded.
+    pub held: Option<Box<OwnFrames>>,
 }
 
 impl TxQueues {
@@ -100,6 +102,8 @@ impl TxQueues {
     pub fn new(ports: usize, burst: usize, counters: Arc<WorkerCounters>) -> io::Result<Self> {
         Ok(TxQueues {
             edits: Edits::new(burst)?,
+            // One datagram at least, in fragments with headers of a window each.
+            held: Some(Box::new(OwnFrames::new(burst, LARGEST_FRAME_BYTES + 2 * WINDOW_BYTES * burst)?)),
             touched_edited: Vec::new(),
             ports: (0..ports).map(|_| Vec::new()).collect(),
             touched: Vec::new(),

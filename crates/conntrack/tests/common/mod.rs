@@ -180,3 +180,30 @@ pub fn below(random: &mut Random, limit: usize) -> usize {
 pub fn of<T: Copy>(random: &mut Random, all: &[T]) -> T {
     all[below(random, all.len())]
 }
+
+/// A fragment of a datagram without options or extension headers: these bytes behind the network header.
+pub fn fragment(datagram: &[u8], id: u16, part: std::ops::Range<usize>, more: bool) -> Vec<u8> {
+    let is_v4 = datagram[0] >> 4 == 4;
+    let (header, place) = (if is_v4 { 20 } else { 40 }, part.start as u16);
+    let payload = datagram.get(header + part.start..header + part.end).unwrap_or_default();
+    let mut payload = payload.to_vec();
+    payload.resize(part.len(), b'y');
+    let mut bytes = datagram[..header].to_vec();
+    if is_v4 {
+        bytes[2..4].copy_from_slice(&(20 + payload.len() as u16).to_be_bytes());
+        bytes[4..6].copy_from_slice(&id.to_be_bytes());
+        bytes[6..8].copy_from_slice(&(place >> 3 | u16::from(more) << 13).to_be_bytes());
+        bytes[10..12].fill(0);
+        let sum = sum(&bytes);
+        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        bytes[4..6].copy_from_slice(&(8 + payload.len() as u16).to_be_bytes());
+        bytes[6] = 44;
+        bytes.extend([datagram[6], 0]);
+        bytes.extend((place | u16::from(more)).to_be_bytes());
+        bytes.extend([0, 0]);
+        bytes.extend(id.to_be_bytes());
+    }
+    bytes.extend(payload);
+    bytes
+}

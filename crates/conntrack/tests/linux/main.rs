@@ -5,6 +5,7 @@
 //! kernel would track the frames that leave once more. nftables writes the state of a frame into its DSCP.
 #[path = "../common/mod.rs"]
 mod common;
+mod fragments;
 mod ours;
 mod router;
 mod talk;
@@ -20,7 +21,7 @@ use talk::Talk;
 const RUNS: [(bool, u64, usize); 2] = [(true, 40, 12_000), (false, 41, 12_000)];
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().take(48).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Frames, one after another, through Linux and through this crate. The error names the first frames that differ.
@@ -78,5 +79,14 @@ fn states_and_translations_are_those_of_linux() {
         if let Err(wrong) = compare(&mut router, loose, frames, seed) {
             panic!("loose: {loose}\n{wrong}");
         }
+    }
+}
+
+#[test]
+fn fragments_are_reassembled_and_translated_as_by_linux() {
+    let Some(mut router) = Router::start(true) else { return };
+    match fragments::compare(&mut router, 1500, 42) {
+        Ok(complete) => assert!(complete > 900, "{complete} datagrams were complete"),
+        Err(wrong) => panic!("{wrong}"),
     }
 }

@@ -122,11 +122,27 @@ impl Ours {
     }
 
     pub fn pass(&mut self, side: Side, datagram: &[u8]) -> Left {
-        let unchanged = |state| Left { state, datagram: datagram.to_vec() };
-        let packet = match Packet::read(datagram) {
-            Ok(packet) => packet,
-            Err(_) => return unchanged("invalid"),
-        };
+        let (state, translation) = self.track(side, Packet::read(datagram).ok());
+        let datagram = translation.map_or(datagram.to_vec(), |translation| write(datagram, &translation));
+        Left { state, datagram }
+    }
+
+    /// The fragments of a datagram with so many bytes of payload, the first one first.
+    pub fn pass_whole(
+        &mut self,
+        side: Side,
+        fragments: &[Vec<u8>],
+        payload: usize,
+    ) -> (&'static str, Vec<Vec<u8>>) {
+        let (state, translation) = self.track(side, Packet::read_whole(&fragments[0], payload).ok());
+        let written = fragments.iter().map(|datagram| {
+            translation.map_or(datagram.to_vec(), |translation| write(datagram, &translation))
+        });
+        (state, written.collect())
+    }
+
+    fn track(&mut self, side: Side, packet: Option<Packet<'_>>) -> (&'static str, Option<Translation>) {
+        let Some(packet) = packet else { return ("invalid", None) };
         let mapping = rule(side, &packet);
         let request = Request {
             port: side as u16,
@@ -136,10 +152,6 @@ impl Ours {
         };
         // All frames have the same time: no connection ends by time.
         let verdict = self.tracker.track(&packet, &request, Duration::ZERO);
-        let mut left = unchanged(name(verdict.state));
-        if let Some(translation) = verdict.translation {
-            left.datagram = write(datagram, &translation);
-        }
-        left
+        (name(verdict.state), verdict.translation)
     }
 }

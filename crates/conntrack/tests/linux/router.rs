@@ -137,14 +137,41 @@ impl Router {
         Some(Router { _router: router, _hosts: hosts, sockets })
     }
 
+    /// What leaves the router of these datagrams, before another one that it passes.
+    pub fn pass_all(&mut self, side: Side, datagrams: &[Vec<u8>], mark: &[u8]) -> Vec<Left> {
+        datagrams.iter().for_each(|datagram| self.send(side, datagram));
+        self.send(side, mark);
+        let mut all = Vec::new();
+        while let Some(left) = self.next(side) {
+            let is_mark = |datagram: &[u8]| {
+                let payload = if datagram[0] >> 4 == 4 { 20 } else { 40 };
+                datagram.len() == mark.len() && datagram[payload..payload + 4] == mark[payload..payload + 4]
+            };
+            if is_mark(&left.datagram) {
+                return all;
+            }
+            all.push(left);
+        }
+        panic!("the mark did not come");
+    }
+
     /// The datagram as it leaves the router. `None` if the router drops it.
     pub fn pass(&mut self, side: Side, datagram: &[u8]) -> Option<Left> {
+        self.send(side, datagram);
+        self.next(side)
+    }
+
+    fn send(&self, side: Side, datagram: &[u8]) {
         let at = side as usize;
         let mut frame = Vec::from(ROUTER[at]);
         frame.extend(HOSTS[at]);
         frame.extend(if datagram[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] });
         frame.extend(datagram);
         send(&self.sockets[at], &frame, SendFlags::empty()).unwrap();
+    }
+
+    /// The next datagram that leaves the router.
+    fn next(&mut self, side: Side) -> Option<Left> {
         let deadline = Instant::now() + LIMIT;
         let mut buffer = vec![0; 4096];
         while Instant::now() < deadline {

@@ -227,7 +227,7 @@ pub fn described(datagram: &[u8]) -> String {
             word(12) & 0xffff,
             datagram.len() - at - usize::from(datagram[at + 12] >> 4) * 4
         ),
-        132 => format!("SCTP tag {:#x} chunk {}", word(4), datagram[at + 12]),
+        132 => format!("SCTP tag {:#x} chunks {:02x?}", word(4), &datagram[at + 12..]),
         1 | 58 => format!("ICMP type {}", datagram[at]),
         other => format!("protocol {other}"),
     }

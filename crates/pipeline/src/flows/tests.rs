@@ -157,3 +157,67 @@ fn normal_chooses_a_port_of_a_bond_and_output_names_one() {
     assert_eq!(run(&["actions=normal"]), [sent(2, 0), sent(3, 0)]);
     assert_eq!(run(&["actions=output:2"]), [sent(1, 0)]);
 }
+
+/// UDP from port 7 in three fragments, with the flags and offsets of IPv4 (RFC 791 §3.1).
+fn fragments(id: u8) -> [Vec<u8>; 3] {
+    [(0x20, 0, 44), (0x20, 3, 44), (0, 6, 24)].map(|(flags, offset, bytes)| {
+        let mut frame = udp(7);
+        frame.truncate(60);
+        (frame[17], frame[19]) = (bytes, id);
+        (frame[20], frame[21]) = (flags, offset);
+        (frame[38], frame[39]) = (0, 52);
+        frame
+    })
+}
+
+/// A fragment has no effect until its datagram is complete. Then all leave, in the order of their offsets, and each is
+/// counted once.
+#[test]
+fn fragments_wait_for_their_datagram_and_are_counted_once() {
+    let lines = [
+        "table=0,ip actions=output:4,ct(table=1,zone=3)",
+        "table=1,ct_state=+new+trk,ct_nw_proto=17,ct_tp_src=7,ip actions=ct(commit,zone=3),output:2",
+        "table=1,priority=0 actions=output:3",
+    ];
+    let tables = Arc::new(tables(&lines));
+    let flows = Some(Box::new(WorkerFlows::new(Arc::clone(&tables))));
+    let mut output = Recorder { flows, ..Recorder::default() };
+    let program = program();
+    let mut held = OwnFrames::new(2, 1000).unwrap();
+    let [first, second, last] = fragments(9);
+    program.run(&burst_of(&[last, first, fragments(8)[1].clone()]), &Instant::now, &mut output);
+    assert!(output.said.is_empty() && !output.again, "{:?}", output.said);
+    program.run(&burst_of(&[second]), &Instant::now, &mut output);
+    assert!(output.said.is_empty() && output.again);
+    let mut left = Vec::new();
+    while program.take_held(&mut held, &mut output) {
+        assert_eq!(
+            program.run_held(held.batch(), &Instant::now, &mut output).frames as usize,
+            held.batch().len()
+        );
+        left.extend(held.batch().frames().map(|frame| {
+            let mut bytes = vec![0; frame.len_bytes()];
+            frame.read(0, &mut bytes);
+            bytes
+        }));
+    }
+    assert_eq!(left, fragments(9));
+    let sent = |said: &Said| match said {
+        Said::Send(port, frames) | Said::SendEdited(port, frames, _) => (port.0, frames.start),
+        other => panic!("{other:?}"),
+    };
+    let said: Vec<_> = output.said.iter().map(sent).collect();
+    assert_eq!(said, [(3, 0), (1, 0), (3, 1), (1, 1), (3, 0), (1, 0)]);
+    let flows = output.flows.as_mut().unwrap();
+    flows.flush(Instant::now());
+    let counts = [(0, 0), (1, 0), (1, 1)].map(|(table, at)| tables.entries(table)[at].counters().get().0);
+    assert_eq!(counts, [3, 3, 0]);
+    // One that is still to be segmented, or that contradicts another one, is dropped.
+    output.said.clear();
+    let mut overlapping = fragments(8)[0].clone();
+    overlapping.resize(66, 0);
+    overlapping[17] = 52;
+    program.run(&burst_of(&[overlapping]), &Instant::now, &mut output);
+    let dropped = Said::Drop(DropReason::Incomplete, 1);
+    assert_eq!(output.said, [dropped.clone(), dropped]);
+}

@@ -5,6 +5,7 @@ pub mod datagrams;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../../../flow-tables/tests/openvswitch/flows.rs"]
 mod flows;
+mod fragments;
 #[path = "../../../flow-tables/tests/openvswitch/frames.rs"]
 mod frames;
 mod hostile;
