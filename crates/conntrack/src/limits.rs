@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Limits of a [`crate::Tracker`].
 ///
-/// A port gets another place only as long as it holds fewer places than are free. One port can therefore hold half of
-/// the table, and each of n greedy ports 1/(n + 1) of it, so that one such part always stays free for others (dynamic
-/// thresholds: A. Choudhury, E. Hahne, IEEE/ACM Transactions on Networking 6(2), 1998).
+/// A port gets another place only as long as it holds fewer places than are free, in its table and in all tables together
+/// ([`crate::Shards`]). One port can therefore hold half of a table, and each of n greedy ports 1/(n + 1) of it, so that
+/// one such part always stays free for others (dynamic thresholds: A. Choudhury, E. Hahne, IEEE/ACM Transactions on
+/// Networking 6(2), 1998).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The number of connections in the table. Its memory is reserved at the start: about 400 bytes each.
@@ -22,8 +23,8 @@ pub struct Limits {
 /// The reason why a connection was not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// The port holds its share of the table or [`Limits::per_port`] connections, all of them answered, or its number is
-    /// too high.
+    /// The port holds its share of the connection's table or of all tables, or [`Limits::per_port`] connections, and none
+    /// in this table that may be replaced; or its number is too high.
     Port,
     /// The zone holds [`Limits::per_zone`] connections.
     Zone,

@@ -33,8 +33,9 @@ pub struct Tracker {
     weak: Links,
     /// For each port, the connections that may be replaced, the oldest first.
     replaceable: Vec<List>,
-    /// For each zone, the number of connections in this table.
+    /// For each zone and each port, the number of connections in this table.
     zones: Vec<u32>,
+    ports: Vec<u32>,
     /// The numbers of connections in all tables.
     held: Arc<Held>,
     pools: Pools,
@@ -70,6 +71,7 @@ impl Tracker {
             weak: Links::new(places),
             replaceable: vec![List::default(); settings.limits.ports.into()],
             zones: vec![0; usize::from(u16::MAX) + 1],
+            ports: vec![0; settings.limits.ports.into()],
             held,
             pools: Pools::new(places),
             counters: Counters::default(),
@@ -340,7 +342,8 @@ impl Tracker {
         let full_zone = self.held_in(request.zone) >= per_zone;
         let replaceable = self.replaceable.get(usize::from(request.port)).ok_or(Refusal::Port)?;
         let free = connections.saturating_sub(self.held.kept.load(Ordering::Relaxed));
-        if !full_zone && self.held_by(request.port) < per_port.min(free) && self.has_place() {
+        let is_within = self.held_by(request.port) < per_port.min(free);
+        if !full_zone && is_within && self.has_share(request.port) {
             return Ok(());
         }
         let refusal = if full_zone { Refusal::Zone } else { Refusal::Port };
@@ -356,6 +359,13 @@ impl Tracker {
             false => self.counters.evicted += 1,
         }
         Ok(())
+    }
+
+    /// Whether a port holds fewer places of this table than are free here. A zone whose addresses are translated has no
+    /// other table ([`crate::Shards`]), so a share of all tables together is not enough.
+    fn has_share(&self, port: u16) -> bool {
+        let held = self.ports.get(usize::from(port)).copied().unwrap_or(0) as usize;
+        held < self.limit.saturating_sub(self.counters.kept as usize) // as many as places, at most
     }
 
     fn has_place(&self) -> bool {
@@ -383,6 +393,7 @@ impl Tracker {
             self.weak.push(&mut self.replaceable[usize::from(connection.port)], place);
         }
         self.zones[usize::from(connection.zone)] += 1;
+        self.ports[usize::from(connection.port)] += 1;
         self.held.count(connection.port, connection.zone, true);
         if let Some(pool) = connection.pool {
             self.pools.add(pool, connection.port);
@@ -404,6 +415,7 @@ impl Tracker {
             self.weak.remove(&mut self.replaceable[usize::from(connection.port)], place);
         }
         self.zones[usize::from(connection.zone)] -= 1;
+        self.ports[usize::from(connection.port)] -= 1;
         self.held.count(connection.port, connection.zone, false);
         if let Some(pool) = connection.pool {
             self.pools.remove(pool, connection.port);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use common::{ACK, Ends, Random, SYN, Tcp, below, echo, of, udp, unreachable};
 use conntrack::{
     Choice, Limits, Mapping, Packet, Refusal, Request, Seed, Settings, Shard, Shards, Side, State, TcpRules,
-    Timeouts, Tracker, Translate, Verdict, Written,
+    Timeouts, Tracker, Translate, Translation, Verdict, Written,
 };
 
 const LIMITS: Limits = Limits { connections: 40_000, ports: 4, per_port: 10_000, per_zone: u32::MAX };
@@ -120,6 +120,35 @@ fn limits_hold_for_all_tables_together() {
     assert_eq!(refused(2, 3, 4000..4200), (100, Some(Refusal::Port)));
 }
 
+/// A zone whose addresses are translated has one table, which is smaller than the limit of a port.
+#[test]
+fn no_port_fills_the_table_of_a_translated_zone() {
+    let limits = Limits { connections: 800, ports: 3, per_port: 400, per_zone: u32::MAX };
+    let shards = Shards::new(settings(limits), 8, Duration::ZERO);
+    // Several addresses, so that places end before translated ports.
+    let mapping = Mapping {
+        addresses: Some(("192.0.2.1".parse().unwrap(), "192.0.2.9".parse().unwrap())),
+        ..source("192.0.2.1")
+    };
+    let begin = |port: u16, number: u16| {
+        let request = Request { port, zone: 1, translate: Translate::New(&mapping), ..commit() };
+        let ends = ends(port as u8 + 1, number);
+        let verdict = track(&shards, &udp(ends, b""), &request);
+        if let Some(Translation { to, .. }) = verdict.translation {
+            let ports = [to.source.port, to.destination.port];
+            let leaving = Ends { from: to.source.address, to: to.destination.address, ports };
+            let answer =
+                track(&shards, &udp(leaving.back(), b""), &Request { port, zone: 1, ..commit_none() });
+            assert!(answer.state.has(State::ESTABLISHED));
+        }
+        verdict.refusal.is_none()
+    };
+    // A table has 200 places: half of them for the first port, and half of the others for the next one.
+    assert_eq!((1000..1400).filter(|number| begin(0, *number)).count(), 100);
+    assert_eq!((1000..1400).filter(|number| begin(1, *number)).count(), 50);
+    assert!(begin(2, 1000), "a neighbour begins a connection");
+}
+
 /// Workers track connections of their own while a zone becomes whole. Each frame finds its connection.
 #[test]
 fn no_connection_is_lost_while_a_zone_moves() {
@@ -129,10 +158,12 @@ fn no_connection_is_lost_while_a_zone_moves() {
         for worker in 0..3_u8 {
             let (shards, mapping) = (&shards, &mapping);
             scope.spawn(move || {
+                // Each has a port of its own: all zones may come into one table, of which a port gets its share.
+                let port = worker.into();
                 for number in 0..600 {
                     for zone in 1..4 {
                         let ends = ends(worker + 1, 3000 + number);
-                        let first = track(shards, &udp(ends, b""), &Request { zone, ..commit() });
+                        let first = track(shards, &udp(ends, b""), &Request { zone, port, ..commit() });
                         assert_eq!(first.state, State::TRACKED | State::NEW);
                         let look = Request { zone, ..commit_none() };
                         let answer = track(shards, &udp(ends.back(), b""), &look);
@@ -142,7 +173,8 @@ fn no_connection_is_lost_while_a_zone_moves() {
                             State::TRACKED | State::ESTABLISHED
                         );
                         if worker == 0 && number == 300 + 50 * zone {
-                            let translated = Request { zone, translate: Translate::New(mapping), ..commit() };
+                            let translate = Translate::New(mapping);
+                            let translated = Request { zone, port, translate, ..commit() };
                             let verdict =
                                 track(shards, &udp(Ends { ports: [9, 9], ..ends }, b""), &translated);
                             assert!(verdict.translation.is_some());

@@ -25,14 +25,23 @@ pub fn flow_ms(now: Instant) -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TablesId(pub u16);
 
+/// Whose frames a cache is for. A port gets the place of one that was removed, and may get its number too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Input {
+    /// The OpenFlow number of the port.
+    number: u16,
+    /// Whether the port is a tunnel: frames of other ports must not get the fields of a former tunnel.
+    is_tunnel: bool,
+}
+
 /// Flow tables, and what one worker writes for each frame: the outcomes of former frames, by port.
 #[derive(Debug)]
 pub struct WorkerFlows {
     pub(crate) tables: Arc<Tables>,
     /// The beginning of the frame at hand.
     pub(crate) window: HeaderWindow,
-    /// By port, each with the OpenFlow number of the port; made with the port's first frame.
-    caches: Vec<Option<(u16, Cache)>>,
+    /// By port, each with the input that it is for; made with the port's first frame.
+    caches: Vec<Option<(Input, Cache)>>,
     pub(crate) outcome: Outcome,
     /// Datagrams whose fragments go on.
     pub(crate) datagrams: Datagrams,
@@ -97,9 +106,10 @@ impl WorkerFlows {
         around: &mut impl Surroundings,
     ) {
         let Self { tables, window, caches, outcome, .. } = self;
+        let input = Input { number, is_tunnel: tunnel.is_some() };
         let cache = match caches.get_mut(usize::from(port.0)) {
-            Some(Some((of, cache))) if *of == number => cache,
-            _ => add(caches, port, number, around.now_ms()),
+            Some(Some((of, cache))) if *of == input => cache,
+            _ => add(caches, port, input, around.now_ms()),
         };
         match tunnel {
             None => cache.execute(tables, window, around, outcome),
@@ -116,17 +126,17 @@ impl WorkerFlows {
     }
 }
 
-/// Makes the cache of a port, in place of the cache of a port that was removed or has another number.
+/// Makes the cache of a port, in place of the cache of another input.
 #[cold]
-fn add(caches: &mut Vec<Option<(u16, Cache)>>, port: PortId, number: u16, now_ms: u64) -> &mut Cache {
+fn add(caches: &mut Vec<Option<(Input, Cache)>>, port: PortId, input: Input, now_ms: u64) -> &mut Cache {
     let at = usize::from(port.0);
     if at >= caches.len() {
         caches.resize_with(at + 1, || None);
     }
     let mut metadata = Key::ZERO;
-    metadata.set(Field::InPortOxm, number.into());
+    metadata.set(Field::InPortOxm, input.number.into());
     if let Some((_, cache)) = &mut caches[at] {
         cache.flush(now_ms);
     }
-    &mut caches[at].insert((number, Cache::new(PLACES, &metadata))).1
+    &mut caches[at].insert((input, Cache::new(PLACES, &metadata))).1
 }

@@ -1,3 +1,6 @@
+#[path = "../../../flow-tables/tests/ports/mod.rs"]
+mod ports;
+
 use std::time::{Duration, Instant};
 
 use ::flow::{Flow, Group, Meter};
@@ -220,4 +223,32 @@ fn fragments_wait_for_their_datagram_and_are_counted_once() {
     program.run(&burst_of(&[overlapping]), &Instant::now, &mut output);
     let dropped = Said::Drop(DropReason::Incomplete, 1);
     assert_eq!(output.said, [dropped.clone(), dropped]);
+}
+
+/// A port gets the place and the number of a tunnel that was removed, and a tunnel those of a port. The frames of the one
+/// have neither fields nor outcomes of the other.
+#[test]
+fn a_port_in_the_place_of_a_tunnel_gets_none_of_its_fields() {
+    let mut flows = WorkerFlows::new(Arc::new(tables(&[
+        "tun_id=7,udp actions=output:2",
+        "tun_id=0,udp actions=output:4,ct(table=1)",
+        "table=1,tun_id=7 actions=output:2",
+        "table=1,tun_id=0 actions=output:4",
+    ])));
+    let mut key = Key::ZERO;
+    key.set(Field::TunnelId, 7);
+    key.set(Field::TunnelSrc, 5);
+    let tunnel = key.tunnel();
+    for is_tunnel in [true, false, false, true, true, false] {
+        let frame = udp(1);
+        flows.window = HeaderWindow::new(&frame, frame.len(), 1);
+        // Port 4 is a tunnel: the fields of frames to it are kept.
+        flows.execute(PORTS[0], 1, is_tunnel.then_some(&tunnel), &mut ports::Ports);
+        let sent = flows.outcome.deliveries.iter().map(|sent| (sent.port, sent.tunnel));
+        let wanted = match is_tunnel {
+            true => vec![(2, None)],
+            false => vec![(4, Some(Key::ZERO.tunnel())); 2],
+        };
+        assert_eq!(sent.collect::<Vec<_>>(), wanted);
+    }
 }
