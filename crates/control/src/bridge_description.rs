@@ -23,7 +23,7 @@ pub struct BridgeDescription {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snoop: Option<PathBuf>,
     /// The bridge's controllers by their targets, as in ovs-vswitchd.conf.db(5): `tcp:IP:PORT` and `unix:PATH` to
-    /// connect to, `ptcp:PORT:IP` and `punix:PATH` to wait at.
+    /// connect to, `ptcp:PORT:IP` and `punix:PATH` to wait at. A path is directly in the folder of `openflow`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub controllers: BTreeMap<String, ControllerDescription>,
 }

@@ -79,9 +79,10 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// A connection that has just been made. Its hello waits to be sent.
-    pub fn new(settings: Settings, now: Duration) -> Self {
+    pub fn new(settings: Settings, limits: &Limits, now: Duration) -> Self {
         let newest = settings.versions.iter().copied().max().unwrap_or(Version::V10);
-        let mut output = Output { codec: Codec::new(newest), bytes: Vec::new(), copies: None };
+        let (codec, most_bytes) = (Codec::new(newest), limits.unsent_bytes);
+        let mut output = Output { codec, bytes: Vec::new(), most_bytes, is_full: false, copies: None };
         output.send(1, &Message::Hello(Hello::of(&settings.versions)));
         let miss_bytes = if settings.service { 0 } else { MISS_BYTES };
         Self {
@@ -125,6 +126,17 @@ impl Connection {
         self.dump.is_none() && self.output.bytes.len() < limits.paused_bytes
     }
 
+    /// Checks that all messages found room.
+    ///
+    /// # Errors
+    /// The controller does not read.
+    pub fn check(&self) -> Result<(), SessionError> {
+        match self.output.is_full {
+            true => Err(SessionError::DoesNotRead(self.output.bytes.len())),
+            false => Ok(()),
+        }
+    }
+
     /// Takes received bytes.
     pub fn feed(&mut self, bytes: &[u8], now: Duration) {
         if !bytes.is_empty() {
@@ -144,9 +156,7 @@ impl Connection {
         {
             self.dump = Some(dump);
         }
-        if self.output.bytes.len() > limits.unsent_bytes {
-            return Err(SessionError::DoesNotRead(self.output.bytes.len()));
-        }
+        self.check()?;
         if !self.reads(limits) {
             return Ok(None);
         }

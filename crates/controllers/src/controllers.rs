@@ -71,7 +71,7 @@ impl Controllers {
         }
         let id = ConnectionId(self.next);
         self.next += 1;
-        let mut connection = Connection::new(settings, now);
+        let mut connection = Connection::new(settings, &self.limits, now);
         connection.output.codec.option_bytes = option_bytes(switch);
         connection.output.copies = (self.copies && !connection.settings.service).then(Vec::new);
         self.connections.insert(id, connection);
@@ -92,6 +92,14 @@ impl Controllers {
     /// without bytes if none have arrived. That call continues answers in parts.
     pub fn to_send(&mut self, id: ConnectionId) -> Option<&mut Vec<u8>> {
         self.connections.get_mut(&id).map(|connection| &mut connection.output.bytes)
+    }
+
+    /// Checks a connection after messages that it did not ask for, before its bytes are sent.
+    ///
+    /// # Errors
+    /// The connection has ended, because its controller does not read.
+    pub fn check(&self, id: ConnectionId) -> Result<(), SessionError> {
+        self.connections.get(&id).map_or(Ok(()), Connection::check)
     }
 
     /// The agreed version; before the agreement, the newest offered version.
@@ -127,6 +135,9 @@ impl Controllers {
             && let Some(mut message) = connection.next_message(&self.limits)?
         {
             if connection.begin(&message)? {
+                if !connection.settings.service {
+                    switch.begin_control(now);
+                }
                 continue;
             }
             let (number, kind) = (message[0], message[1]);

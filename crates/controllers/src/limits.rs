@@ -38,7 +38,7 @@ pub struct Limits {
     pub connections: usize,
     /// The number of unsent bytes of one connection from which on no more bytes are read from it.
     pub paused_bytes: usize,
-    /// The number of unsent bytes at which a connection ends, because its controller does not read.
+    /// The highest number of unsent bytes. A connection whose next message has no room ends: its controller does not read.
     pub unsent_bytes: usize,
     /// The highest number of open bundles of one connection.
     pub bundles: usize,

@@ -17,14 +17,24 @@ const COPIED_BYTES: usize = 1 << 20;
 pub(crate) struct Output {
     pub codec: Codec,
     pub bytes: Vec<u8>,
+    /// The most bytes that wait.
+    pub most_bytes: usize,
+    /// Whether a message found no room: the controller does not read, and the connection ends.
+    pub is_full: bool,
     /// Copies of the messages in both directions, if a program reads them.
     pub copies: Option<Vec<u8>>,
 }
 
 impl Output {
-    /// Adds a message. A message that the version does not have is left out.
+    /// Adds a message. A message that the version does not have is left out, and one that finds no room.
     pub fn send(&mut self, transaction: u32, message: &Message) {
-        if let Ok(bytes) = self.codec.encode(transaction, message) {
+        if !self.is_full
+            && let Ok(bytes) = self.codec.encode(transaction, message)
+        {
+            self.is_full = self.bytes.len() + bytes.len() > self.most_bytes;
+            if self.is_full {
+                return;
+            }
             self.copy(&bytes);
             self.bytes.extend(bytes);
         }

@@ -70,6 +70,10 @@ pub trait Switch {
     /// Sets the handling of fragments. A value that the switch does not support changes nothing.
     fn set_fragments(&mut self, flags: u16);
 
+    /// A controller has agreed on a version: the switch is controlled from now on. Programs of the management socket do not
+    /// count.
+    fn begin_control(&mut self, _now: Duration) {}
+
     /// Makes all changes or none. A frame sees all or none of them.
     ///
     /// # Errors

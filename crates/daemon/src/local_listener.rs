@@ -6,8 +6,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use linux::local_socket::connect_local;
 use linux::peer::peer;
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use rustix::process::{geteuid, umask};
 
 pub struct LocalListener {
@@ -27,9 +29,12 @@ impl LocalListener {
     /// or the folder is missing or not writable.
     pub fn bind(path: &Path) -> io::Result<Self> {
         if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
-            match UnixStream::connect(path) {
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)?,
-                Ok(_) => return Err(io::Error::new(ErrorKind::AddrInUse, "another switch listens there")),
+            match connect_local(path) {
+                Err(Errno::CONNREFUSED) => fs::remove_file(path)?,
+                // A listener without room for a connection now.
+                Ok(_) | Err(Errno::AGAIN) => {
+                    return Err(io::Error::new(ErrorKind::AddrInUse, "another switch listens there"));
+                }
                 Err(_) => {}
             }
         }
@@ -118,6 +123,20 @@ mod tests {
         assert!(listener.accept().is_ok());
         drop(listener);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_listener_that_accepts_nothing_keeps_nobody_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ctl");
+        let listener = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let clients = std::iter::from_fn(|| connect_local(&path).ok()).take(100).collect::<Vec<_>>();
+        assert!((1..100).contains(&clients.len()));
+        let (done, result) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(LocalListener::bind(&path).err().map(|error| error.kind())));
+        let result = result.recv_timeout(std::time::Duration::from_secs(10));
+        assert_eq!(result, Ok(Some(ErrorKind::AddrInUse)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use controllers::{Controllers, Limits, SessionError, Settings};
 use openflow::{Codec, Config, ErrorMessage, Failure, Framer, Hello, Message, Role, Version};
 
-use super::{Peers, START, code, cut};
+use super::{Peers, START, code, cut, flow_mod};
 
 const PROBE: Duration = Duration::from_secs(5);
 
@@ -30,6 +30,19 @@ fn the_newest_common_version_is_agreed_on() {
     assert_eq!(agree(6, &Hello::default(), &[Version::V10, Version::V13]), Ok(Version::V13));
     assert_eq!(agree(1, &Hello::default(), &[Version::V15]), Err(SessionError::NoCommonVersion));
     assert_eq!(agree(6, &Hello::of(&[Version::V10]), &[Version::V15]), Err(SessionError::NoCommonVersion));
+}
+
+#[test]
+fn a_switch_knows_of_a_controller_before_its_first_change() {
+    for (settings, begun) in [(Settings::controller(), vec![0]), (Settings::service(), vec![])] {
+        let mut peers = Peers::new();
+        let id = peers.controllers.connect(settings, &peers.switch, START).unwrap();
+        let codec = Codec::new(Version::V15);
+        let mut bytes = codec.encode(1, &Message::Hello(Hello::of(&[Version::V15]))).unwrap();
+        bytes.extend(codec.encode(2, &flow_mod("actions=drop")).unwrap());
+        peers.receive(id, &bytes).unwrap();
+        assert_eq!((&peers.switch.begun, peers.switch.changes.len()), (&begun, 1));
+    }
 }
 
 #[test]

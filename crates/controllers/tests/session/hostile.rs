@@ -69,6 +69,27 @@ fn a_controller_that_does_not_read_its_news_is_left() {
 }
 
 #[test]
+fn news_for_a_controller_that_says_nothing_more_have_a_limit_and_end_it() {
+    let limits = Limits { unsent_bytes: 1 << 20, ..Limits::default() };
+    let mut peers = Peers::with(limits);
+    let id = peers.connect(Version::V15);
+    let flow = flow::Flow {
+        flags: flow::FlowFlags { send_removed: true, ..flow::FlowFlags::default() },
+        ..flow::Flow::default()
+    };
+    let flow = news_of(flow, MonitorEvent::Removed, RemovedReason::IdleTimeout);
+    let news = News { flows: vec![flow; 1000], ..News::default() };
+    assert_eq!(peers.controllers.check(id), Ok(()));
+    (0..100).for_each(|_| peers.controllers.news(&news));
+    let waiting = peers.controllers.to_send(id).unwrap().len();
+    assert!((limits.unsent_bytes - 1000..=limits.unsent_bytes).contains(&waiting), "{waiting}");
+    assert_eq!(peers.controllers.check(id), Err(SessionError::DoesNotRead(waiting)));
+    // A message is missing: bytes that are sent later change nothing.
+    peers.take(id);
+    assert!(peers.controllers.check(id).is_err() && peers.receive(id, &[]).is_err());
+}
+
+#[test]
 fn packets_for_a_controller_that_does_not_read_are_dropped() {
     let mut peers = Peers::new();
     let id = peers.connect(Version::V15);

@@ -22,6 +22,8 @@ pub struct Fake {
     pub maps: Vec<openflow::TlvMap>,
     pub resumed: usize,
     pub flushed: Vec<CtFlush>,
+    /// How many changes there were when a controller began.
+    pub begun: Vec<usize>,
 }
 
 pub fn news_of(flow: Flow, event: MonitorEvent, reason: RemovedReason) -> FlowNews {
@@ -39,6 +41,10 @@ impl Switch for Fake {
 
     fn set_fragments(&mut self, flags: u16) {
         self.fragments = flags;
+    }
+
+    fn begin_control(&mut self, _: Duration) {
+        self.begun.push(self.changes.len());
     }
 
     fn change(

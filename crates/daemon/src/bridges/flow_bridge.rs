@@ -1,4 +1,5 @@
 //! The flows and ports of one bridge, and which of its tables the workers have.
+use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use bridge::Bridge;
 use controllers::{Change, News, Rejected, Switch};
 use flow::{Action, Flow, Match, Timeouts, port};
-use flow_tables::{Limits, Tables};
+use flow_tables::{Entry, Limits, Tables};
 use openflow::{Failure, FlowCommand, FlowMod, Version};
 use switch::{ControllersFrame, View};
 
@@ -35,8 +36,8 @@ pub struct FlowBridge {
     pub(super) ports: Ports,
     /// Whether the ports learn while the bridge has the flow of [`Start::Normal`] alone.
     may_learn: bool,
-    /// How the bridge forwards before it is told anything.
-    start: Start,
+    /// The flow of [`Start::Normal`], once it was added. A controller may have replaced it since.
+    own: Option<Arc<Entry>>,
     /// The generation of the tables that the workers have; `None` if the ports learn.
     published: Option<u64>,
 }
@@ -55,14 +56,11 @@ impl FlowBridge {
         let mut made = Self {
             bridge: Bridge::new(identity, MAX_TAGS, random.hash_one(0), LIMITS),
             ports: Ports::new(network, datapath_id),
-            may_learn: start == Start::Normal,
-            start,
+            may_learn: false,
+            own: None,
             published: None,
         };
-        if start == Start::Normal {
-            // An empty bridge has room for one flow.
-            let _ = made.add(Change::Flow(Box::new(FlowMod::new(FlowCommand::Add, normal()))));
-        }
+        made.start_as(start, Duration::ZERO);
         made
     }
 
@@ -82,21 +80,24 @@ impl FlowBridge {
         added.map_err(|rejected| rejected.failure)
     }
 
-    /// Lets a bridge without flows, or with the flow of [`Start::Normal`] alone, begin as `start` says. The flows of
-    /// controllers stay.
+    /// Adds the flow of [`Start::Normal`] to a bridge without flows, or deletes it, as `start` says. The flows of controllers
+    /// stay.
     pub(super) fn start_as(&mut self, start: Start, now: Duration) {
-        // In a bridge that started without flows, the flow is a controller's.
-        let is_normal = self.is_normal() && self.start == Start::Normal;
-        self.start = start;
         let command = match start {
             Start::Normal if self.bridge.tables().flows() == 0 => FlowCommand::Add,
-            Start::Secure if is_normal => FlowCommand::DeleteStrict,
+            Start::Secure if self.own.take().is_some_and(|own| self.has(&own)) => FlowCommand::DeleteStrict,
             _ => return,
         };
         self.may_learn = start == Start::Normal;
         let change = Change::Flow(Box::new(FlowMod::new(command, normal())));
         // The table has room for one flow, and the flow contradicts no other.
         let _ = self.bridge.change(&mut std::iter::once(change), Version::V15, now, &mut News::default());
+        self.own = self.bridge.tables().get(0, 0, &Match::ANY).filter(|_| start == Start::Normal);
+    }
+
+    /// Whether no controller has changed or replaced this flow.
+    fn has(&self, own: &Arc<Entry>) -> bool {
+        self.bridge.tables().get(0, 0, &Match::ANY).is_some_and(|entry| Arc::ptr_eq(&entry, own))
     }
 
     /// The present tables, for workers that are about to start.
@@ -106,15 +107,11 @@ impl FlowBridge {
         Arc::new(tables)
     }
 
-    /// Whether the ports learn in place of tables.
+    /// Whether the ports learn in place of tables, the only flow of which is as the one of [`Start::Normal`].
     fn learns(&self) -> bool {
-        self.may_learn && self.is_normal()
-    }
-
-    /// Whether the only flow is the one of [`Start::Normal`].
-    fn is_normal(&self) -> bool {
         let tables = self.bridge.tables();
-        tables.flows() == 1
+        self.may_learn
+            && tables.flows() == 1
             && tables.get(0, 0, &Match::ANY).is_some_and(|entry| {
                 entry.flow.actions == normal().actions && entry.flow.timeouts == Timeouts::default()
             })
@@ -179,7 +176,8 @@ impl FlowBridge {
 
     /// Ends the connections that controllers want ended, and sends the frames of controllers.
     pub(super) fn send(&mut self, switch: &mut View<'_>) {
-        self.bridge.take_flushed().into_iter().for_each(|zone| switch.flush_connections(zone));
+        let zones: BTreeSet<_> = self.bridge.take_flushed().into_iter().collect();
+        zones.into_iter().for_each(|zone| switch.flush_connections(zone));
         let frames = self.bridge.take_sent();
         if frames.is_empty() {
             return;
@@ -204,5 +202,30 @@ impl FlowBridge {
     /// Gives the ports their present counts.
     pub(super) fn count_ports(&mut self, switch: &View<'_>) {
         self.ports.count(switch, &mut self.bridge);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The flows of a bridge that forwarded by addresses, got these flows and then a controller.
+    fn controlled(flows: &[&str]) -> Vec<String> {
+        let mut bridge = FlowBridge::new("br0", None, None, Start::Normal);
+        for text in flows {
+            let flow = Flow::parse(text).unwrap();
+            bridge.add(Change::Flow(Box::new(FlowMod::new(FlowCommand::Add, flow)))).unwrap();
+        }
+        bridge.start_as(Start::Secure, Duration::ZERO);
+        bridge.bridge.tables().entries(0).iter().map(|entry| entry.flow.to_string()).collect()
+    }
+
+    #[test]
+    fn the_flow_of_a_bridge_without_controllers_goes_and_theirs_stay() {
+        let text = |text: &str| Flow::parse(text).unwrap().to_string();
+        assert_eq!(controlled(&[]), [""; 0]);
+        assert_eq!(controlled(&["in_port=1 actions=drop"]), [text("in_port=1 actions=drop")]);
+        // The same flow, as a controller wants it.
+        assert_eq!(controlled(&["priority=0 actions=NORMAL"]), [text("priority=0 actions=NORMAL")]);
     }
 }

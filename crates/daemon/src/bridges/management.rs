@@ -2,6 +2,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::Duration;
 
 use control::{ControllerDescription, ControllerState};
@@ -21,6 +22,10 @@ const TURN_BYTES: usize = 16 << 10;
 /// Programs that look at the messages of one bridge, and bytes that wait for one of them, at most.
 const MOST_SNOOPERS: usize = 4;
 const SNOOPED_BYTES: usize = 4 << 20;
+
+/// Controllers that are connected at the sockets of one bridge's targets, at most. With sixteen more to which it connects
+/// itself, its own socket has room.
+const MOST_ACCEPTED: usize = 8;
 
 /// Keys of the epoll set: above those of the control socket and of the metrics.
 pub const FIRST_KEY: u64 = 1 << 56;
@@ -126,15 +131,16 @@ impl Management {
 
     /// Closes all sockets of a bridge and all its connections.
     pub fn forget(&mut self, bridge: &str, turn: &mut Turn<'_, '_>) {
-        self.set_controllers(bridge, &BTreeMap::new(), turn);
+        self.set_controllers(bridge, &BTreeMap::new(), None, turn);
         self.close_own(bridge, turn);
     }
 
-    /// Makes the controllers of a bridge those that are wanted.
+    /// Makes the controllers of a bridge those that are wanted. Their sockets are in `folder`.
     pub fn set_controllers(
         &mut self,
         bridge: &str,
         wanted: &BTreeMap<String, ControllerDescription>,
+        folder: Option<&Path>,
         turn: &mut Turn<'_, '_>,
     ) {
         let stays =
@@ -152,7 +158,7 @@ impl Management {
             if self.outgoing.iter().any(|one| one.bridge == bridge && one.target == *target) {
                 continue;
             }
-            let mut one = Outgoing::new(bridge, target, *description, turn.now);
+            let mut one = Outgoing::new(bridge, target, folder, *description, turn.now);
             match one.to.as_ref().map(|to| to.listen()) {
                 Some(Ok(Some(socket))) => {
                     let listens =
@@ -224,10 +230,11 @@ impl Management {
         let accepted = listener.socket.accept();
         let accepted = listener.listening.accepted(turn.epoll, &listener.socket, accepted);
         let Some(socket) = accepted.flatten() else { return };
-        let (name, target) = (listener.bridge.clone(), listener.target.clone());
-        match listener.serves {
+        let (name, target, serves) = (listener.bridge.clone(), listener.target.clone(), listener.serves);
+        match serves {
             Serves::Management => _ = self.add(&name, None, Settings::service(), socket, turn),
             Serves::Snooper => self.add_snooper(&name, socket, turn),
+            Serves::Controller if self.accepted(&name) >= MOST_ACCEPTED => {}
             Serves::Controller => {
                 let is_its = |one: &&Outgoing| one.bridge == name && Some(&one.target) == target.as_ref();
                 let Some(settings) = self.outgoing.iter().find(is_its).map(Outgoing::settings) else {
@@ -277,6 +284,15 @@ impl Management {
         }
     }
 
+    /// The number of a bridge's controllers that it waited for.
+    fn accepted(&self, bridge: &str) -> usize {
+        let by_itself: Vec<_> = self.outgoing.iter().filter_map(|one| one.connection).collect();
+        let of = |(key, one): &(&u64, &Connection)| {
+            one.bridge == bridge && one.target.is_some() && !by_itself.contains(key)
+        };
+        self.connections.iter().filter(of).count()
+    }
+
     fn snoopers(&self, bridge: &str) -> usize {
         let is_one = |one: &&Connection| one.bridge == bridge && matches!(one.peer, Peer::Snooper(_));
         self.connections.values().filter(is_one).count()
@@ -313,8 +329,9 @@ impl Management {
             let (written, waits, reads) = match &mut connection.peer {
                 Peer::Controller(id) => {
                     let id = *id;
+                    let checked = of.controllers.check(id).map_err(io::Error::other);
                     let Some(bytes) = of.controllers.to_send(id) else { continue };
-                    let written = connection.write(bytes);
+                    let written = connection.write(bytes).and(checked);
                     // An answer in parts continues when there is room to write, which there is at once if nothing waits.
                     (written, !bytes.is_empty(), of.controllers.reads(id))
                 }

@@ -167,7 +167,8 @@ impl Bridges {
         let made =
             || SwitchBridge::new(FlowBridge::new(name, Some(network.clone()), Some(*datapath_id), first));
         all.entry(name.to_owned()).or_insert_with(made).follow_ports(switch, now);
-        management.set_controllers(name, controllers, &mut Turn { bridges: all, switch, epoll, now });
+        let folder = openflow.as_deref().and_then(Path::parent);
+        management.set_controllers(name, controllers, folder, &mut Turn { bridges: all, switch, epoll, now });
         self.start(name, *secure, switch, now);
         let Bridges { all, management, .. } = self;
         let is_served = !is_new

@@ -1,4 +1,5 @@
 //! The controllers of the table Controller, and when a bridge connects with them.
+use std::path::Path;
 use std::time::Duration;
 
 use control::{ControllerDescription, ControllerState};
@@ -20,7 +21,7 @@ pub struct Outgoing {
     pub bridge: String,
     /// The target, as the database writes it.
     pub target: String,
-    /// The parsed target; `None` if it has another form.
+    /// The parsed target; `None` if it has another form, or is a socket elsewhere.
     pub to: Option<Target>,
     /// The settings of the connection.
     pub description: ControllerDescription,
@@ -36,9 +37,15 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// A controller that was named at `now`.
-    pub fn new(bridge: &str, target: &str, description: ControllerDescription, now: Duration) -> Self {
-        let to = target.parse();
+    /// A controller that was named at `now`. A socket of its target is in `folder`.
+    pub fn new(
+        bridge: &str,
+        target: &str,
+        folder: Option<&Path>,
+        description: ControllerDescription,
+        now: Duration,
+    ) -> Self {
+        let to = target.parse::<Target>().and_then(|to| to.within(folder));
         Outgoing {
             bridge: bridge.to_owned(),
             target: target.to_owned(),
@@ -125,7 +132,7 @@ mod tests {
     fn attempts_become_rarer_and_a_controller_that_is_away_is_missed() {
         let seconds = Duration::from_secs;
         let description = ControllerDescription { longest_pause_ms: Some(3000), ..Default::default() };
-        let mut one = Outgoing::new("br0", "tcp:192.0.2.1", description, seconds(100));
+        let mut one = Outgoing::new("br0", "tcp:192.0.2.1", None, description, seconds(100));
         let mut now = seconds(100);
         for pause in [1, 2, 3, 3] {
             assert!(one.due(now).is_some(), "{now:?}");
@@ -146,8 +153,17 @@ mod tests {
 
     #[test]
     fn a_target_that_cannot_be_is_said_and_never_due() {
-        let one = Outgoing::new("br0", "ssl:192.0.2.1", ControllerDescription::default(), Duration::ZERO);
-        assert!(one.due(Duration::from_secs(9)).is_none());
-        assert!(one.state(None, Duration::ZERO).error.unwrap().contains("tcp:IP:PORT"));
+        for (target, said) in [
+            ("ssl:192.0.2.1", "tcp:IP:PORT"),
+            ("unix:/run/other/c", "/run/tautline"),
+            ("punix:/run/tautline/below/c", "/run/tautline"),
+            ("unix:/run/tautline/../c", "/run/tautline"),
+            ("unix:/run/tautline/..", "/run/tautline"),
+        ] {
+            let folder = Some(Path::new("/run/tautline"));
+            let one = Outgoing::new("br0", target, folder, ControllerDescription::default(), Duration::ZERO);
+            assert!(one.due(Duration::from_secs(9)).is_none() && one.to.is_none(), "{target}");
+            assert!(one.state(None, Duration::ZERO).error.unwrap().contains(said), "{target}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use controllers::{Answer, Change, News, Rejected, Switch};
 use openflow::{CtFlush, Failure, Features, PacketIn2, Request, TlvMod, TlvTable, Version};
 use switch::View;
 
-use super::flow_bridge::FlowBridge;
+use super::flow_bridge::{FlowBridge, Start};
 
 /// A bridge, and the running switch that has its ports.
 pub struct Served<'a, 'v> {
@@ -31,6 +31,10 @@ impl Switch for Served<'_, '_> {
 
     fn set_fragments(&mut self, flags: u16) {
         self.flows.get_mut().bridge.set_fragments(flags);
+    }
+
+    fn begin_control(&mut self, now: Duration) {
+        self.flows.get_mut().start_as(Start::Secure, now);
     }
 
     fn change(

@@ -5,10 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use linux::local_socket::connect_local;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt::set_tcp_nodelay,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt::set_tcp_nodelay};
 
 use crate::local_listener::LocalListener;
 
@@ -58,28 +57,38 @@ impl FromStr for Target {
 }
 
 impl Target {
+    /// The target, if it is no socket or one directly in this folder: a database reaches no socket elsewhere, as in Open
+    /// vSwitch. The error is a text for the user.
+    pub fn within(self, folder: Option<&Path>) -> Result<Self, String> {
+        match &self {
+            Target::Unix(path) | Target::ListenUnix(path)
+                if path.file_name().is_none() || path.parent() != folder =>
+            {
+                let folder = folder.unwrap_or(Path::new("a folder")).display();
+                Err(format!(
+                    "{}: name a socket in {folder}, where the bridge has its sockets",
+                    path.display()
+                ))
+            }
+            _ => Ok(self),
+        }
+    }
+
     /// Begins to connect. The connection may still be in progress when the function returns.
     ///
     /// # Errors
     /// The system refuses the connection, or a bridge waits at this target.
     pub fn connect(&self) -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (socket, connected) = match self {
-            Target::Tcp(address) => {
-                let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-                let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-                set_tcp_nodelay(&socket, true)?;
-                let connected = connect(&socket, address);
-                (socket, connected)
-            }
-            Target::Unix(path) => {
-                let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-                let connected = connect(&socket, &SocketAddrUnix::new(path)?);
-                (socket, connected)
-            }
+        let address = match self {
+            Target::Tcp(address) => address,
+            Target::Unix(path) => return Ok(connect_local(path)?),
             Target::ListenTcp(_) | Target::ListenUnix(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
-        match connected {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        set_tcp_nodelay(&socket, true)?;
+        match connect(&socket, address) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
             Err(error) => Err(error.into()),
         }

@@ -122,6 +122,11 @@ fn a_controller_of_the_database_gets_frames_and_others_look_on() {
     scene.vsctl(&format!("set-controller {BRIDGE} punix:{}", path("passive").display()));
     let mut next = Controller::new(connected(&path("passive")));
     next.next(HELLO[1]);
+    // Controllers without end, which leave room for programs of the host.
+    let others: Vec<_> = (0..40).map(|_| connected(&path("passive"))).collect();
+    assert_eq!((&others[39]).read(&mut [0]).unwrap_or(0), 0, "it is not accepted");
+    assert_eq!(flows(), "");
+    drop(others);
     let mut rest = Vec::new();
     assert_eq!(controller.0.read_to_end(&mut rest).unwrap(), 0, "{rest:?}");
     scene.vsctl(&format!("del-controller {BRIDGE}"));
