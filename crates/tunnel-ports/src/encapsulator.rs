@@ -21,8 +21,11 @@ pub(crate) const BURST: usize = 64;
 /// An address that is not known is asked for at most this often by one sink.
 const PATIENCE: Duration = Duration::from_secs(1);
 const ETHERNET_BYTES: usize = 14;
-/// The bytes of IP's type of service that the inner header passes on (RFC 6040 §4.1).
+/// The bits of IP's type of service that say whether routers may mark congestion. They stay zero outside, because a mark
+/// would not reach the inner header ("compatibility mode" of RFC 6040 §4.3).
 const ECN: u8 = 3;
+/// Segments of one frame: 64 KiB in segments of 536 bytes, the smallest usual ones (RFC 9293 §3.7.1), are 123.
+const SEGMENTS: u16 = 128;
 /// The longest segments of a frame that is segmented before it gets its headers.
 const SEGMENT_BYTES: u32 = 10 << 10;
 
@@ -51,18 +54,6 @@ struct Way {
     to: IpAddr,
 }
 
-/// The type of service of the packet in a frame; 0 for other frames.
-fn inner_tos(head: &[u8]) -> u8 {
-    match head {
-        [..] if head.len() < 16 => 0,
-        _ => match [head[12], head[13]] {
-            [8, 0] => head[15],
-            [0x86, 0xdd] => head[14] << 4 | head[15] >> 4,
-            _ => 0,
-        },
-    }
-}
-
 /// The address in the fields of a tunnel, if there is one.
 fn address(key: &Key, v4: Field, v6: Field) -> Option<IpAddr> {
     match (key.get(v4) as u32, key.get(v6)) {
@@ -79,7 +70,7 @@ impl Encapsulator {
     /// The memory for heads or segments cannot be made or mapped.
     pub fn new(tunnel: Arc<Tunnel>, counters: Arc<QueueCounters>) -> io::Result<Self> {
         let complete =
-            QueueOptions { slots: BURST as u16, frame_bytes: SEGMENT_BYTES, accepts: Accepts::NOTHING };
+            QueueOptions { slots: SEGMENTS, frame_bytes: SEGMENT_BYTES, accepts: Accepts::NOTHING };
         Ok(Encapsulator {
             tunnel,
             reader: Reader::default(),
@@ -146,7 +137,7 @@ impl Encapsulator {
             source: way.link.mac,
             from: way.from,
             to: way.to,
-            tos: settings.tos | inner_tos(window) & ECN,
+            tos: settings.tos & !ECN,
             ttl: settings.ttl,
             kind: settings.kind,
             ports: [source_port(window), settings.port],
@@ -230,13 +221,17 @@ impl Encapsulator {
                 self.counters.dropped(reason, dropped);
             }
         }
-        if accepted.is_ok()
+        while accepted.is_ok()
             && let Ok(segments) = from.rx_burst(BURST)
+            && !segments.is_empty()
         {
             (0..segments.len() as u16).for_each(|segment| self.push(view, way, key, segments, segment));
             self.flush();
+            from.release();
         }
-        from.release();
+        if from.needs_release() {
+            from.release();
+        }
         self.segments = Some((into, from));
     }
 

@@ -2,7 +2,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use frame::{FrameBatch, METADATA_WORDS, Metadata, QueueCounters, QueueError, Source};
+use frame::{DropReason, FrameBatch, METADATA_WORDS, Metadata, QueueCounters, QueueError, Source};
 use port::in_memory::InMemorySource;
 
 const WORD: usize = size_of::<u64>();
@@ -43,11 +43,16 @@ impl Source for TunnelSource {
         self.inner.rx_burst(max)?;
         let batch = self.inner.frames_mut();
         let (mut bytes, mut into) = (0, [0; FRONT_BYTES]);
-        for index in 0..batch.len() {
-            let is_taken = batch.take_front(index, &mut into);
-            debug_assert!(is_taken, "each frame was put in with its metadata");
+        let mut index = 0;
+        while index < batch.len() {
+            if !batch.take_front(index, &mut into) {
+                batch.remove(index);
+                self.counters.dropped(DropReason::OffloadImpossible, 1);
+                continue;
+            }
             batch.set_metadata(index, &metadata(&into));
             bytes += batch.frame(index).len_bytes() as u64;
+            index += 1;
         }
         if !batch.is_empty() {
             self.counters.passed(batch.len() as u64, bytes);

@@ -123,32 +123,33 @@ impl Terminator {
         let Ok(fields) = received.fields(view.options_of(&tunnel.network)) else {
             return Found::Dropped(DropReason::MalformedTunnel);
         };
-        match self.take_off(batch, index, head, received.inner_at, &fields.tunnel()) {
+        match self.take_off(batch, index, head, &received, &fields.tunnel()) {
             Ok(()) => Found::Tunnel(Arc::clone(tunnel)),
             Err(reason) => Found::Dropped(reason),
         }
     }
 
-    /// Puts metadata in the place of the outer headers.
+    /// Puts metadata in the place of the outer headers, and cuts padding behind the outer packet.
     fn take_off(
         &mut self,
         batch: &FrameBatch,
         index: u16,
         head: &[u8],
-        inner_at: usize,
+        received: &Received<'_>,
         metadata: &frame::Metadata,
     ) -> Result<(), DropReason> {
-        let frame = batch.frame(index.into());
-        let offload = *frame.offload();
+        let Received { inner_at, end, .. } = *received;
+        let offload = *batch.frame(index.into()).offload();
         if offload.segmentation.is_some() {
             return Err(DropReason::OffloadImpossible);
         }
         let is_inner = |start: u16| usize::from(start) >= inner_at;
         let offload = match offload.checksum {
             Some(sum) if is_inner(sum.start) => {
-                let len = frame.len_bytes() - inner_at + FRONT_BYTES;
-                let moved = offload.edited(0, inner_at, FRONT_BYTES, len);
-                moved.ok_or(DropReason::OffloadImpossible)?
+                // It must have a place in the inner frame alone too, when the metadata is taken off.
+                let alone = offload.edited(0, inner_at, 0, end - inner_at);
+                let moved = offload.edited(0, inner_at, FRONT_BYTES, end - inner_at + FRONT_BYTES);
+                alone.and(moved).ok_or(DropReason::OffloadImpossible)?
             }
             _ => Offload::NONE,
         };
@@ -157,7 +158,9 @@ impl Terminator {
             // Not in ascending order.
             self.flush();
         }
-        self.edited.push_with(batch, index.into(), head, &edit, offload)
+        self.edited.push_with(batch, index.into(), head, &edit, offload)?;
+        self.edited.cut(index.into(), end - inner_at + FRONT_BYTES);
+        Ok(())
     }
 
     /// Gives the pending frames to their tunnel.

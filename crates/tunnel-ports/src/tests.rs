@@ -1,8 +1,9 @@
 //! Frames through tunnels to this host itself: each checksum on the way is right, and what comes out is what went in.
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 
 use flow::{Field, Key, protocol};
-use frame::{DropReason, FrameBatch, Side, Sink, Source};
+use frame::{DropReason, FrameBatch, METADATA_WORDS, QueueCounters, Side, Sink, Source};
 use port::in_memory::testing::Injector;
 use port::in_memory::{InMemorySource, QueueOptions, queue};
 use port::testing::TestContext;
@@ -13,6 +14,7 @@ use virtio::net::{Accepts, NetHeader};
 
 use crate::queue::shared;
 use crate::registry::{self, LinkState};
+use crate::source::{FRONT_BYTES, TunnelSource};
 use crate::terminator::Terminator;
 use crate::tunnel::TunnelPort;
 use crate::view::Link;
@@ -244,6 +246,95 @@ fn each_drop_has_its_reason() {
     port.end(&mut context);
     underlay.terminator.accept(&FrameBatch::of_frame(&good).unwrap(), &[0]).unwrap();
     assert_eq!(underlay.terminator.counters().frames(), 1);
+}
+
+/// What the peer sends in the outer headers and behind them does not reach the inner frame.
+#[test]
+fn a_peer_cannot_stretch_the_inner_frame_or_move_its_checksum() {
+    let mut underlay = Underlay::new("test3", 103);
+    let settings = Settings { key: Some(KEY), ..Settings::new(Kind::Gre, Some(underlay.addresses[0])) };
+    let (mut port, mut context) = start(settings);
+    let small = tcp(1);
+    send(&mut context, NetHeader::default(), &small);
+    let good = completed(underlay.from_tunnels.rx_burst(1).unwrap()).remove(0);
+    underlay.from_tunnels.release();
+    let inner_at = good.len() - small.len();
+    let mut take = |header: NetHeader, frame: &[u8]| {
+        let (into, mut from) = queue(QueueOptions::default()).unwrap();
+        assert!(Injector::from(into).inject(header, frame));
+        underlay.terminator.accept(from.rx_burst(1).unwrap(), &[0]).unwrap();
+        from.release();
+        let source = context.sources.get_mut(&0).unwrap();
+        let frames = completed(source.rx_burst(8).unwrap());
+        source.release();
+        frames
+    };
+    // Bytes behind the outer packet are padding, also behind the bytes that are read first.
+    for padding in [1, 8, 500] {
+        assert_eq!(
+            take(NetHeader::default(), &[&good[..], &vec![7; padding]].concat()),
+            std::slice::from_ref(&small)
+        );
+    }
+    // A checksum that begins in the inner Ethernet header.
+    for start in 0..14 {
+        let csum_start = (inner_at + start) as u16;
+        let header = NetHeader { flags: NetHeader::F_NEEDS_CSUM, csum_start, ..NetHeader::default() };
+        assert!(take(header, &good).is_empty());
+    }
+    // One that ends in padding.
+    let header = NetHeader {
+        flags: NetHeader::F_NEEDS_CSUM,
+        csum_start: (good.len() - 1) as u16,
+        ..NetHeader::default()
+    };
+    assert!(take(header, &[&good[..], &[0; 8]].concat()).is_empty());
+    // The header of IPv4: a bit of the sender's address.
+    let mut wrong = good.clone();
+    wrong[29] ^= 1;
+    assert!(take(NetHeader::default(), &wrong).is_empty());
+    assert_eq!(underlay.drops(DropReason::OffloadImpossible), 15);
+    assert_eq!(underlay.drops(DropReason::MalformedTunnel), 1);
+    assert_eq!(underlay.terminator.counters().frames(), 0);
+    port.end(&mut context);
+}
+
+/// A frame in a tunnel's queue whose checksum has no place behind the metadata is dropped and counted.
+#[test]
+fn a_source_drops_what_it_cannot_take_off() {
+    let (into, from) = queue(QueueOptions::default()).unwrap();
+    let counters = Arc::new(QueueCounters::default());
+    let mut source = TunnelSource::new(from, Arc::clone(&counters));
+    let mut into = Injector::from(into);
+    let csum_start = (FRONT_BYTES + 2) as u16;
+    let bad = NetHeader { flags: NetHeader::F_NEEDS_CSUM, csum_start, ..NetHeader::default() };
+    for header in [NetHeader::default(), bad, NetHeader::default(), bad] {
+        assert!(into.inject(header, &[5; FRONT_BYTES + 60]));
+    }
+    let batch = source.rx_burst(8).unwrap();
+    assert!(batch.frames().all(|frame| frame.len_bytes() == 60));
+    assert!((0..2).all(|index| batch.metadata(index) == Some(&[u64::from_ne_bytes([5; 8]); METADATA_WORDS])));
+    assert_eq!((batch.len(), counters.drops(DropReason::OffloadImpossible)), (2, 2));
+    source.release();
+}
+
+/// All segments of a long frame find room, and none of them says that routers may mark congestion.
+#[test]
+fn a_long_frame_with_short_segments_is_sent_whole() {
+    let mut underlay = Underlay::new("test4", 104);
+    let settings =
+        Settings { key: Some(KEY), tos: 0x48, ..Settings::new(Kind::Geneve, Some(underlay.addresses[0])) };
+    let (mut port, mut context) = start(settings);
+    let (header, mut frame) = partial(120 * 536, Some(536));
+    frame[15] = 1; // ECT(1); the checksum of IP is made for each segment
+    send(&mut context, header, &frame);
+    let counters = port.counters(0, Side::ToGuest).unwrap();
+    assert_eq!((counters.frames(), counters.drops(DropReason::ReceiverFull)), (120, 0));
+    let first = completed(underlay.from_tunnels.rx_burst(1).unwrap()).remove(0);
+    underlay.from_tunnels.release();
+    let inner_at = first.len() - HEADERS - 536;
+    assert_eq!((first[15], first[inner_at + 15]), (0x48, 1));
+    port.end(&mut context);
 }
 
 #[test]

@@ -9,6 +9,9 @@ pub enum Malformed {
     /// A length contradicts another one.
     #[error("lengths contradict each other")]
     Length,
+    /// The checksum of the IPv4 header is wrong.
+    #[error("the checksum of the IPv4 header is wrong")]
+    Checksum,
     /// The version or a flag is unknown.
     #[error("unknown version or flag")]
     Version,

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use flow::{Field, Key, protocol};
 
 use crate::outer::{ETHERNET, GRE, GRE_HAS_CHECKSUM, GRE_HAS_KEY, VXLAN_HAS_KEY};
-use crate::{Kind, Malformed, OptionMap, PartialSum, options, pseudo_header};
+use crate::{Kind, Malformed, OptionMap, PartialSum, Sum, options, pseudo_header};
 
 const ETHERNET_BYTES: usize = 14;
 const UDP_BYTES: usize = 8;
@@ -114,7 +114,7 @@ impl<'a> Received<'a> {
     /// one of this end, and `kind` which kind of tunnel uses a UDP port. `None` if the frame is not for a tunnel.
     ///
     /// # Errors
-    /// The frame is for a tunnel, and a length, version or flag is wrong.
+    /// The frame is for a tunnel, and a length, version, flag or the checksum of the IPv4 header is wrong.
     pub fn read(
         head: &'a [u8],
         frame_bytes: usize,
@@ -129,14 +129,25 @@ impl<'a> Received<'a> {
             GRE => {
                 // Protocols other than Ethernet are the host's.
                 let is_ethernet = word(head, packet.transport_at + 2)? == ETHERNET;
-                is_ethernet.then(|| Self::gre(head, &packet))
+                is_ethernet.then(|| Self::summed(head, &packet).and_then(|()| Self::gre(head, &packet)))
             }
             protocol::UDP => {
                 let port = word(head, packet.transport_at + 2)?;
                 let kind = kind(port)?;
-                Some(Self::udp(head, &packet, kind, port))
+                Some(Self::summed(head, &packet).and_then(|()| Self::udp(head, &packet, kind, port)))
             }
             _ => None,
+        }
+    }
+
+    /// Checks the checksum of an IPv4 header (RFC 791 §3.1). An IPv6 header has none.
+    fn summed(head: &[u8], packet: &Packet) -> Result<(), Malformed> {
+        let header = head.get(ETHERNET_BYTES..packet.transport_at).ok_or(Malformed::Short)?;
+        let mut sum = Sum::default();
+        sum.add(header);
+        match packet.to.is_ipv6() || sum.folded() == 0xffff {
+            true => Ok(()),
+            false => Err(Malformed::Checksum),
         }
     }
 

@@ -90,6 +90,13 @@ impl EditedFrames {
         Ok(())
     }
 
+    /// Cuts an edited frame to this many bytes, at least an Ethernet header, so that padding is not delivered.
+    pub fn cut(&mut self, index: usize, bytes: usize) {
+        if let Some(meta) = self.batch.metas[..self.batch.len].get_mut(index) {
+            meta.len = meta.len.min(bytes.max(ETHERNET_HEADER_BYTES) as u32); // the smaller one fits
+        }
+    }
+
     /// Gives an edited frame metadata.
     pub fn attach(&mut self, index: usize, metadata: &Metadata) {
         self.batch.set_metadata(index, metadata);

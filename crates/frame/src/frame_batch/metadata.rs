@@ -46,6 +46,17 @@ impl FrameBatch {
         list.skip(meta.skip as usize).read(&mut meta.snapshot[..known]);
         true
     }
+
+    /// Removes a frame. Those behind it come one place forward.
+    pub fn remove(&mut self, index: usize) {
+        if index < self.len {
+            self.metas[index..self.len].rotate_left(1);
+            self.len -= 1;
+        }
+        if index < self.metadata.len() {
+            self.metadata.remove(index);
+        }
+    }
 }
 
 #[cfg(test)]
