@@ -66,11 +66,13 @@ pub fn run(service: &Service, companions: Vec<Companion>) -> Result<(), Error> {
         Some(path) => Some(Configured::new(path.clone(), settings.clone(), service.kinds, read()?)?),
         None => None,
     };
-    let mut bridge = match &settings.flows {
-        Some(path) => flows::read(path)?,
-        None => SwitchBridge::of_switch(OWN),
+    let mut bridge = match (&settings.flows, &settings.policy) {
+        (_, Some(path)) => flows::of_policy(path, settings, &read()?)?,
+        (Some(path), None) => flows::read(path)?,
+        (None, None) => SwitchBridge::of_switch(OWN),
     };
-    let tables = settings.flows.as_ref().map(|_| bridge.tables());
+    let has_flows = settings.flows.is_some() || settings.policy.is_some();
+    let tables = has_flows.then(|| bridge.tables());
     let switch = build(service, read()?, tables, control.is_some())?;
     raise_open_files();
     // A guest that shortens its memory file must not end the switch.

@@ -22,9 +22,10 @@ pub const WORKER_DEADLINE: RangeInclusive<Duration> = Duration::from_millis(10).
 pub const AGEING: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(1_000_000);
 
 /// The settings that a configuration file may hold beside its ports.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "wire",
     "flows",
+    "policy",
     "cpus",
     "spin",
     "max-frame",
@@ -48,6 +49,8 @@ pub struct Settings {
     pub wires: Vec<(String, String)>,
     /// The file of the flows by which frames are forwarded in place of learning.
     pub flows: Option<PathBuf>,
+    /// The file of the connections that ports may begin and accept.
+    pub policy: Option<PathBuf>,
     /// One worker on each of these CPUs; one worker on any CPU if `None`.
     pub cpus: Option<Vec<usize>>,
     /// How long a worker polls on after the last frame before it sleeps.
@@ -80,6 +83,7 @@ impl Default for Settings {
             ports: Vec::new(),
             wires: Vec::new(),
             flows: None,
+            policy: None,
             cpus: None,
             spin: Duration::from_micros(60),
             max_frame: None,
@@ -143,6 +147,7 @@ impl Settings {
         match key {
             "wire" => self.add_wire(text)?,
             "flows" => *flows = Some(text.into()),
+            "policy" => self.policy = Some(text.into()),
             "cpus" => self.cpus = Some(cpus::choose(text).map_err(invalid)?),
             "spin" => *spin = duration::between(SPIN)(text).map_err(Invalid)?,
             "max-frame" => *max_frame = Some(parsed(text)?),
@@ -175,6 +180,7 @@ impl Settings {
         let same = [
             ("wire", self.wires == other.wires),
             ("flows", self.flows == other.flows),
+            ("policy", self.policy == other.policy),
             ("cpus", self.cpus == other.cpus),
             ("spin", self.spin == other.spin),
             ("max-frame", self.max_frame == other.max_frame),

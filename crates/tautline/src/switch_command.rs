@@ -88,6 +88,7 @@ fn settings(arguments: &cli::Switch) -> anyhow::Result<Settings> {
     let mut settings = Settings {
         cpus,
         flows: arguments.flows.clone(),
+        policy: arguments.policy.clone(),
         openflow: arguments.openflow.clone(),
         spin: arguments.spin,
         max_frame: arguments.max_frame,
@@ -98,10 +99,7 @@ fn settings(arguments: &cli::Switch) -> anyhow::Result<Settings> {
         cache_policy: arguments.cache_policy,
         ..Settings::default()
     };
-    each("--port", &arguments.port, |text| {
-        settings.ports.push(daemon::described(text)?);
-        Ok(())
-    })?;
+    each("--port", &arguments.port, |text| daemon::described(text).map(|port| settings.ports.push(port)))?;
     each("--wire", &arguments.wire, |text| settings.add_wire(text))?;
     each("--flood-limit", &arguments.flood_limit, |text| settings.limit_floods(text))?;
     let remedy = "write NAME=MAC, or NAME=MAC+MAC for several";

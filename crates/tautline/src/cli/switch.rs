@@ -18,7 +18,7 @@ pub struct Switch {
     pub port: Vec<String>,
 
     /// Read ports and options from FILE (TOML), and again on SIGHUP: only differences are applied.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "wire", "flows", "openflow", "allow", "cpus", "spin", "max_frame", "flood_limit", "police", "max_moves", "worker_deadline", "mac_table_size", "ageing", "cache_policy"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "wire", "flows", "policy", "openflow", "allow", "cpus", "spin", "max_frame", "flood_limit", "police", "max_moves", "worker_deadline", "mac_table_size", "ageing", "cache_policy"])]
     pub config: Option<PathBuf>,
 
     /// Listen at this path for `tautline ctl`.
@@ -42,8 +42,7 @@ pub struct Switch {
     #[arg(long, value_name = "FILE", requires = "private_key")]
     pub ca_cert: Option<PathBuf>,
 
-    /// Serve all counters to Prometheus: GET /metrics at this address and port, as 127.0.0.1:9750. Every client that
-    /// reaches the address may read the counters.
+    /// Serve all counters to Prometheus, and to every client: GET /metrics at this address, as 127.0.0.1:9750.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<std::net::SocketAddr>,
 
@@ -52,10 +51,13 @@ pub struct Switch {
     #[arg(long, value_name = "SOCKET")]
     pub take_over: Option<PathBuf>,
 
-    /// Forward by the flows of FILE in place of learning addresses: one a line, as `ovs-ofctl add-flows` reads them. The
-    /// first port has the number 1. Ends of wires stay as they are.
+    /// Forward by the flows of FILE, one a line as `ovs-ofctl add-flows` reads them, in place of learning addresses.
     #[arg(long, value_name = "FILE", conflicts_with = "ovsdb")]
     pub flows: Option<PathBuf>,
+
+    /// Let ports begin and accept the connections that FILE (TOML) allows, and their answers.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["flows", "ovsdb"])]
+    pub policy: Option<PathBuf>,
 
     /// Serve OpenFlow at this path, for `ovs-ofctl` and controllers of this user: they show and change the flows.
     #[arg(long, value_name = "SOCKET", conflicts_with = "ovsdb")]

@@ -12,6 +12,7 @@ mod hostile;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../../../flow-tables/tests/openvswitch/peer.rs"]
 mod peer;
+mod policy;
 
 use std::fs;
 
