@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use flow::{Field, Key};
 
+use crate::execute::{MAX_RESUBMITS, MAX_WAITING};
 use crate::fields::{FRAME_WORDS, frame_words};
 use crate::lists::Lists;
 use crate::outcome::{Outcome, Step, Uncached};
@@ -52,6 +53,8 @@ struct Place {
     keys: Vec<Key>,
     flows: Vec<Arc<Entry>>,
     overrun: Option<Overrun>,
+    /// The visits to tables, without those of earlier segments.
+    visits: u32,
 }
 
 impl Place {
@@ -169,8 +172,10 @@ impl Cache {
         execute_all(window, outcome, |start, window, outcome| {
             let probe = self.probe(start.as_ref(), window);
             match probe.as_ref().and_then(|probe| self.find(probe)) {
-                Some(at) => self.hit(at, start, &frame, window, around, outcome),
-                None => {
+                Some(at) if self.is_within_limits(at, start.as_ref(), outcome) => {
+                    self.hit(at, start, &frame, window, around, outcome);
+                }
+                _ => {
                     self.miss(probe, start.as_ref(), &mut frame, window, around, outcome);
                     *start = None;
                 }
@@ -197,6 +202,15 @@ impl Cache {
         }
         self.metadata.set_tunnel(tunnel);
         self.execute(tables, window, around, outcome);
+    }
+
+    /// Whether an outcome stays within the limits that a frame's segments share. If not, the frame goes through the tables,
+    /// as far as it comes.
+    fn is_within_limits(&self, at: usize, start: Option<&Start>, outcome: &Outcome) -> bool {
+        let place = &self.places[at];
+        start.is_none()
+            || outcome.visits + place.visits <= MAX_RESUBMITS
+                && outcome.waiting.len() + place.keys.len() <= MAX_WAITING
     }
 
     /// Repeats the outcome of a place.
@@ -231,12 +245,17 @@ impl Cache {
         let lists = frame.lists.get_or_insert_with(|| std::mem::take(&mut outcome.memory).lists());
         let first = start.is_none().then(|| Start::first(&self.metadata, window));
         let Some(start) = start.or(first.as_ref()) else { return };
+        let before = if start.depth == 0 { 0 } else { outcome.visits };
         self.counts.cost += frame.tables.segment(start, window, around, outcome, lists);
         if outcome.steps.len() > MAX_STEPS || outcome.hits.len() > MAX_HITS {
             outcome.uncached.get_or_insert(Uncached::Long);
         }
+        if start.depth > 0 && outcome.overrun == Some(Overrun::Resubmits) {
+            // Earlier segments have their part in it.
+            outcome.uncached.get_or_insert(Uncached::Connection);
+        }
         match (probe, outcome.uncached) {
-            (Some(probe), None) => self.keep(&probe, frame.frame_bytes, around, outcome),
+            (Some(probe), None) => self.keep(&probe, frame.frame_bytes, before, around, outcome),
             _ => outcome.count(frame.frame_bytes, || around.now_ms()),
         }
         outcome.hits.clear();
@@ -316,6 +335,7 @@ impl Cache {
         &mut self,
         probe: &Probe,
         frame_bytes: usize,
+        visits_before: u32,
         around: &mut S,
         outcome: &Outcome,
     ) {
@@ -336,7 +356,7 @@ impl Cache {
             place.flush(around.now_ms());
         }
         place.is_used = false;
-        place.overrun = outcome.overrun;
+        (place.overrun, place.visits) = (outcome.overrun, outcome.visits - visits_before);
         refill(&mut place.steps, &outcome.steps);
         refill(&mut place.keys, &outcome.keys);
         refill(&mut place.flows, &outcome.hits);
@@ -355,9 +375,12 @@ impl Cache {
     ) {
         let Self { places, copies, mask, metadata, .. } = self;
         copies.clear();
-        let depth = start.as_ref().map_or(0, |start| start.depth);
-        *start = None;
         let place = &places[at];
+        let mut depth = 0;
+        if let Some(start) = start.take() {
+            depth = start.depth;
+            outcome.visits += place.visits;
+        }
         let mut keys = place.keys.iter();
         let (waiting, mut tunnel) = (outcome.waiting.len(), None);
         for (index, step) in place.steps.iter().enumerate() {
@@ -387,6 +410,9 @@ impl Cache {
                     window.refresh();
                 }
                 Step::Track(track, Some(then)) => {
+                    if depth == 0 {
+                        outcome.visits = place.visits;
+                    }
                     let key = *keys.next().unwrap_or(&*metadata); // as many as such steps
                     let next = Start { then: *then, depth: depth + 1, saved: Saved::default(), key };
                     if index + 1 == place.steps.len() && outcome.waiting.len() == waiting {

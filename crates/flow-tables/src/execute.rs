@@ -24,6 +24,8 @@ pub const MAX_DEPTH: u32 = 64;
 pub const MAX_DELIVERIES: usize = 8192;
 /// The largest number of values on the stack when another table is visited. (Open vSwitch allows 65,536 bytes.)
 pub const MAX_STACK: usize = 1024;
+/// The largest number of copies of one frame that wait in front of their tables while others go on.
+pub const MAX_WAITING: usize = 256;
 /// The most levels of actions in actions, which `MAX_DEPTH` does not limit.
 const MAX_NESTED: u32 = 256;
 
@@ -96,6 +98,7 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
         lists.resume(&start.saved);
         outcome.begin_segment();
         outcome.note_segment(start);
+        let visits = if start.depth == 0 { 0 } else { outcome.visits };
         Self {
             tables,
             around,
@@ -110,7 +113,8 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
             is_translated: false,
             table: start.then.table,
             cookie: 0,
-            resubmits: 0,
+            // All segments of a frame have the visits of one.
+            resubmits: visits,
             depth: 0,
             nested: 0,
             queue: start.then.queue,
@@ -150,6 +154,7 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
     fn finish(mut self, next: Next) -> Cost {
         self.execute_set(next);
         self.end_of_copy();
+        self.outcome.visits = self.resubmits;
         let steps = &mut self.outcome.steps;
         if self.outcome.overrun.is_some() {
             // A frame that is dropped was tracked nevertheless.

@@ -76,7 +76,7 @@ pub enum Effect {
 /// The reason why a frame was dropped although its flows forward it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overrun {
-    /// The frame visited more than [`crate::MAX_RESUBMITS`] tables.
+    /// The frame visited more than [`crate::MAX_RESUBMITS`] tables, or more than [`crate::MAX_WAITING`] copies of it wait.
     Resubmits,
     /// The frame had more than [`crate::MAX_DEPTH`] nested visits to earlier tables.
     Depth,
@@ -100,7 +100,7 @@ pub enum Uncached {
     /// The frame learns a flow.
     Learning,
     /// Connection tracking was used while the stack or the action set was not empty, or the actions behind an address
-    /// translation depend on the translated fields.
+    /// translation depend on the translated fields. Or a limit was reached that segments of the frame share.
     Connection,
     /// The frame is sampled.
     Sample,
@@ -159,6 +159,8 @@ pub struct Outcome {
     pub(crate) keys: Vec<Key>,
     /// The frames that go on when the present segment has ended, the next one last.
     pub(crate) waiting: Vec<Waiting>,
+    /// The visits to tables in all segments so far, behind the first one. [`Outcome::clear`] does not reset them.
+    pub(crate) visits: u32,
     pub(crate) trace: Option<Trace>,
     /// The memory of the lists of an execution.
     pub(crate) memory: Memory,

@@ -164,6 +164,43 @@ fn the_time_of_a_change_does_not_grow_with_the_flows() {
     assert_eq!(tables.flows(), 0);
 }
 
+/// With and without the cache, all segments of a frame together have the visits to tables of one frame, and few wait. With
+/// visits for each segment, the test does not end within its time limit.
+#[test]
+fn segments_behind_ct_share_the_visits_of_their_frame() {
+    let mut frame = [2; 60];
+    frame[12..26].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
+    let list = |action: &str, times: usize| vec![action; times].join(",");
+    let copies = |times| format!("ip actions=output:1,{}", list("ct(table=1)", times));
+    let visits = |times| {
+        [format!("table=1 actions={}", list("resubmit(,2)", times)), "table=2 actions=drop".to_owned()]
+    };
+    let cases = [
+        // Flows, whether the frame is dropped, and the flows that it matches.
+        (copies(32), visits(128), false, 1 + 32 * 129),
+        (copies(32), visits(129), true, 1 + 31 * 130 + 1 + 4096 - 31 * 129),
+        (copies(256), visits(1), false, 1 + 256 * 2),
+        (copies(257), visits(1), true, 1),
+        (copies(200), visits(4000), true, 1 + 4001 + 1 + 96),
+    ];
+    for (first, others, is_dropped, matched) in cases {
+        let mut tables = Tables::new(1, 1, Limits::default());
+        add(&mut tables, &first).unwrap();
+        others.iter().for_each(|flow| add(&mut tables, flow).unwrap());
+        let (mut cache, mut outcome) = (Cache::new(4, &Key::ZERO), Outcome::default());
+        for times in 1..4 {
+            cache.execute(&tables, &mut HeaderWindow::new(&frame, 60, 1), &mut Ports, &mut outcome);
+            assert_eq!(outcome.overrun, is_dropped.then_some(Overrun::Resubmits), "{matched}");
+            assert_eq!(outcome.deliveries.len(), usize::from(!is_dropped));
+            cache.flush(0);
+            let counted = (0..3).flat_map(|table| tables.entries(table));
+            assert_eq!(counted.map(|entry| entry.counters().get().0).sum::<u64>(), times * matched);
+        }
+        tables.execute(&frame, 60, &Key::ZERO, &mut Ports, &mut outcome);
+        assert_eq!((outcome.overrun.is_some(), outcome.hits.len() as u64), (is_dropped, matched));
+    }
+}
+
 /// With and without the cache, a frame that is tracked again and again, or in too many copies, is dropped whole.
 #[test]
 fn segments_behind_ct_are_limited_and_the_frame_is_dropped_whole() {

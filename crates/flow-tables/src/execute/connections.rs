@@ -1,7 +1,7 @@
 //! The action `ct`: its request to connection tracking, and the frame that goes on in a table.
 use flow::{Action, Field};
 
-use super::Run;
+use super::{MAX_WAITING, Run};
 use crate::connection::Written;
 use crate::fields::{TRACKED, clear_connection, read, take_frame};
 use crate::outcome::Step;
@@ -50,6 +50,10 @@ impl<S: Surroundings> Run<'_, '_, S> {
     }
 
     fn track_copy(&mut self, track: &Track, then: Then) {
+        if self.outcome.waiting.len() >= MAX_WAITING {
+            self.overrun(Overrun::Resubmits);
+            return;
+        }
         let Some(saved) = self.lists.save() else {
             self.overrun(Overrun::Stack);
             return;
