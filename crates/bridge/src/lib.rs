@@ -22,6 +22,7 @@
 //! # Where to change what
 //!
 //! - To change how flows, groups, meters or ports are changed: `flows.rs`, `groups.rs`, `meters.rs`, `ports.rs`.
+//! - To accept an action of lines of flows that is refused now: `line.rs`.
 //! - To change the description of a port for controllers: `port.rs`.
 //! - To change answers to requests: `answers.rs`.
 //! - To change what controllers get of a frame, and how they return it: `punted.rs`.
@@ -32,6 +33,7 @@ mod answers;
 mod bridge;
 mod flows;
 mod groups;
+pub mod line;
 mod meters;
 mod port;
 mod ports;

@@ -9,7 +9,7 @@
 //! - To change how a running switch is taken over: `hand_over_format.rs`, `exchange.rs`, `take_over.rs`
 //!   and `control_socket/hand_over.rs`; ports: `Port::hand_over`, `crates/vhost-device/src/backend/hand_over.rs`,
 //!   `crates/vhost-user/src/session/backend/journal.rs`; the switch: `crates/switch/src/hand_over.rs`.
-//! - To accept an action of flows that is refused now: `bridges/line.rs`; flows of a running switch: `bridges/`.
+//! - To change the flows of a running switch: `bridges/`; lines of flows: `crates/bridge/src/line.rs`.
 //! - To change the configuration file: `settings.rs` (each key is an option) and `settings_file.rs`; a port of it:
 //!   `crates/control/src/port_description.rs`.
 #![forbid(unsafe_code)]

@@ -5,7 +5,7 @@ use control::protocol::FlowEntry;
 use flow::Flow;
 use flow_tables::Tables;
 
-use super::line::Selection;
+use ::bridge::line::Selection;
 
 /// The selected flows, by table and from the highest priority on.
 pub fn entries(tables: &Tables, selection: &Selection, now: Duration) -> Vec<FlowEntry> {

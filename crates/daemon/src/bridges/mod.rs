@@ -15,7 +15,6 @@ mod connection;
 mod dump;
 mod flow_bridge;
 mod identity;
-mod line;
 mod management;
 mod outgoing;
 mod ports;
@@ -38,8 +37,8 @@ use switch::{Raised, View, Wanted};
 
 use crate::local_listener::LocalListener;
 use crate::watch::{INTERVAL, Ticker};
+pub use ::bridge::line::lines;
 use flow_bridge::{FlowBridge, Start};
-pub use line::lines;
 use management::{FIRST_KEY, Management, Serves, Turn};
 pub use request::{FlowsRequest, What};
 use switch_bridge::LEARNING;

@@ -7,9 +7,9 @@ use openflow::Version;
 use serde_json::{Value, json};
 use switch::View;
 
-use super::line::{self, Selection, lines};
 use super::switch_bridge::SwitchBridge;
 use super::{dump, replace, trace};
+use ::bridge::line::{self, Selection, lines};
 
 /// A request about the flows of one bridge.
 pub struct FlowsRequest {

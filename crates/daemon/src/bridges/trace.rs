@@ -74,7 +74,7 @@ pub fn trace(bridge: &FlowBridge, fields: &str, frame: Option<&str>, now_ms: u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bridges::line::lines;
+    use ::bridge::line::lines;
 
     #[test]
     fn a_trace_has_the_tables_the_fields_and_the_ports() {
