@@ -4,6 +4,7 @@
 //! wrong, and bytes behind the window are not needed.
 use flow::{Field, Key, Layers, extract_with, protocol};
 
+use crate::checksum::updated;
 use crate::crc32c::{change_of, zeros};
 use crate::fields::same_frame;
 
@@ -33,20 +34,6 @@ pub struct HeaderWindow {
     segment_bytes: Option<usize>,
     /// The bytes of the datagram in later fragments.
     later_bytes: usize,
-}
-
-/// The checksum after 16-bit words at an even place have changed.
-fn updated(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
-    fn words(bytes: &[u8]) -> impl Iterator<Item = u16> {
-        bytes.chunks(2).map(|pair| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]))
-    }
-    let mut sum = u64::from(!checksum);
-    sum += words(old).map(|word| u64::from(!word)).sum::<u64>();
-    sum += words(new).map(u64::from).sum::<u64>();
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 impl HeaderWindow {
@@ -92,6 +79,15 @@ impl HeaderWindow {
         let window = if read.1.len() > window.len() { read.1 } else { window };
         self.bytes[..window.len()].copy_from_slice(window);
         self.length = window.len();
+    }
+
+    /// Replaces the window by a longer one that begins with the same bytes. No field may have been written before.
+    pub fn extend(&mut self, window: &[u8]) {
+        let window = &window[..window.len().min(flow::WINDOW_BYTES)];
+        if let Some(more) = window.get(self.length..) {
+            self.bytes[self.length..window.len()].copy_from_slice(more);
+            self.length = window.len();
+        }
     }
 
     /// Sets the offloads that the frame's sender left to others. The checksum at `checksum_at` is the sum of the pseudo

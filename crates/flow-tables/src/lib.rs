@@ -60,6 +60,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod checksum;
 mod classifier;
 mod compared;
 mod connection;

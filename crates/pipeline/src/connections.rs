@@ -12,6 +12,7 @@ use conntrack::{
 };
 use flow::{Field, Nat, NatSide};
 use flow_tables::{Connection, HeaderWindow, Track};
+use frame::WINDOW_BYTES;
 
 use crate::PortId;
 
@@ -100,6 +101,19 @@ pub(crate) fn connection(verdict: &Verdict) -> Connection {
         label: verdict.mark.label,
         original: verdict.original.as_ref().map(original),
     }
+}
+
+/// The number of bytes of a frame that tracking reads, or more: options of TCP, chunks of SCTP, and the datagram that an
+/// ICMP error quotes lie behind the fields.
+pub(crate) fn tracked_bytes(window: &HeaderWindow) -> usize {
+    let Some(at) = window.layers().transport.map(usize::from) else { return 0 };
+    let wanted = match window.held().get(Field::NwProto) as u8 {
+        _ if window.held().get(Field::IpFrag) != 0 => WINDOW_BYTES,
+        protocol::TCP => at + window.bytes().get(at + 12).map_or(0, |byte| usize::from(byte >> 4) * 4),
+        protocol::SCTP | protocol::ICMP | protocol::ICMPV6 => WINDOW_BYTES,
+        _ => 0,
+    };
+    wanted.min(window.frame_bytes()).min(WINDOW_BYTES)
 }
 
 /// Writes a translation into the headers of a frame.

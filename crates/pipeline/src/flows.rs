@@ -8,6 +8,7 @@ use flow_tables::{Connection, Delivery, Effect, HeaderRange, HeaderWindow, Outco
 use frame::{DropReason, Frame, FrameBatch, HeadEdit, OwnFrames, WINDOW_BYTES};
 use virtio::net::{MacAddress, checksum};
 
+use crate::connections::tracked_bytes;
 use crate::fragments::{Datagram, is_fragment};
 use crate::learning::Egress;
 use crate::worker_flows::flow_ms;
@@ -200,6 +201,14 @@ impl<G: Guard> FlowProgram<G> {
             Some(output.window(index, WINDOW_BYTES))
         };
         flows.window.take_with(frame.snapshot(), frame.len_bytes(), flows.tables.max_tags(), &mut more);
+        // Flows with `ct` read or write the zone.
+        if flows.tables.compared().get(Field::CtZone) != 0 {
+            let bytes = tracked_bytes(&flows.window);
+            if bytes > flows.window.bytes().len() {
+                is_extended = true;
+                flows.window.extend(output.window(index, bytes));
+            }
+        }
         let offload = frame.offload();
         flows.window.leave(
             offload.checksum.map(|sum| usize::from(sum.start) + usize::from(sum.offset)),

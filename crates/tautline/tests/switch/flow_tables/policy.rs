@@ -13,7 +13,15 @@ fn ends(hosts: [u8; 2], ports: [u16; 2]) -> datagrams::Ends {
 
 fn segment(hosts: [u8; 2], ports: [u16; 2], flags: u8) -> Vec<u8> {
     let numbers = if flags & datagrams::ACK != 0 { (1, 2) } else { (1, 0) };
-    framed(hosts, &datagrams::Tcp::new(flags, numbers.0, numbers.1).datagram(ends(hosts, ports)))
+    let segment = datagrams::Tcp::new(flags, numbers.0, numbers.1);
+    // As Linux writes them: MSS, SACK, time, window scale.
+    let options = vec![2, 4, 5, 0xb4, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 3, 7];
+    framed(hosts, &datagrams::Tcp { options, ..segment }.datagram(ends(hosts, ports)))
+}
+
+/// An ICMP error from the receiver of a segment.
+fn unreachable(hosts: [u8; 2], about: &[u8]) -> Vec<u8> {
+    framed(hosts, &datagrams::icmp(ends(hosts, [0; 2]), 3, 1, [0; 4], &about[14..42]))
 }
 
 fn page_block(marker: &str) -> &'static str {
@@ -63,6 +71,23 @@ fn only_the_connections_of_the_page_and_their_answers_pass() {
     assert!(passes(segment([2, 1], [5432, 1003], answer), database, web), "an answer");
     assert!(!passes(segment([2, 3], [1004, 443], syn), database, router), "begins no connections");
     assert!(!passes(segment([2, 1], [1005, 443], answer), database, web), "an answer to nothing");
+    // Errors about connections pass, and others do not.
+    let about = segment([2, 1], [5432, 1003], answer);
+    assert!(passes(unreachable([1, 2], &about), web, database), "about a connection");
+    let about = segment([2, 1], [5432, 1009], answer);
+    assert!(!passes(unreachable([1, 2], &about), web, database), "about no connection");
+    let ends = |from, to, ports| datagrams::Ends::new(from, to, ports);
+    let (host, guest) = ("fd00::3", "fd00::1");
+    let options = vec![2, 4, 5, 0xb4, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 3, 7];
+    let six = datagrams::Tcp { options, ..datagrams::Tcp::new(syn, 1, 0) };
+    assert!(passes(framed([3, 1], &six.datagram(ends(host, guest, [1000, 443]))), router, web));
+    let six = datagrams::Tcp { flags: answer, acknowledgement: 2, ..six };
+    assert!(passes(framed([1, 3], &six.datagram(ends(guest, host, [443, 1000]))), web, router));
+    for (port, known) in [(1000, true), (1001, false)] {
+        let about = six.datagram(ends(guest, host, [443, port]));
+        let error = datagrams::unreachable(ends(host, guest, [0; 2]), &about, 500);
+        assert_eq!(passes(framed([3, 1], &error), router, web), known);
+    }
     // Nothing is flooded to ports with rules.
     assert!(!passes(segment([3, 7], [1006, 443], syn), router, web), "an unknown address");
     assert!(passes(segment([1, 7], [1007, 443], syn), web, router), "an unknown address");
@@ -87,7 +112,7 @@ fn a_wrong_policy_is_refused_with_its_line() {
     let sockets = Sockets::new();
     let file = sockets.path("policy.toml").display().to_string();
     fs::write(&file, "[groups.g]\nports = [\"one\"]\nin = [{ with = \"10.0.0.300\" }]\n").unwrap();
-    let [option, port] = sockets.port("one", "vhost-user", "").try_into().unwrap();
+    let [option, port] = sockets.port("one", "vhost-user", "");
     let allow = ["--allow", "one=02:00:00:00:00:01"];
     let refused = |port: &str, more: &[&str], said: &str| {
         let run = Run::new(&[&["switch", &option, port, "--policy", &file], more].concat()).finish();
