@@ -20,8 +20,12 @@
 //! # State of the process
 //!
 //! Underlays, tunnels and neighbours are known to the whole process (`registry.rs`). Workers read a view of them that is
-//! replaced when something changes. The only locks on the packet path are those of the queues, which several workers
-//! may fill, once for each burst.
+//! replaced when something changes. Locks on the packet path:
+//!
+//! - that of a queue, which several workers may fill: once for each burst;
+//! - that of an underlay's list of answers (`heard.rs`), which is never waited for: for each answer;
+//! - that of the registry: when the next hop of a frame is unknown, about once a second and tunnel, and when the view was
+//!   replaced.
 //!
 //! # Where to change what
 //!
@@ -32,6 +36,7 @@
 
 mod context;
 mod encapsulator;
+mod heard;
 mod queue;
 mod registry;
 mod source;

@@ -11,9 +11,9 @@ pub(crate) struct Entrance(Mutex<InMemorySink>);
 
 /// The outcome for frames that were put into a queue.
 pub(crate) struct Put {
-    /// The frames that found room.
+    /// The frames that were copied into the queue.
     pub frames: u64,
-    /// The frames that found no room.
+    /// The frames that were not: there was no room, or they are too long for a slot, or cannot be completed.
     pub dropped: u64,
 }
 

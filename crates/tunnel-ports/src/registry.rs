@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tunnels::{Duplicate, Ends, Mac, Neighbours, OptionMap, Route, Routes};
+use tunnels::{Duplicate, Ends, Neighbours, OptionMap, Route, Routes};
 
+use crate::heard::Heard;
 use crate::view::{Link, Tunnel, View};
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
@@ -48,7 +49,7 @@ impl State {
         for (number, (name, state)) in self.links.iter().enumerate() {
             routes.extend(state.routes.iter().map(|route| Route { link: number, ..route.clone() }));
             let neighbours = self.neighbours.get(name).map(|all| all.known().collect()).unwrap_or_default();
-            let Link { name, mac, mtu, addresses, entrance, waker, .. } = &state.link;
+            let Link { name, mac, mtu, addresses, entrance, waker, heard, .. } = &state.link;
             view.links.push(Arc::new(Link {
                 name: name.clone(),
                 mac: *mac,
@@ -57,9 +58,11 @@ impl State {
                 neighbours,
                 entrance: Arc::clone(entrance),
                 waker: waker.clone(),
+                heard: Arc::clone(heard),
             }));
         }
-        view.routes = Routes::new(routes);
+        let addresses = self.links.values().map(|state| state.link.addresses.clone()).collect();
+        view.routes = Routes::new(routes, addresses);
         *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
         // Release pairs with the acquire in `Reader::refresh`: a thread that sees the number finds the view or a later
         // one.
@@ -120,13 +123,20 @@ pub(crate) fn want(link: &str, address: IpAddr) -> bool {
     state().neighbours.entry(link.to_owned()).or_default().want(address, now())
 }
 
-/// Takes note of the owner of an address, if this end has asked for it.
-pub(crate) fn learn(link: &str, address: IpAddr, mac: Mac) {
+/// Takes note of the owners of addresses of which an underlay has heard, if this end has asked for them. Returns true if it
+/// has heard of any.
+pub(crate) fn learn(link: &str, heard: &Heard) -> bool {
     let mut state = state();
-    let is_new = state.neighbours.get_mut(link).is_some_and(|all| all.learn(address, mac, now()));
-    if is_new {
+    let neighbours = state.neighbours.entry(link.to_owned()).or_default();
+    let mut has_heard = false;
+    heard.drain(|message| {
+        has_heard = true;
+        neighbours.learn(message.address, message.mac, now());
+    });
+    if neighbours.take_change() {
         state.publish();
     }
+    has_heard
 }
 
 /// The addresses that an underlay asks for now, among them the next hops to the ends of tunnels.
@@ -140,9 +150,8 @@ pub(crate) fn due(link: &str) -> Vec<IpAddr> {
             neighbours.want(hop.neighbour, now());
         }
     }
-    let before = neighbours.known().count();
     let due = neighbours.due(now());
-    if neighbours.known().count() != before {
+    if neighbours.take_change() {
         state.publish();
     }
     due

@@ -11,7 +11,7 @@ use tunnels::{PartialSum, Received, Sum, heard};
 use virtio::net::Offload;
 
 use crate::encapsulator::BURST;
-use crate::registry::{self, Reader};
+use crate::registry::Reader;
 use crate::source::{FRONT_BYTES, front};
 use crate::view::{Link, Tunnel, View};
 
@@ -103,7 +103,7 @@ impl Terminator {
         let known = frame.read(0, &mut head);
         let head = &head[..known];
         if let Some(message) = heard(head) {
-            registry::learn(&self.name, message.address, message.mac);
+            link.hear(message);
             return Found::Kernel;
         }
         if frame.destination().0 != link.mac {

@@ -1,5 +1,6 @@
 //! Frames through tunnels to this host itself: each checksum on the way is right, and what comes out is what went in.
 use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use flow::{Field, Key, protocol};
@@ -9,9 +10,10 @@ use port::in_memory::{InMemorySource, QueueOptions, queue};
 use port::testing::TestContext;
 use port::{Port, SharedFd};
 use rustix::event::{EventfdFlags, eventfd};
-use tunnels::{Kind, OptionMap, PartialSum, Received, Route, Settings, Sum, pseudo_header};
+use tunnels::{Kind, Message, OptionMap, PartialSum, Received, Route, Settings, Sum, pseudo_header};
 use virtio::net::{Accepts, NetHeader};
 
+use crate::heard::Heard;
 use crate::queue::shared;
 use crate::registry::{self, LinkState};
 use crate::source::{FRONT_BYTES, TunnelSource};
@@ -55,12 +57,15 @@ impl Underlay {
             neighbours: Vec::new(),
             entrance,
             waker,
+            heard: Arc::default(),
         };
         registry::set_link(LinkState { link, routes: routes.collect() });
+        let heard = Heard::default();
         for address in addresses {
             assert!(registry::want(name, address));
-            registry::learn(name, address, MAC);
+            heard.add(Message { address, mac: MAC });
         }
+        assert!(registry::learn(name, &heard) && !registry::learn(name, &heard));
         let kernel = queue(QueueOptions::default()).unwrap().0;
         Underlay { addresses, from_tunnels, terminator: Terminator::new(name, Box::new(kernel)).unwrap() }
     }
@@ -335,6 +340,29 @@ fn a_long_frame_with_short_segments_is_sent_whole() {
     let inner_at = first.len() - HEADERS - 536;
     assert_eq!((first[15], first[inner_at + 15]), (0x48, 1));
     port.end(&mut context);
+}
+
+/// A worker takes note of answers and changes nothing that workers share. What was heard last is learnt at once.
+#[test]
+fn answers_wait_for_the_control_side() {
+    let mut underlay = Underlay::new("test5", 105);
+    let IpAddr::V4(own) = underlay.addresses[0] else { unreachable!() };
+    let answer = |last: u8| {
+        let mut frame = tunnels::request([2, 0, 0, 0, 0, last], own.into(), own.into()).unwrap();
+        frame[21] = 2;
+        frame
+    };
+    let link = || Arc::clone(registry::current().link("test5").unwrap());
+    for last in 0..100 {
+        underlay.terminator.accept(&FrameBatch::of_frame(&answer(last)).unwrap(), &[0]).unwrap();
+        assert_eq!(link().neighbour(own.into()), Some(MAC));
+    }
+    let mut wakes = [0; 8];
+    rustix::io::read(link().waker.as_fd(), &mut wakes).unwrap();
+    assert_eq!(u64::from_ne_bytes(wakes), 1);
+    assert!(registry::learn("test5", &link().heard));
+    assert_eq!(link().neighbour(own.into()), Some([2, 0, 0, 0, 0, 99]));
+    assert_eq!(underlay.terminator.counters().frames(), 100, "the kernel gets them too");
 }
 
 #[test]

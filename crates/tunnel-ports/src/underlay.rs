@@ -15,6 +15,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use tunnels::{Route, request};
 
 use crate::context::TapContext;
+use crate::heard::Heard;
 use crate::queue::{Entrance, shared};
 use crate::registry::{self, LinkState};
 use crate::view::Link;
@@ -23,8 +24,11 @@ use crate::view::Link;
 const WAKE: Token = Token(1 << 16);
 const CHANGED: Token = Token((1 << 16) + 1);
 const TICK: Token = Token((1 << 16) + 2);
+const LEARN: Token = Token((1 << 16) + 3);
 /// Between two looks at neighbours, and at addresses that have changed.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Between two changes of what workers know of neighbours.
+const LEARNING: Duration = Duration::from_millis(100);
 /// Frames of tunnels that wait for the network.
 const SLOTS: u16 = 512;
 
@@ -33,6 +37,9 @@ struct Running {
     entrance: Arc<Entrance>,
     waker: SharedFd,
     changes: Arc<RouteChanges>,
+    heard: Arc<Heard>,
+    /// Whether what was heard waits for the end of [`LEARNING`].
+    is_learning: bool,
     /// Whether addresses or routes may differ from those that are known.
     is_stale: bool,
 }
@@ -60,7 +67,8 @@ impl Underlay {
         context.watch(WAKE, &waker, Interest::Readable)?;
         context.watch(CHANGED, &SharedFd::new(Arc::clone(&changes)), Interest::Readable)?;
         context.attach_source(self.pairs, Box::new(source.counting(Arc::clone(&self.counters[0]))));
-        self.running = Some(Running { entrance, waker, changes, is_stale: true });
+        let heard = Arc::default();
+        self.running = Some(Running { entrance, waker, changes, heard, is_learning: false, is_stale: true });
         self.tick(context);
         Ok(())
     }
@@ -72,11 +80,26 @@ impl Underlay {
         if std::mem::take(&mut running.is_stale) {
             match link_state(&self.name, running) {
                 Ok(state) => registry::set_link(state),
-                // The interface is gone, or about to be made.
-                Err(_) => registry::remove_link(&self.name),
+                // The interface is gone, or about to be made, or netlink has failed: the next tick tries again.
+                Err(_) => {
+                    registry::remove_link(&self.name);
+                    running.is_stale = true;
+                }
             }
         }
         self.request();
+    }
+
+    /// Learns what was heard at once, and what is heard afterwards when a time has passed: a peer whose Ethernet address
+    /// alternates costs no more.
+    fn learn(&mut self, context: &mut dyn PortContext) {
+        if let Some(running) = &mut self.running
+            && !running.is_learning
+            && registry::learn(&self.name, &running.heard)
+        {
+            running.is_learning = true;
+            context.after(LEARN, LEARNING);
+        }
     }
 
     /// Asks for the neighbours that are due.
@@ -112,6 +135,7 @@ fn link_state(name: &str, running: &Running) -> io::Result<LinkState> {
         neighbours: Vec::new(),
         entrance: Arc::clone(&running.entrance),
         waker: running.waker.clone(),
+        heard: Arc::clone(&running.heard),
     };
     Ok(LinkState { link, routes })
 }
@@ -168,12 +192,17 @@ impl Port for Underlay {
                 // A request that arrives meanwhile is seen by the next call.
                 let _ = rustix::io::read(running.waker.as_fd(), &mut [0; 8]);
                 self.request();
+                self.learn(context);
+            }
+            (LEARN, Some(running)) => {
+                running.is_learning = false;
+                self.learn(context);
             }
             (CHANGED, Some(running)) => {
                 // A host with many changing routes is read once in an interval.
                 running.is_stale |= running.changes.clear();
             }
-            (WAKE | CHANGED, None) => {}
+            (WAKE | CHANGED | LEARN, None) => {}
             _ => self.tap.ready(token, &mut TapContext { inner: context, name: &self.name })?,
         }
         Ok(())
@@ -195,5 +224,28 @@ impl Port for Underlay {
             context.detach_source(self.pairs);
         }
         self.tap.end(&mut TapContext { inner: context, name: &self.name });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use port::testing::TestContext;
+
+    use super::*;
+
+    /// An interface that cannot be read is read again with each tick.
+    #[test]
+    fn an_underlay_tries_again_after_an_error() {
+        let mut underlay = Underlay::new(TapOptions::new("absent0"));
+        underlay.run(&mut TestContext::new()).unwrap();
+        for _ in 0..2 {
+            assert!(underlay.running.as_ref().unwrap().is_stale);
+            underlay.tick(&mut TestContext::new());
+        }
+        // An interface that is there.
+        underlay.name = "lo".to_owned();
+        underlay.tick(&mut TestContext::new());
+        assert!(!underlay.running.as_ref().unwrap().is_stale);
+        registry::remove_link("lo");
     }
 }

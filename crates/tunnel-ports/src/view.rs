@@ -5,8 +5,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use port::SharedFd;
-use tunnels::{Ends, Mac, OptionMap, Routes, Settings};
+use tunnels::{Ends, Mac, Message, OptionMap, Routes, Settings};
 
+use crate::heard::Heard;
 use crate::queue::Entrance;
 
 /// An underlay.
@@ -24,8 +25,10 @@ pub(crate) struct Link {
     pub neighbours: Vec<(IpAddr, Mac)>,
     /// The queue of frames that enter the underlay's network.
     pub entrance: Arc<Entrance>,
-    /// The descriptor that is written when an Ethernet address must be requested.
+    /// The descriptor that is written when an Ethernet address must be requested, or was heard.
     pub waker: SharedFd,
+    /// What was heard about neighbours.
+    pub heard: Arc<Heard>,
 }
 
 impl Link {
@@ -33,6 +36,13 @@ impl Link {
     pub fn neighbour(&self, address: IpAddr) -> Option<Mac> {
         let at = self.neighbours.binary_search_by_key(&address, |(known, _)| *known).ok()?;
         Some(self.neighbours[at].1)
+    }
+
+    /// Takes note of a message about a neighbour.
+    pub fn hear(&self, message: Message) {
+        if self.heard.add(message) {
+            self.wake();
+        }
     }
 
     /// Wakes the control side of the underlay.

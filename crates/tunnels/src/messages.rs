@@ -62,8 +62,8 @@ fn solicitation(mac: Mac, from: Ipv6Addr, wanted: Ipv6Addr) -> Vec<u8> {
     frame
 }
 
-/// What a frame says about the owner of an address, if it is an ARP message or an advertisement. `head` has all bytes of
-/// such a frame.
+/// What a frame says about the owner of an address, if it is an answer or an announcement of ARP, or an advertisement.
+/// `head` has all bytes of such a frame.
 pub fn heard(head: &[u8]) -> Option<Message> {
     let kind = u16::from_be_bytes(*head.get(12..)?.first_chunk()?);
     match kind {
@@ -71,8 +71,13 @@ pub fn heard(head: &[u8]) -> Option<Message> {
             let message: &[u8; 28] = head.get(14..)?.first_chunk()?;
             let is_known = message[..6] == [0, 1, 8, 0, 6, 4];
             let address = Ipv4Addr::from(*message[14..].first_chunk::<4>()?);
+            // Answers, and requests for one's own address, which announce it (RFC 5227 §2.3).
+            let is_answer =
+                message[6..8] == [0, 2] || message[6..8] == [0, 1] && message[14..18] == message[24..28];
             let mac = *message[8..].first_chunk()?;
-            is_known.then_some(Message { address: address.into(), mac }).filter(Message::is_usable)
+            (is_known && is_answer)
+                .then_some(Message { address: address.into(), mac })
+                .filter(Message::is_usable)
         }
         protocol::IPV6 => {
             let message: &[u8; ADVERTISEMENT_BYTES] = head.first_chunk()?;
@@ -107,6 +112,11 @@ mod tests {
     fn an_answer_to_a_request_is_heard() {
         let (from, wanted): (Ipv4Addr, Ipv4Addr) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
         let mut frame = request(MAC, from.into(), wanted.into()).unwrap();
+        assert_eq!(heard(&frame), None, "a request");
+        let mut announcement = frame.clone();
+        announcement[38..42].copy_from_slice(&from.octets());
+        assert_eq!(heard(&announcement), Some(Message { address: from.into(), mac: MAC }));
+        frame[21] = 2;
         assert_eq!(heard(&frame), Some(Message { address: from.into(), mac: MAC }));
         frame[22] |= 1;
         assert_eq!(heard(&frame), None, "a group address");

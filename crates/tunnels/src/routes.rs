@@ -29,9 +29,14 @@ pub struct Hop {
     pub link: usize,
 }
 
-/// Routes, the most specific first.
+/// Routes, and the addresses of links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Routes(Vec<Route>);
+pub struct Routes {
+    /// The most specific first.
+    routes: Vec<Route>,
+    /// By link.
+    addresses: Vec<Vec<IpAddr>>,
+}
 
 /// Whether an address has the first `bits` bits of a network. Addresses of different families never do.
 fn is_in(address: IpAddr, network: IpAddr, bits: u8) -> bool {
@@ -44,20 +49,27 @@ fn is_in(address: IpAddr, network: IpAddr, bits: u8) -> bool {
 }
 
 impl Routes {
-    /// These routes.
-    pub fn new(mut routes: Vec<Route>) -> Self {
+    /// These routes, and the addresses of each link, by its number.
+    pub fn new(mut routes: Vec<Route>, addresses: Vec<Vec<IpAddr>>) -> Self {
         routes.sort_by_key(|route| (std::cmp::Reverse(route.bits), route.metric));
-        Routes(routes)
+        Routes { routes, addresses }
+    }
+
+    /// Whether frames that take this route may have this source: one of its link's addresses.
+    fn has(&self, route: &Route, source: IpAddr) -> bool {
+        let is_of_link = || self.addresses.get(route.link).is_some_and(|all| all.contains(&source));
+        source == route.source || source.is_ipv4() == route.network.is_ipv4() && is_of_link()
     }
 
     /// The next hop to an address: by the longest prefix, and among these by the lowest metric. With `source`, only
-    /// routes from this address count.
+    /// routes by links with this address count, and it is the hop's.
     pub fn hop(&self, to: IpAddr, source: Option<IpAddr>) -> Option<Hop> {
         let fits = |route: &&Route| {
-            is_in(to, route.network, route.bits) && source.is_none_or(|source| source == route.source)
+            is_in(to, route.network, route.bits) && source.is_none_or(|source| self.has(route, source))
         };
-        let route = self.0.iter().find(fits)?;
-        Some(Hop { neighbour: route.gateway.unwrap_or(to), source: route.source, link: route.link })
+        let route = self.routes.iter().find(fits)?;
+        let (neighbour, source) = (route.gateway.unwrap_or(to), source.unwrap_or(route.source));
+        Some(Hop { neighbour, source, link: route.link })
     }
 }
 
@@ -79,11 +91,12 @@ mod tests {
 
     #[test]
     fn the_longest_prefix_wins_and_families_are_apart() {
-        let routes = Routes::new(vec![
+        let routes = vec![
             route("0.0.0.0", 0, Some("192.0.2.254"), "192.0.2.1", 0),
             route("192.0.2.0", 24, None, "192.0.2.1", 0),
             route("fd00::", 64, None, "fd00::1", 1),
-        ]);
+        ];
+        let routes = Routes::new(routes, Vec::new());
         let hop = |to: &str, source: Option<&str>| {
             let hop = routes.hop(to.parse().unwrap(), source.map(|source| source.parse().unwrap()));
             hop.map(|hop| (hop.neighbour.to_string(), hop.link))
@@ -93,5 +106,21 @@ mod tests {
         assert_eq!(hop("198.51.100.1", Some("192.0.2.7")), None);
         assert_eq!(hop("fd00::5", None), Some(("fd00::5".to_owned(), 1)));
         assert_eq!(hop("fd01::5", None), None);
+    }
+
+    /// A host with two links in one network, and with a second address on one of them.
+    #[test]
+    fn a_source_may_be_any_address_of_a_link() {
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let routes = ["192.0.2.1", "192.0.2.2"].into_iter().zip(0..);
+        let routes = routes.map(|(source, link)| route("192.0.2.0", 24, None, source, link)).collect();
+        let links = vec![vec![address("192.0.2.1")], vec![address("192.0.2.2"), address("203.0.113.7")]];
+        let routes = Routes::new(routes, links);
+        let hop = |source: &str| routes.hop(address("192.0.2.9"), Some(address(source)));
+        for (source, link) in [("192.0.2.1", 0), ("192.0.2.2", 1), ("203.0.113.7", 1)] {
+            let wanted = Hop { neighbour: address("192.0.2.9"), source: address(source), link };
+            assert_eq!(hop(source), Some(wanted));
+        }
+        assert_eq!((hop("203.0.113.8"), hop("fd00::1")), (None, None));
     }
 }
