@@ -135,7 +135,13 @@ impl Tracker {
 
     /// Ends all connections of a zone; `None` ends those of all zones.
     pub fn flush(&mut self, zone: Option<u16>) {
+        let of = |tracker: &Self| {
+            zone.map_or(tracker.counters.kept, |zone| tracker.zones[usize::from(zone)].into())
+        };
         for place in 0..self.places.len() as u32 {
+            if of(self) == 0 {
+                break;
+            }
             let connection = self.places[place as usize].as_ref();
             if connection.is_some_and(|connection| zone.is_none_or(|zone| connection.zone == zone)) {
                 self.remove(place);

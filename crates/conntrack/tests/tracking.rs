@@ -75,6 +75,22 @@ fn a_connection_is_new_until_it_is_committed_and_answered() {
     assert_eq!(track(&mut tracker, &about, &look).state, invalid());
 }
 
+/// Zones without connections are emptied without end, as a controller can ask. With a look at all connections each time, the
+/// test does not end within its time limit.
+#[test]
+fn to_empty_an_empty_zone_costs_no_look_at_the_connections_of_others() {
+    let mut tracker = tracker(Limits { per_port: 10_000, ..LIMITS });
+    for port in 0..5000 {
+        let ends = Ends::new("10.0.0.1", "10.0.0.2", [1000 + port, 80]);
+        assert_eq!(track(&mut tracker, &udp(ends, b"a"), &commit()).state, TRK | NEW);
+    }
+    (0..1_000_000).for_each(|_| tracker.flush(Some(7)));
+    assert_eq!(tracker.counters().kept, 5000);
+    tracker.flush(None);
+    (0..1_000_000).for_each(|_| tracker.flush(None));
+    assert_eq!(tracker.counters().kept, 0);
+}
+
 #[test]
 fn queries_are_answered_and_other_messages_begin_nothing() {
     for (from, to) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {

@@ -10,7 +10,7 @@ use crate::segment::{Then, Waiting};
 use crate::{Entry, HeaderWindow, Track};
 
 /// The place of a frame's header window in an outcome: [`Outcome::header`] reads the bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderRange {
     range: Range<usize>,
     /// The length of the whole frame with this window.

@@ -10,10 +10,13 @@ use crate::classifier::Cost;
 use crate::table::{Found, Table};
 use crate::{Counters, Entry, MeterState, compared};
 
+/// The most pairs of a table and a cookie whose flows are counted from change to change.
+const COOKIES: usize = 256;
+
 /// The size limits of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest number of flows in all tables.
+    /// The largest number of flows in all tables. Half of them may be learned, so that there is room for those of controllers.
     pub flows: usize,
     /// The largest number of tuples in one table. A look-up and a change visit all of them. There are at most twice as
     /// many as different masks of the table's flows.
@@ -93,6 +96,8 @@ pub struct Tables {
     compared: Key,
     /// The number of flows that frames of each input port have learned.
     learned: Arc<BTreeMap<u16, usize>>,
+    /// The number of flows of a table with a cookie, of [`COOKIES`] pairs that actions `learn` with a limit name.
+    cookies: Arc<BTreeMap<(u8, u64), usize>>,
     max_tags: u8,
     seed: u64,
     generation: u64,
@@ -117,6 +122,7 @@ impl Tables {
             timed: BTreeMap::new(),
             compared: compared::none(),
             learned: Arc::default(),
+            cookies: Arc::default(),
             max_tags,
             seed,
             generation: generation(),
@@ -298,21 +304,49 @@ impl Tables {
     /// reached.
     ///
     /// # Errors
-    /// The flow's actions do not fit its match, or frames of this port have learned the largest allowed number of
-    /// flows.
+    /// The flow's actions do not fit its match, or frames of this port or of all ports have learned the largest allowed
+    /// number of flows.
     pub fn learn(&mut self, flow: Flow, learn: &Learn, input: u16, now_ms: u64) -> Result<bool, Refused> {
         let table = &self.tables[usize::from(flow.table)];
         let old = table.get(flow.priority, &flow.wanted);
-        let same_cookie = || table.all().filter(|entry| entry.flow.cookie == learn.cookie).count();
-        if learn.limit != 0 && old.is_none() && same_cookie() >= learn.limit as usize {
+        let key = (flow.table, learn.cookie);
+        if learn.limit != 0 && old.is_none() && self.with_cookie(key) >= learn.limit as usize {
             return Ok(false);
         }
         let limit = self.limits.learned;
         let own = self.learned.get(&input).copied().unwrap_or(0);
-        if own >= limit && old.is_none_or(|old| old.learned_from != Some(input)) {
+        if own >= limit && old.as_ref().is_none_or(|old| old.learned_from != Some(input)) {
             return Err(Refused::Full { what: "flows learned from one port", limit });
         }
+        let half = self.limits.flows / 2;
+        if old.is_none() && self.learned.values().sum::<usize>() >= half {
+            return Err(Refused::Full { what: "flows learned from all ports", limit: half });
+        }
         self.add(flow, Some(input), now_ms).map(|()| true)
+    }
+
+    /// The number of flows of a table with a cookie. The flows are counted once; after that, changes are.
+    fn with_cookie(&mut self, (table, cookie): (u8, u64)) -> usize {
+        if let Some(count) = self.cookies.get(&(table, cookie)) {
+            return *count;
+        }
+        let count = self.tables[usize::from(table)].all().filter(|entry| entry.flow.cookie == cookie).count();
+        let cookies = Arc::make_mut(&mut self.cookies);
+        if cookies.len() >= COOKIES {
+            cookies.clear();
+        }
+        cookies.insert((table, cookie), count);
+        count
+    }
+
+    /// Counts a flow that came or went, if flows of its cookie are counted.
+    fn count_cookie(&mut self, flow: &Flow, change: isize) {
+        let key = (flow.table, flow.cookie);
+        if self.cookies.contains_key(&key)
+            && let Some(count) = Arc::make_mut(&mut self.cookies).get_mut(&key)
+        {
+            *count = count.saturating_add_signed(change);
+        }
     }
 
     fn insert(&mut self, entry: Entry) {
@@ -325,6 +359,7 @@ impl Tables {
         let table = &mut self.tables[usize::from(entry.flow.table)];
         let old = Arc::make_mut(table).insert(Arc::clone(&entry));
         self.flows += 1;
+        self.count_cookie(&entry.flow, 1);
         if let Some(port) = entry.learned_from {
             *Arc::make_mut(&mut self.learned).entry(port).or_default() += 1;
         }
@@ -360,6 +395,7 @@ impl Tables {
     /// Counts a flow that is in no table any more.
     fn gone(&mut self, old: &Entry) {
         self.flows -= 1;
+        self.count_cookie(&old.flow, -1);
         if old.is_timed()
             && let Some(count) = self.timed.get_mut(&old.flow.table)
         {

@@ -96,6 +96,56 @@ fn a_limit_of_learn_counts_flows_of_its_cookie() {
     assert_eq!(tables.entries(4).len(), 2);
 }
 
+/// Many ports learn: flows of controllers have room all the same.
+#[test]
+fn flows_that_all_ports_learn_leave_room_for_those_of_controllers() {
+    let mut tables = Tables::new(1, 1, Limits { flows: 20, learned: 4, ..Limits::default() });
+    let actions = flow("actions=learn(table=4,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])").actions;
+    let [Action::Learn(learn)] = actions.as_slice() else { panic!("{actions:?}") };
+    let learned = |n: u16| flow(&format!("table=4,dl_dst=02:00:00:00:00:{n:02x} actions=drop"));
+    let taken: Vec<_> = (0..20).map(|n| tables.learn(learned(n), learn, n / 4, 0)).collect();
+    let refused = Err(full("flows learned from all ports", 10));
+    assert_eq!(
+        (taken[9].clone(), taken[10].clone(), taken[19].clone()),
+        (Ok(true), refused.clone(), refused)
+    );
+    assert_eq!(tables.learn(learned(0), learn, 0, 0), Ok(true), "one that is there");
+    for n in 0..10 {
+        add(&mut tables, &format!("priority={n} actions=drop")).unwrap();
+    }
+}
+
+/// Frames ask for flows beyond the limit of `learn` without end. With a look at all flows for each of them, the test does
+/// not end within its time limit.
+#[test]
+fn a_limit_of_learn_costs_no_look_at_all_flows() {
+    let mut tables = Tables::new(1, 1, Limits::default());
+    let actions = flow("actions=learn(table=4,cookie=7,limit=2,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])").actions;
+    let [Action::Learn(learn)] = actions.as_slice() else { panic!("{actions:?}") };
+    let with = |cookie: u64, n: u32| {
+        let wanted = flow::Match::parse(&format!("reg0={n}")).unwrap();
+        Flow { table: 4, cookie, wanted, ..Flow::default() }
+    };
+    for n in 0..30_000 {
+        tables.change(Change::Add(with(1, n)), 0).unwrap();
+    }
+    assert_eq!(tables.learn(with(7, 100_000), learn, 1, 0), Ok(true));
+    tables.change(Change::Add(with(7, 100_001)), 0).unwrap();
+    let more = with(7, 100_002);
+    for _ in 0..100_000 {
+        assert_eq!(tables.learn(more.clone(), learn, 1, 0), Ok(false));
+    }
+    // A flow of the cookie goes, another becomes one of another cookie.
+    let delete =
+        |n| Change::Delete { table: Some(4), priority: 32768, wanted: with(0, n).wanted, strict: true };
+    tables.change(delete(100_000), 0).unwrap();
+    tables.change(Change::Add(with(8, 100_001)), 0).unwrap();
+    for n in 100_002..100_004 {
+        assert_eq!(tables.learn(with(7, n), learn, 1, 0), Ok(true));
+    }
+    assert_eq!(tables.learn(with(7, 100_004), learn, 1, 0), Ok(false));
+}
+
 fn execute(tables: &Tables, cache: &mut Cache) -> Outcome {
     let mut outcome = Outcome::default();
     cache.execute(tables, &mut HeaderWindow::new(&FRAME, FRAME.len(), 1), &mut Ports, &mut outcome);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::flow::{Controller, Field, Key, Learn};
-use flow_tables::{Connection, Delivery, Effect, HeaderRange, HeaderWindow, Outcome, Surroundings, Track};
+use flow_tables::{
+    Connection, Delivery, Effect, HeaderRange, HeaderWindow, Outcome, PacketIn, Surroundings, Track,
+};
 use frame::{DropReason, Frame, FrameBatch, HeadEdit, OwnFrames, WINDOW_BYTES};
 use virtio::net::{MacAddress, checksum};
 
@@ -14,7 +16,7 @@ use crate::learning::Egress;
 use crate::worker_flows::flow_ms;
 use crate::{
     Announced, BondedNetwork, Connections, Flooded, Guard, Learning, Now, Output, PortId, PortNumbers,
-    Program, Reach, TablesId, Unguarded, Upcalls, WorkerFlows,
+    Program, PuntedFrame, Reach, TablesId, Unguarded, Upcalls, WorkerFlows,
 };
 
 /// Forwarding by flow tables, for one port. The tables are the worker's: [`Output::flows`].
@@ -244,8 +246,8 @@ impl<G: Guard> FlowProgram<G> {
             match effect {
                 Effect::Normal(header) => result = self.normal(header, frame.len_bytes(), time, &mut sending),
                 Effect::PacketIn(packet) => {
-                    let bytes = sending.whole(&frame, &packet.header);
-                    result = Err(self.upcalls.punt(Some(self.learning.port), self.tables, packet, bytes));
+                    let punted = sending.punted(&frame, packet);
+                    result = Err(self.upcalls.punt(Some(self.learning.port), self.tables, punted));
                 }
                 Effect::Sample(..) => {}
             }
@@ -364,15 +366,21 @@ impl<'a> Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// The bytes of the whole frame with this header, and with a checksum that its sender left partial.
+    /// The frame for controllers with the header of its actions, and with a checksum that its sender left partial.
     #[cold]
-    pub fn whole(&mut self, frame: &Frame<'_>, header: &HeaderRange) -> Vec<u8> {
+    pub fn punted(&mut self, frame: &Frame<'_>, packet: &PacketIn) -> PuntedFrame {
         let known = self.output.window(self.index, 0).len();
-        let head = self.outcome.header(header);
-        let mut bytes = vec![0; head.len() + frame.len_bytes().saturating_sub(known)];
-        bytes[..head.len()].copy_from_slice(head);
-        frame.read(known, &mut bytes[head.len()..]);
-        if let Some(partial) = frame.offload().checksum {
+        let head = self.outcome.header(&packet.header);
+        let frame_bytes = head.len() + frame.len_bytes().saturating_sub(known);
+        let most_bytes = PuntedFrame::most_bytes(&packet.controller);
+        let partial = frame.offload().checksum;
+        // The checksum is of all bytes.
+        let read_bytes = if partial.is_some() { frame_bytes } else { frame_bytes.min(most_bytes) };
+        let mut bytes = vec![0; read_bytes];
+        let (begin, rest) = bytes.split_at_mut(head.len().min(read_bytes));
+        begin.copy_from_slice(&head[..begin.len()]);
+        frame.read(known, rest);
+        if let Some(partial) = partial {
             // Added or removed tags move the start.
             let start = (usize::from(partial.start) + head.len()).saturating_sub(known);
             let sum = bytes.get(start..).map_or(0, checksum::sum);
@@ -382,7 +390,9 @@ impl Sending<'_> {
                 *place = checksum::nonzero_field(sum).to_be_bytes();
             }
         }
-        bytes
+        bytes.truncate(most_bytes);
+        bytes.shrink_to_fit();
+        PuntedFrame { packet: Box::new(packet.clone()), bytes, frame_bytes }
     }
 }
 

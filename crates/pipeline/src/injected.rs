@@ -77,11 +77,11 @@ impl Surroundings for Around<'_> {
     }
 
     fn learn(&mut self, learn: &Arc<Learn>, key: &Key) -> bool {
-        self.program.upcalls.learn(None, self.program.tables, learn, key, self.now)
+        self.program.upcalls.learn(self.program.from(), self.program.tables, learn, key, self.now)
     }
 
     fn has_room_for_packet_in(&mut self, _: &Controller) -> bool {
-        let room = self.program.upcalls.has_room(None, self.now);
+        let room = self.program.upcalls.has_room(self.program.from(), self.now);
         self.is_refused |= !room;
         room
     }
@@ -110,6 +110,11 @@ impl Program for Injected {
 }
 
 impl Injected {
+    /// The frame's input port, whose upcalls count; `None` for a reserved one.
+    fn from(&self) -> Option<PortId> {
+        self.numbers.port(self.frame.input)
+    }
+
     /// How many copies of the frame leave; at least one.
     fn execute(&self, batch: &FrameBatch, now: Instant, output: &mut dyn Output) -> Result<u64, DropReason> {
         let mut flows = output.flows(self.tables).take().ok_or(DropReason::ByFlow)?;
@@ -137,8 +142,8 @@ impl Injected {
                 match effect {
                     Effect::Normal(header) => result = self.normal(header, &mut sending),
                     Effect::PacketIn(packet) => {
-                        let bytes = sending.whole(&frame, &packet.header);
-                        result = Err(self.upcalls.punt(None, self.tables, packet, bytes));
+                        let punted = sending.punted(&frame, packet);
+                        result = Err(self.upcalls.punt(self.from(), self.tables, punted));
                     }
                     Effect::Sample(..) => {}
                 }
@@ -151,7 +156,7 @@ impl Injected {
 
     /// Forwards by address; nothing is learned from a controller's frame.
     fn normal<'a>(&self, header: &'a HeaderRange, sending: &mut Sending<'a>) -> Result<(), DropReason> {
-        let from = self.numbers.port(self.frame.input);
+        let from = self.from();
         let head = sending.outcome.header(header);
         let Some(destination) = head.first_chunk() else {
             return Err(DropReason::NowhereToGo);

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use ::flow::{Key, Learn};
+use ::flow::{Controller, Key, Learn};
 use flow_tables::PacketIn;
 use frame::DropReason;
 
@@ -53,11 +53,20 @@ pub struct Upcall {
     pub wanted: Wanted,
 }
 
+impl PuntedFrame {
+    /// The bytes of a frame of which a controller gets so many.
+    pub(crate) fn most_bytes(controller: &Controller) -> usize {
+        if controller.pause { LONGEST_FRAME } else { LONGEST_FRAME.min(controller.max_bytes.into()) }
+    }
+}
+
 impl Upcall {
     fn held_bytes(&self) -> usize {
         match &self.wanted {
-            Wanted::Frame(frame) => frame.bytes.len(),
-            Wanted::Learn(..) => 0,
+            Wanted::Frame(PuntedFrame { packet, bytes, .. }) => {
+                size_of::<PacketIn>() + bytes.capacity() + packet.controller.userdata.capacity()
+            }
+            Wanted::Learn(..) => size_of::<Key>(),
         }
     }
 }
@@ -93,6 +102,19 @@ impl PortQueue {
         let upcall = receiver.try_recv().ok()?;
         self.held_bytes.fetch_sub(upcall.held_bytes(), Ordering::Relaxed);
         Some(upcall)
+    }
+
+    /// Discards the waiting upcalls that are not to stay.
+    fn retain(&self, stays: impl Fn(&Upcall) -> bool) {
+        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting: Vec<_> = receiver.try_iter().take(WAITING).collect();
+        for upcall in waiting {
+            let bytes = upcall.held_bytes();
+            // Newer upcalls may have taken the room meanwhile.
+            if !stays(&upcall) || self.sender.try_send(upcall).is_err() {
+                self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            }
+        }
     }
 }
 
@@ -161,21 +183,9 @@ impl Upcalls {
         true
     }
 
-    /// Gives a frame to controllers: `bytes` are the whole frame. Returns why the frame goes nowhere else if its flows
-    /// send it to no port.
-    pub(crate) fn punt(
-        &self,
-        port: Option<PortId>,
-        tables: TablesId,
-        packet: &PacketIn,
-        mut bytes: Vec<u8>,
-    ) -> DropReason {
-        let frame_bytes = bytes.len();
-        if !packet.controller.pause {
-            bytes.truncate(LONGEST_FRAME.min(packet.controller.max_bytes.into()));
-        }
-        let frame = PuntedFrame { packet: Box::new(packet.clone()), bytes, frame_bytes };
-        let is_short = frame_bytes <= LONGEST_FRAME || !packet.controller.pause;
+    /// Gives a frame to controllers. Returns why the frame goes nowhere else if its flows send it to no port.
+    pub(crate) fn punt(&self, port: Option<PortId>, tables: TablesId, frame: PuntedFrame) -> DropReason {
+        let is_short = frame.frame_bytes <= LONGEST_FRAME || !frame.packet.controller.pause;
         match is_short && self.give(port, Upcall { tables, wanted: Wanted::Frame(frame) }) {
             true => DropReason::ToController,
             false => DropReason::ControllerLimit,
@@ -193,6 +203,18 @@ impl Upcalls {
     ) -> bool {
         let wanted = Wanted::Learn(Arc::clone(learn), Box::new(*key));
         self.has_room(port, now) && self.give(port, Upcall { tables, wanted })
+    }
+
+    /// Discards the waiting upcalls of tables that are gone: other tables get their number.
+    pub fn end_tables(&self, tables: TablesId) {
+        let made = self.ports.iter().filter_map(OnceLock::get);
+        made.for_each(|queue| queue.retain(|upcall| upcall.tables != tables));
+    }
+
+    /// Discards the waiting upcalls of a port that is gone: another port gets its number.
+    pub fn end_port(&self, port: PortId) {
+        let queue = self.ports.get(usize::from(port.0)).and_then(OnceLock::get);
+        queue.iter().for_each(|queue| queue.retain(|_| false));
     }
 
     /// Whether there may be upcalls.
@@ -240,6 +262,44 @@ mod tests {
 
     fn learn() -> Upcall {
         Upcall { tables: TablesId(0), wanted: Wanted::Learn(Arc::new(Learn::default()), Box::new(Key::ZERO)) }
+    }
+
+    fn frame(bytes: usize, userdata: usize) -> Upcall {
+        let controller = Controller { userdata: vec![0; userdata], ..Controller::default() };
+        let header = flow_tables::HeaderRange::default();
+        let packet = PacketIn { controller, table: 0, cookie: 0, header, key: Key::ZERO, continuation: None };
+        let frame = PuntedFrame { packet: Box::new(packet), bytes: vec![0; bytes], frame_bytes: bytes };
+        Upcall { tables: TablesId(0), wanted: Wanted::Frame(frame) }
+    }
+
+    #[test]
+    fn all_bytes_that_are_held_count() {
+        for (bytes, userdata) in [(60_000, 0), (0, 60_000)] {
+            let upcalls = Upcalls::new(1);
+            let given = (0..WAITING).filter(|_| upcalls.give(None, frame(bytes, userdata))).count();
+            assert_eq!(given, WAITING_BYTES / 60_000);
+            assert_eq!(upcalls.take(WAITING).len(), given);
+            assert!(upcalls.give(None, frame(bytes, userdata)), "what was taken is held no more");
+        }
+    }
+
+    #[test]
+    fn nothing_waits_of_tables_or_of_a_port_that_are_gone() {
+        let upcalls = Upcalls::new(2);
+        let (own, other) = (PortId(0), PortId(1));
+        let ask = |port, tables| assert!(upcalls.give(Some(port), Upcall { tables, ..frame(1000, 0) }));
+        for (port, tables) in [(own, 0), (own, 1), (own, 0), (other, 1)] {
+            ask(port, TablesId(tables));
+        }
+        upcalls.end_tables(TablesId(0));
+        let left = upcalls.take(9).into_iter().map(|upcall| upcall.tables).collect::<Vec<_>>();
+        assert_eq!(left, [TablesId(1); 2]);
+        ask(own, TablesId(1));
+        ask(other, TablesId(2));
+        upcalls.end_port(own);
+        let left = upcalls.take(9).into_iter().map(|upcall| upcall.tables).collect::<Vec<_>>();
+        assert_eq!(left, [TablesId(2)]);
+        assert!((0..WAITING).all(|_| upcalls.give(Some(own), learn())), "all its room is free");
     }
 
     #[test]

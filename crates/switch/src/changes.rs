@@ -149,6 +149,7 @@ impl Control {
         (entry.runs, entry.removed, entry.port) = (false, true, None);
         self.attachments.clear(PortId(at as u16));
         self.update_programs();
+        self.attachments.common.upcalls.end_port(PortId(at as u16));
     }
 
     /// Replaces the limits of a port.

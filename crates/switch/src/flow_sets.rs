@@ -49,6 +49,11 @@ impl FlowSets {
         Arc::clone(self.connections.get_or_init(|| Arc::new(Connections::new(MAX_PORTS as u16)))) // 1024
     }
 
+    /// Ends the tracked connections of a zone, if a port has ever forwarded by flow tables; `None` ends all connections.
+    pub fn flush_connections(&self, zone: Option<u16>) {
+        self.connections.get().iter().for_each(|connections| connections.flush(zone));
+    }
+
     /// All tables.
     pub fn all(&self) -> impl Iterator<Item = (TablesId, &Arc<Tables>)> {
         let places = (0..).map(TablesId).zip(&self.places);
@@ -102,6 +107,13 @@ mod tests {
     use flow_tables::Limits;
 
     use super::*;
+
+    #[test]
+    fn to_flush_makes_no_table_of_connections() {
+        let sets = FlowSets::default();
+        sets.flush_connections(None);
+        assert!(sets.connections.get().is_none());
+    }
 
     #[test]
     fn tables_keep_their_number_and_free_ones_are_given_again() {

@@ -74,7 +74,7 @@ impl View<'_> {
 
     /// Ends the tracked connections of a zone; `None` ends all connections.
     pub fn flush_connections(&mut self, zone: Option<u16>) {
-        self.control.attachments.common.flows().connections().flush(zone);
+        self.control.attachments.common.flows().flush_connections(zone);
     }
 
     /// Executes the actions of a controller's frame, in a network or in that of its input port. Without flow tables of the
@@ -164,6 +164,9 @@ impl Control {
             self.update_programs();
         }
         self.attachments.pool.set_flows(id, tables.as_ref());
+        if ends {
+            self.attachments.common.upcalls.end_tables(id);
+        }
         if !ends && !was_there {
             self.update_programs();
         }

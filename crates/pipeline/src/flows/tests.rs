@@ -4,12 +4,12 @@ mod ports;
 use std::time::{Duration, Instant};
 
 use ::flow::{Flow, Group, Meter};
-use flow_tables::{Change, Limits, Tables};
+use flow_tables::{Change, Continuation, Limits, Tables};
 
 use super::*;
 use crate::testing::{Recorder, Said, burst_of, network, run_with};
 use crate::worker_flows::flow_ms;
-use crate::{BondExits, Carriers};
+use crate::{BondExits, Carriers, ControllersFrame, Injected, Upcall, Wanted};
 
 #[test]
 fn the_difference_makes_one_beginning_out_of_the_other() {
@@ -250,5 +250,47 @@ fn a_port_in_the_place_of_a_tunnel_gets_none_of_its_fields() {
             false => vec![(4, Some(Key::ZERO.tunnel())); 2],
         };
         assert_eq!(sent.collect::<Vec<_>>(), wanted);
+    }
+}
+
+/// A controller that wants the beginning of a frame costs no more memory than that.
+#[test]
+fn of_a_frame_for_controllers_no_more_is_held_than_they_get() {
+    let program = program();
+    let flows = Some(Box::new(WorkerFlows::new(Arc::new(tables(&["actions=controller(max_len=20)"])))));
+    run_with(&program, &burst_of(&[vec![2; 1500]]), Recorder { flows, ..Recorder::default() });
+    let upcalls = program.upcalls.take(9);
+    let [Upcall { wanted: Wanted::Frame(frame), .. }] = &upcalls[..] else { panic!("{upcalls:?}") };
+    assert_eq!((frame.bytes.capacity(), &frame.bytes[..]), (20, &[2; 20][..]));
+    assert!(frame.frame_bytes >= 1500, "{}", frame.frame_bytes);
+}
+
+/// A controller's frame takes the room for upcalls of its input port, and only of that.
+#[test]
+fn a_frame_of_a_controller_asks_in_the_name_of_its_input_port() {
+    for (input, port) in [(1, Some(PORTS[0])), (3, Some(PORTS[2])), (::flow::port::CONTROLLER, None)] {
+        let FlowProgram { learning, numbers, connections, upcalls, .. } = program();
+        let wanted = || Wanted::Learn(Arc::default(), Box::new(Key::ZERO));
+        while upcalls.give(port, Upcall { tables: TablesId(0), wanted: wanted() }) {}
+        let refused = upcalls.refused(port);
+        let actions = Flow::parse("actions=controller").unwrap().actions;
+        let injected = Injected {
+            tables: TablesId(0),
+            numbers,
+            members: Arc::from(PORTS),
+            bonds: None,
+            addresses: learning.table,
+            connections,
+            upcalls: Arc::clone(&upcalls),
+            frame: ControllersFrame {
+                bytes: udp(1).into(),
+                input,
+                metadata: Key::ZERO,
+                rest: Continuation { rest: vec![(0, actions)], ..Continuation::default() },
+            },
+        };
+        let flows = Some(Box::new(WorkerFlows::new(Arc::new(tables(&[])))));
+        run_with(&injected, &burst_of(&[udp(1)]), Recorder { flows, ..Recorder::default() });
+        assert_eq!(upcalls.refused(port), refused + 1, "{input}");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use flow::Flow;
 use flow_tables::{Change, Limits, Tables};
 use frame::DropReason;
-use switch::{ChangeError, Options, PortOptions, VlanOptions, Wanted};
+use switch::{ChangeError, Options, PortOptions, View, VlanOptions, Wanted};
 use virtio::net::{NetHeader, checksum};
 
 use crate::bench::*;
@@ -162,6 +162,32 @@ fn controllers_get_frames_as_they_leave_and_with_whole_checksums() {
     let got = punted(&mut hands, NetHeader::default(), &other);
     assert_eq!((&got.bytes[..], got.frame_bytes), (&other[..20], 100));
     bench.stop();
+}
+
+/// Other tables and ports get the numbers of those that are gone, and nothing that waited for them.
+#[test]
+fn frames_of_tables_and_of_ports_that_are_gone_reach_no_others() {
+    let (bench, mut hands) = with_flows(3, &["actions=controller"], 1);
+    let (left, hands) = bench.change(move |view| {
+        let mut send = |view: &View<'_>, sent: u64| {
+            assert!(hands[0].0.inject(NetHeader::default(), &frame(station(1), station(2), 7)));
+            let frames = || view.snapshot().workers.iter().map(|worker| worker.frames).sum::<u64>();
+            until("a frame for controllers", || frames() >= sent);
+        };
+        let tables = view.flows(None);
+        send(view, 1);
+        let stays = view.take_raised(usize::MAX).len();
+        send(view, 2);
+        view.set_flows(None, None).unwrap();
+        view.set_flows(None, tables).unwrap();
+        let of_tables = view.take_raised(usize::MAX).len();
+        send(view, 3);
+        view.remove_port("a").unwrap();
+        ([stays, of_tables, view.take_raised(usize::MAX).len()], hands)
+    });
+    assert_eq!(left, [1, 0, 0]);
+    bench.stop();
+    drop(hands);
 }
 
 /// Each frame goes by the former tables or by the new ones, and all are counted.
