@@ -231,7 +231,9 @@ impl Cache {
         self.replay(at, start, window, around, outcome);
     }
 
-    /// Executes the tables, and keeps the outcome if it may be kept.
+    /// Executes the tables, and keeps the outcome if it may be kept. A call of its own: inlined, its addresses would be
+    /// computed for each hit.
+    #[inline(never)]
     fn miss<'a, S: Surroundings>(
         &mut self,
         probe: Option<Probe>,
@@ -288,6 +290,7 @@ impl Cache {
 
     /// Prepares the look-up of a frame. All frames but those from tunnels have the same metadata when they begin. `None` if the frame begins with
     /// more than its fields.
+    #[inline(always)]
     fn probe(&mut self, start: Option<&Start>, window: &HeaderWindow) -> Option<Probe> {
         let first;
         let (from, key, words) = match start {
@@ -311,7 +314,7 @@ impl Cache {
 
     /// The places of a hash.
     fn set(&self, hash: u64) -> std::ops::Range<usize> {
-        let first = hash as usize % (self.places.len() / WAYS) * WAYS;
+        let first = (hash as usize & (self.places.len() / WAYS - 1)) * WAYS;
         first..first + WAYS
     }
 
@@ -325,6 +328,7 @@ impl Cache {
         first..first + probe.words
     }
 
+    #[inline(always)]
     fn find(&self, probe: &Probe) -> Option<usize> {
         let (tag, wanted) = (self.tag(probe.hash), &self.probe[..probe.words]);
         self.set(probe.hash).find(|at| self.tags[*at] == tag && self.keys[self.key(*at, probe)] == *wanted)

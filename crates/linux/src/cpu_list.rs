@@ -29,7 +29,7 @@ pub enum BadCpuList {
 }
 
 impl BadCpuList {
-    /// The same error for a list in which only numbers are allowed.
+    /// This error, changed for a list in which only numbers are allowed.
     fn without_machine(self) -> Self {
         match self {
             BadCpuList::Form(list) => BadCpuList::Numbers(list),

@@ -187,7 +187,9 @@ struct Forwarded<'a> {
 }
 
 impl<G: Guard> FlowProgram<G> {
-    /// How many copies of a frame leave; none if it is held.
+    /// How many copies of a frame leave; none if it is held. Inlined: the second caller is rare, and a call costs each frame
+    /// thirty instructions.
+    #[inline(always)]
     fn forward(
         &self,
         Forwarded { batch, index, time, datagram }: Forwarded<'_>,
@@ -229,33 +231,16 @@ impl<G: Guard> FlowProgram<G> {
         if around.waits {
             return self.hold(&frame, time, flows, output);
         }
-        let is_refused = around.is_refused;
-        let outcome = &flows.outcome;
-        if outcome.overrun.is_some() {
-            return Err(DropReason::FlowLimit);
-        }
-        let mut sending = Sending::new(index, is_extended, outcome, output);
-        let mut result = Err(if is_refused { DropReason::ControllerLimit } else { DropReason::ByFlow });
-        for delivery in &outcome.deliveries {
-            result = Err(DropReason::NotConnected);
-            if let Some(port) = self.numbers.port(delivery.port) {
-                sending.deliver(delivery, port);
-            }
-        }
-        for effect in &outcome.effects {
-            match effect {
-                Effect::Normal(header) => result = self.normal(header, frame.len_bytes(), time, &mut sending),
-                Effect::PacketIn(packet) => {
-                    let punted = sending.punted(&frame, packet);
-                    result = Err(self.upcalls.punt(Some(self.learning.port), self.tables, punted));
-                }
-                Effect::Sample(..) => {}
-            }
-        }
-        match sending.copies {
-            0 => Err(result.err().unwrap_or(DropReason::NotConnected)),
-            copies => Ok(copies),
-        }
+        let leaving = Leaving {
+            frame: &frame,
+            from: Some(self.learning.port),
+            tables: self.tables,
+            numbers: &self.numbers,
+            upcalls: &self.upcalls,
+            is_refused: around.is_refused,
+        };
+        Sending::new(index, is_extended, &flows.outcome, output)
+            .leave(&leaving, |header, sending| self.normal(header, frame.len_bytes(), time, sending))
     }
 
     /// Holds a fragment: no copy of it leaves yet.
@@ -313,6 +298,18 @@ impl<G: Guard> FlowProgram<G> {
     }
 }
 
+/// Where a frame comes from, and the parts of the switch by which it leaves.
+pub(crate) struct Leaving<'a> {
+    pub frame: &'a Frame<'a>,
+    /// The port whose upcalls count; `None` for a frame of a controller from a reserved port.
+    pub from: Option<PortId>,
+    pub tables: TablesId,
+    pub numbers: &'a PortNumbers,
+    pub upcalls: &'a Upcalls,
+    /// Whether a frame for controllers has found no room.
+    pub is_refused: bool,
+}
+
 /// One frame on its way to ports.
 pub(crate) struct Sending<'a> {
     index: u16,
@@ -329,6 +326,42 @@ impl<'a> Sending<'a> {
     /// A frame of a burst. `is_extended` says whether more of the frame than its snapshot was read.
     pub fn new(index: u16, is_extended: bool, outcome: &'a Outcome, output: &'a mut dyn Output) -> Self {
         Sending { index, is_extended, edited: None, copies: 0, outcome, output }
+    }
+
+    /// Gives the frame to ports and controllers, as its outcome says. `normal` forwards it by addresses. How many copies
+    /// have left; at least one.
+    #[inline(always)]
+    pub fn leave(
+        mut self,
+        leaving: &Leaving<'_>,
+        mut normal: impl FnMut(&'a HeaderRange, &mut Self) -> Result<(), DropReason>,
+    ) -> Result<u64, DropReason> {
+        let outcome = self.outcome;
+        if outcome.overrun.is_some() {
+            return Err(DropReason::FlowLimit);
+        }
+        let mut result =
+            Err(if leaving.is_refused { DropReason::ControllerLimit } else { DropReason::ByFlow });
+        for delivery in &outcome.deliveries {
+            result = Err(DropReason::NotConnected);
+            if let Some(port) = leaving.numbers.port(delivery.port) {
+                self.deliver(delivery, port);
+            }
+        }
+        for effect in &outcome.effects {
+            match effect {
+                Effect::Normal(header) => result = normal(header, &mut self),
+                Effect::PacketIn(packet) => {
+                    let punted = self.punted(leaving.frame, packet);
+                    result = Err(leaving.upcalls.punt(leaving.from, leaving.tables, punted));
+                }
+                Effect::Sample(..) => {}
+            }
+        }
+        match self.copies {
+            0 => Err(result.err().unwrap_or(DropReason::NotConnected)),
+            copies => Ok(copies),
+        }
     }
 
     /// Gives the frame to the port of a delivery.

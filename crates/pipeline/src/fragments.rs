@@ -125,7 +125,7 @@ pub(crate) struct Holding {
 /// The complete datagrams of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
-    /// Those whose fragments go on after this burst.
+    /// Datagrams whose fragments go on after this burst.
     complete: VecDeque<Whole>,
     /// The one at hand, and what is known of it.
     whole: Option<Whole>,

@@ -3,11 +3,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::flow::{Controller, Key, Learn};
-use flow_tables::{Connection, Continuation, Effect, HeaderRange, HeaderWindow, Surroundings, Track};
+use flow_tables::{Connection, Continuation, HeaderRange, HeaderWindow, Surroundings, Track};
 use frame::{DropReason, FrameBatch, WINDOW_BYTES};
 use virtio::net::MacAddress;
 
-use crate::flows::Sending;
+use crate::flows::{Leaving, Sending};
 use crate::worker_flows::flow_ms;
 use crate::{
     Announced, BondedNetwork, Connections, Flooded, MacTable, Now, Output, PortId, PortNumbers, Program,
@@ -124,34 +124,20 @@ impl Injected {
         let mut around = Around { program: self, now, is_refused: false };
         let (metadata, rest) = (&self.frame.metadata, self.frame.rest.clone());
         flows.tables.resume(&window, frame_bytes, metadata, rest, &mut around, &mut flows.outcome);
-        let is_refused = around.is_refused;
+        let leaving = Leaving {
+            frame: &frame,
+            from: self.from(),
+            tables: self.tables,
+            numbers: &self.numbers,
+            upcalls: &self.upcalls,
+            is_refused: around.is_refused,
+        };
         let (outcome, now_ms) = (&flows.outcome, flow_ms(now));
         outcome.hits.iter().for_each(|entry| entry.count(frame_bytes, now_ms));
-        let mut sending = Sending::new(0, true, outcome, output);
-        let mut result = Err(if is_refused { DropReason::ControllerLimit } else { DropReason::ByFlow });
-        if outcome.overrun.is_some() {
-            result = Err(DropReason::FlowLimit);
-        } else {
-            for delivery in &outcome.deliveries {
-                result = Err(DropReason::NotConnected);
-                if let Some(port) = self.numbers.port(delivery.port) {
-                    sending.deliver(delivery, port);
-                }
-            }
-            for effect in &outcome.effects {
-                match effect {
-                    Effect::Normal(header) => result = self.normal(header, &mut sending),
-                    Effect::PacketIn(packet) => {
-                        let punted = sending.punted(&frame, packet);
-                        result = Err(self.upcalls.punt(self.from(), self.tables, punted));
-                    }
-                    Effect::Sample(..) => {}
-                }
-            }
-        }
-        let copies = sending.copies;
+        let copies = Sending::new(0, true, outcome, output)
+            .leave(&leaving, |header, sending| self.normal(header, sending));
         *output.flows(self.tables) = Some(flows);
-        if copies > 0 { Ok(copies) } else { Err(result.err().unwrap_or(DropReason::NotConnected)) }
+        copies
     }
 
     /// Forwards by address; nothing is learned from a controller's frame.

@@ -31,7 +31,7 @@ use clap::Parser;
 use more::{agent_command, crypto_command, packaging, rfc2544, scenario_command, torture_command};
 
 fn main() -> ExitCode {
-    // The same binary is the agent, a guest's init and the janitor. Those parts run before any code that starts threads
+    // This binary is also the agent, a guest's init and the janitor. Those parts run before any code that starts threads
     // or reads a user's command line.
     if let Some(code) = agent::dispatch() {
         return code;

@@ -37,7 +37,7 @@ pub(crate) struct Terminator {
 enum Found {
     /// The kernel gets it.
     Kernel,
-    /// It comes from a tunnel.
+    /// The frame comes from a tunnel.
     Tunnel(Arc<Tunnel>),
     Dropped(DropReason),
 }
@@ -146,7 +146,7 @@ impl Terminator {
         let is_inner = |start: u16| usize::from(start) >= inner_at;
         let offload = match offload.checksum {
             Some(sum) if is_inner(sum.start) => {
-                // It must have a place in the inner frame alone too, when the metadata is taken off.
+                // The checksum must also have a place in the inner frame without the metadata.
                 let alone = offload.edited(0, inner_at, 0, end - inner_at);
                 let moved = offload.edited(0, inner_at, FRONT_BYTES, end - inner_at + FRONT_BYTES);
                 alone.and(moved).ok_or(DropReason::OffloadImpossible)?

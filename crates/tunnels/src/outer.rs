@@ -68,14 +68,12 @@ pub struct Header {
     length: usize,
     /// The checksum, which covers all bytes from its start to the end of the frame.
     pub checksum: Option<PartialSum>,
-    /// Where the IP header begins.
-    pub packet_at: usize,
 }
 
 impl Header {
     /// An empty header.
     pub fn new() -> Self {
-        Header { bytes: [0; MAX_HEADER_BYTES], length: 0, checksum: None, packet_at: ETHERNET_BYTES }
+        Header { bytes: [0; MAX_HEADER_BYTES], length: 0, checksum: None }
     }
 
     /// The bytes.

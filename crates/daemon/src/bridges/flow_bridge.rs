@@ -225,7 +225,7 @@ mod tests {
         let text = |text: &str| Flow::parse(text).unwrap().to_string();
         assert_eq!(controlled(&[]), [""; 0]);
         assert_eq!(controlled(&["in_port=1 actions=drop"]), [text("in_port=1 actions=drop")]);
-        // The same flow, as a controller wants it.
+        // A controller replaces the bridge's flow by one with the same match.
         assert_eq!(controlled(&["priority=0 actions=NORMAL"]), [text("priority=0 actions=NORMAL")]);
     }
 }

@@ -1,4 +1,4 @@
-//! Ends that listen and ends that connect, in turn and again, and options that no port can have.
+//! Ports that listen, ports that connect, their connections after a disconnect, and options that no port can have.
 use port::Port;
 use port::vhost_user::{Role, VhostUser, VhostUserOptions};
 use vhost_user::codec::frontend_request::FrontendRequest as Request;

@@ -29,7 +29,7 @@ fn rfc2544(folder: &Path, arguments: &[&str]) -> (Output, Value) {
     rfc2544_by(Command::new(TAUTLINE), folder, arguments)
 }
 
-/// The same, by a command that may run in another place.
+/// Runs `rfc2544` by a command that may run in another place.
 fn rfc2544_by(mut tautline: Command, folder: &Path, arguments: &[&str]) -> (Output, Value) {
     let json = folder.join("results.json");
     let page = folder.join("page.html");
