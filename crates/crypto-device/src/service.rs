@@ -1,6 +1,7 @@
 //! Devices as a service, which runs on the calling thread.
 use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,29 @@ pub struct Port {
     pub path: PathBuf,
     /// The limits of a connection.
     pub limits: Limits,
+}
+
+impl FromStr for Port {
+    type Err = String;
+
+    /// Reads `NAME=vhost-user:PATH[,sessions=N]`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, target) =
+            text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("it has no name")?;
+        let mut parts = target.split(',');
+        let path = parts.next().and_then(|target| target.strip_prefix("vhost-user:"));
+        let path = path.filter(|path| !path.is_empty()).ok_or("it names no vhost-user:PATH")?;
+        let mut limits = Limits::default();
+        for part in parts {
+            let sessions = part.strip_prefix("sessions=").ok_or(format!("{part}: write sessions=N"))?;
+            limits.sessions = sessions
+                .parse()
+                .ok()
+                .filter(|sessions| (1..=65536).contains(sessions))
+                .ok_or(format!("{part}: a number from 1 to 65536 is needed"))?;
+        }
+        Ok(Port { name: name.to_owned(), path: path.into(), limits })
+    }
 }
 
 /// Serves a device at each of these sockets as long as `goes_on` returns true, and removes the sockets afterwards.
@@ -111,5 +135,24 @@ mod tests {
         });
         let expected: Vec<_> = of(0, 0..1).chain(of(1, 0..1)).chain(of(2, 0..4)).collect();
         assert_eq!((served, left), (expected, Ok(of(0, 1..8).collect())));
+    }
+
+    #[test]
+    fn a_port_has_a_name_a_socket_and_perhaps_a_limit() {
+        let read = |text: &str| text.parse::<Port>();
+        let port = read("a=vhost-user:/run/a,sessions=7").unwrap();
+        assert_eq!((port.name.as_str(), port.path.to_str(), port.limits.sessions), ("a", Some("/run/a"), 7));
+        assert_eq!(read("a=vhost-user:/run/a").unwrap().limits, Limits::default());
+        for wrong in [
+            "vhost-user:/run/a",
+            "=vhost-user:/run/a",
+            "a=vhost-user:",
+            "a=tap:b",
+            "a=vhost-user:/run/a,sessions=0",
+            "a=vhost-user:/run/a,sessions=65537",
+            "a=vhost-user:/run/a,packed=off",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -25,6 +25,7 @@ pub mod usage;
 pub mod vdpa;
 pub mod vduse;
 pub mod version;
+pub mod vhost_vdpa;
 pub mod xdp;
 
 pub use child::Child;

@@ -215,6 +215,11 @@ impl Mapping {
         unsafe { self.base.add(self.skip) }
     }
 
+    /// The address of the first requested byte in this process, for a kernel that maps the memory for a device.
+    pub fn address(&self) -> u64 {
+        self.start().as_ptr() as u64
+    }
+
     /// The number of requested bytes.
     pub fn len_bytes(&self) -> u64 {
         self.len as u64

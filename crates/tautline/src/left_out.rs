@@ -11,7 +11,7 @@ use crate::output::Sink;
 pub use self::{run as completions, run as man};
 pub(crate) use super::more::{
     self as agent_command, self as crypto_command, self as packaging, self as rfc2544,
-    self as scenario_command, self as torture_command,
+    self as scenario_command, self as torture_command, self as vdpa_command,
 };
 
 /// The schema of files that `scenario` writes.

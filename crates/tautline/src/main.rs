@@ -28,7 +28,9 @@ mod vm_command;
 use std::process::ExitCode;
 
 use clap::Parser;
-use more::{agent_command, crypto_command, packaging, rfc2544, scenario_command, torture_command};
+use more::{
+    agent_command, crypto_command, packaging, rfc2544, scenario_command, torture_command, vdpa_command,
+};
 
 fn main() -> ExitCode {
     // This binary is also the agent, a guest's init and the janitor. Those parts run before any code that starts threads
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         cli::Command::Compare(arguments) => compare_command::run(&arguments),
         cli::Command::Switch(arguments) => switch_command::run(&arguments),
         cli::Command::Crypto(arguments) => crypto_command::run(&arguments),
+        cli::Command::Vdpa(arguments) => vdpa_command::run(&arguments),
         cli::Command::Ctl(arguments) => ctl::run(&arguments),
         cli::Command::Rfc2544(arguments) => rfc2544::run(&arguments),
         cli::Command::Kvm(arguments) => kvm_command::run(&arguments),

@@ -93,7 +93,7 @@ pub mod vduse;
 mod watches;
 
 pub use ::vhost_user::SharedFd;
-pub use backend::{Backend, BackendOptions, watch_memory};
+pub use backend::{Backend, BackendOptions, new_memory, watch_memory};
 pub use burst_queue::BurstQueue;
 pub use context::{Context, Interest, Token};
 pub use device::{Device, DeviceMessage, Notifiers, ParkedQueue, RingQueue, RingSet, not_offered};
@@ -102,7 +102,7 @@ pub use event_fd::{EventFd, NotAnEventFd};
 pub use link::Role;
 pub use log::Log;
 pub use plain_context::PlainContext;
-pub use shared_memory::DEFAULT_LIMIT_BYTES;
+pub use shared_memory::{DEFAULT_LIMIT_BYTES, SharedMemory, lost as memory_lost};
 pub use state::HandOverState;
 pub use stopped_at::StoppedAt;
 pub use tokens::FREE_TOKENS;

@@ -18,14 +18,16 @@ use crate::ring::InFlight;
 pub const DEFAULT_LIMIT_BYTES: u64 = 512 << 30;
 
 /// All memory that one front-end has set up.
-pub(crate) struct SharedMemory {
+pub struct SharedMemory {
     peer: Arc<PeerMemory>,
+    /// The table of regions.
     pub space: Arc<AddressSpace>,
-    pub log: Option<Arc<DirtyLog>>,
-    pub in_flight: Option<InFlight>,
+    pub(crate) log: Option<Arc<DirtyLog>>,
+    pub(crate) in_flight: Option<InFlight>,
 }
 
 impl SharedMemory {
+    /// No memory yet.
     pub fn new(peer: Arc<PeerMemory>) -> Self {
         SharedMemory { peer, space: Arc::default(), log: None, in_flight: None }
     }
@@ -72,7 +74,7 @@ impl SharedMemory {
     /// # Errors
     /// The log cannot be mapped ([`DirtyLog::of_peer`]), or the device's limit (memory=SIZE) would be exceeded, also
     /// with files that the front-end still holds.
-    pub fn new_log(&self, area: LogArea, file: &SharedFd) -> Result<DirtyLog, Refusal> {
+    pub(crate) fn new_log(&self, area: LogArea, file: &SharedFd) -> Result<DirtyLog, Refusal> {
         self.check_limit(area.size_bytes, Part::Log)?;
         let log = DirtyLog::of_peer(&self.peer, file, area.offset, area.size_bytes);
         let log = log.map_err(refused_mapping)?;
@@ -86,7 +88,7 @@ impl SharedMemory {
     /// # Errors
     /// The region cannot be mapped ([`PeerMemory::map`]), or the device's limit (memory=SIZE) would be exceeded, also
     /// with files that the front-end still holds.
-    pub fn set_in_flight(&mut self, inflight: Inflight, file: &SharedFd) -> Result<(), Refusal> {
+    pub(crate) fn set_in_flight(&mut self, inflight: Inflight, file: &SharedFd) -> Result<(), Refusal> {
         let Inflight { size_bytes, offset, queue_count, queue_size } = inflight;
         self.check_limit(size_bytes, Part::InFlight)?;
         let mapping: Mapping = self.peer.map(file, offset, size_bytes).map_err(refused_mapping)?;
@@ -183,7 +185,7 @@ fn refused_mapping(error: MapError) -> Refusal {
 }
 
 /// Describes a loss of memory, and what the user can do.
-pub(crate) fn lost(loss: &Loss) -> String {
+pub fn lost(loss: &Loss) -> String {
     let size = Size(loss.bytes);
     match loss.cause {
         LossCause::Shortened => format!(

@@ -20,6 +20,25 @@ pub use algorithms::{Algorithm, Work};
 /// bytes.
 const BYTES_A_LOOK: usize = 1 << 16;
 
+/// Reads the socket of a device: `virtio-user:PATH`.
+///
+/// # Errors
+/// The text names no such socket.
+pub fn target(text: &str) -> Result<PathBuf, String> {
+    let path = text.strip_prefix("virtio-user:").filter(|path| !path.is_empty());
+    path.map(PathBuf::from).ok_or("name a device as virtio-user:PATH".to_owned())
+}
+
+/// Reads the size of a request's data in bytes. The longest request that a device takes is 1 MiB with all that belongs
+/// to it.
+///
+/// # Errors
+/// The text is no multiple of 16 from 16 to 524288.
+pub fn size(text: &str) -> Result<u32, String> {
+    let size = text.parse().ok().filter(|size| (16..=1 << 19).contains(size) && size % 16 == 0);
+    size.ok_or("a multiple of 16 from 16 to 524288 is needed".to_owned())
+}
+
 /// The measurement to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {

@@ -7,7 +7,7 @@ use clap::Args;
 /// What `--version` prints.
 pub const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
-    "+compare\n`make compare` built it, without agent, completions, crypto, man, rfc2544, scenario and torture;\n\
+    "+compare\n`make compare` built it, without agent, completions, crypto, man, rfc2544, scenario, torture and vdpa;\n\
      `make release` builds the whole program"
 );
 
@@ -22,5 +22,5 @@ pub struct LeftOut {
 
 pub use self::{
     LeftOut as Agent, LeftOut as Completions, LeftOut as Crypto, LeftOut as Man, LeftOut as Rfc2544,
-    LeftOut as Scenario, LeftOut as Torture,
+    LeftOut as Scenario, LeftOut as Torture, LeftOut as Vdpa,
 };

@@ -72,6 +72,8 @@ pub enum Command {
     Switch(Switch),
     /// Encipher, decipher and hash for guests: crypto devices behind vhost-user sockets.
     Crypto(Crypto),
+    /// Give a guest's rings to a vDPA device: a relay between a vhost-user socket and /dev/vhost-vdpa-N.
+    Vdpa(Vdpa),
     /// Inspect and change a running switch.
     Ctl(Ctl),
     /// Find the packet rate of a vhost-user switch, with and without loss, and its latency under load.

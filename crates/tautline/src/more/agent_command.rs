@@ -1,18 +1,13 @@
 //! `tautline agent --listen` and `tautline agent keys`. The agent itself is in `agent.rs`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use anyhow::Context;
 use environment::Agent;
 use environment::remote::far::Listener;
 use environment::remote::keys;
-use linux::interrupt::Interrupted;
 use measure::Failure;
-use signal_hook::consts::SIGTERM;
-use signal_hook::flag;
 use workload::protocol::Reply;
 
+use super::serving::serve;
 use crate::exit::Done;
 use crate::{cli, output};
 
@@ -35,17 +30,12 @@ pub fn run(arguments: &cli::Agent) -> anyhow::Result<Done> {
         "it is busy with another run",
         "wait until that has ended",
     );
-    output::catch_interrupts()?;
-    let terminated = Arc::new(AtomicBool::new(false));
-    flag::register(SIGTERM, terminated.clone()).context("catching signals")?;
-    let listener = Listener::bind(address, &key, agent, Reply::Failed(busy).to_line())?;
-    output::remark(&format!("listening on {}; Ctrl-C ends", listener.address()?));
-    listener.serve();
-    // As `switch` does: SIGTERM is how a service is told to end.
-    if !terminated.load(Ordering::Relaxed) {
-        return Err(anyhow::Error::new(Interrupted).context("stopped listening"));
-    }
-    Ok(Done::Whole)
+    serve(|_| {
+        let listener = Listener::bind(address, &key, agent, Reply::Failed(busy).to_line())?;
+        output::remark(&format!("listening on {}; Ctrl-C ends", listener.address()?));
+        listener.serve();
+        Ok::<_, anyhow::Error>(())
+    })
 }
 
 fn make_keys(arguments: &cli::AgentKeys) -> anyhow::Result<Done> {

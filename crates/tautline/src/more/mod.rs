@@ -5,4 +5,6 @@ pub mod crypto_command;
 pub mod packaging;
 pub mod rfc2544;
 pub mod scenario_command;
+mod serving;
 pub mod torture_command;
+pub mod vdpa_command;

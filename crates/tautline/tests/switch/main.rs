@@ -17,4 +17,5 @@ mod recovery_drivers;
 #[path = "../switch_process/mod.rs"]
 mod switch_process;
 mod upgrade;
+mod vdpa;
 mod vduse;

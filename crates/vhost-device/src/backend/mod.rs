@@ -60,6 +60,28 @@ pub fn watch_memory(
     context.watch(token, &SharedFd::new(Arc::clone(memory)), Interest::Readable)
 }
 
+/// Prepares the memory of one device's front-ends. The device is called with this token when memory is lost. Files that
+/// front-ends keep count too; the log says if the system does not allow that.
+///
+/// # Errors
+/// `memory` was refused, or the system refuses to watch it.
+pub fn new_memory(
+    token: Token,
+    log: &Log,
+    memory: io::Result<Arc<PeerMemory>>,
+    context: &mut (impl Context + ?Sized),
+) -> Result<Arc<PeerMemory>, DeviceError> {
+    let memory = memory
+        .and_then(|memory| watch_memory(token, &memory, context).map(|()| memory))
+        .map_err(|error| watch_failed(log.name(), error))?;
+    if let Err(error) = memory.count_files() {
+        let what = "memory that front-ends keep when they are gone does not count for memory=SIZE";
+        let remedy = "raise fs.inotify.max_user_instances";
+        log.log(context, format_args!("{what}: {error}; {remedy}"));
+    }
+    Ok(memory)
+}
+
 /// The options of a back-end. [`BackendOptions::new`] has the defaults.
 #[derive(Clone, Debug)]
 pub struct BackendOptions {
@@ -140,16 +162,13 @@ impl<D: Device> Backend<D> {
 
     fn new_memory(&self, context: &mut D::Context<'_>) -> Result<Arc<PeerMemory>, DeviceError> {
         let BackendOptions { memory_bytes, memory_backing, .. } = self.options;
-        let memory =
-            PeerMemory::unmapped_by(Arc::clone(self.shared.guard.files()), memory_bytes, memory_backing)
-                .and_then(|memory| watch_memory(MEMORY, &memory, context).map(|()| memory))
-                .map_err(|error| watch_failed(self.shared.log.name(), error))?;
-        if let Err(error) = memory.count_files() {
-            let what = "memory that front-ends keep when they are gone does not count for memory=SIZE";
-            let remedy = "raise fs.inotify.max_user_instances";
-            self.shared.log.log(context, format_args!("{what}: {error}; {remedy}"));
-        }
-        Ok(memory)
+        let Shared { log, guard, .. } = &*self.shared;
+        new_memory(
+            MEMORY,
+            log,
+            PeerMemory::unmapped_by(Arc::clone(guard.files()), memory_bytes, memory_backing),
+            context,
+        )
     }
 
     /// Waits for a peer, or tries again soon.

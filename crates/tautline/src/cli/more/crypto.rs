@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use crypto_device::{Limits, Port};
+use crypto_device::Port;
 use crypto_driver::bench::{Algorithm, MOST_SLOTS};
 use linux::duration;
 
@@ -16,7 +16,7 @@ use super::{EXIT_CODES, ResultsTo};
 pub struct Crypto {
     /// A device: its name, the socket where it listens, and how many sessions a front-end may have there
     /// [default: 1024]. May be repeated.
-    #[arg(long, required = true, value_name = "NAME=vhost-user:PATH[,sessions=N]", value_parser = port)]
+    #[arg(long, required = true, value_name = "NAME=vhost-user:PATH[,sessions=N]")]
     pub port: Vec<Port>,
 
     /// A subcommand to carry out instead of serving.
@@ -37,7 +37,7 @@ pub enum CryptoCommand {
 #[command(after_help = EXIT_CODES)]
 pub struct CryptoBench {
     /// The device: the vhost-user socket where it listens. No other front-end may be connected.
-    #[arg(long, value_name = "virtio-user:PATH", value_parser = target)]
+    #[arg(long, value_name = "virtio-user:PATH", value_parser = crypto_driver::bench::target)]
     pub to: PathBuf,
 
     /// Only these algorithms, of aes-128-cbc, aes-128-cbc-decrypt, aes-128-ctr, aes-256-xts, aes-128-gcm,
@@ -46,7 +46,7 @@ pub struct CryptoBench {
     pub algorithms: Vec<Algorithm>,
 
     /// Bytes of a request's data, multiples of 16.
-    #[arg(long, value_name = "BYTES,…", value_delimiter = ',', default_value = "64,256,1024,4096,16384,65536", value_parser = size)]
+    #[arg(long, value_name = "BYTES,…", value_delimiter = ',', default_value = "64,256,1024,4096,16384,65536", value_parser = crypto_driver::bench::size)]
     pub sizes: Vec<u32>,
 
     /// Requests that are outstanding at once. One outstanding request is always measured too.
@@ -73,35 +73,3 @@ pub struct CryptoBench {
     #[command(flatten)]
     pub results_to: ResultsTo,
 }
-
-fn target(text: &str) -> Result<PathBuf, String> {
-    let path = text.strip_prefix("virtio-user:").filter(|path| !path.is_empty());
-    path.map(PathBuf::from).ok_or("name a device as virtio-user:PATH".to_owned())
-}
-
-/// The longest request that a device takes is 1 MiB with all that belongs to it.
-fn size(text: &str) -> Result<u32, String> {
-    let size = text.parse().ok().filter(|size| (16..=1 << 19).contains(size) && size % 16 == 0);
-    size.ok_or("a multiple of 16 from 16 to 524288 is needed".to_owned())
-}
-
-fn port(text: &str) -> Result<Port, String> {
-    let (name, target) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("it has no name")?;
-    let mut parts = target.split(',');
-    let path = parts.next().and_then(|target| target.strip_prefix("vhost-user:"));
-    let path = path.filter(|path| !path.is_empty()).ok_or("it names no vhost-user:PATH")?;
-    let mut limits = Limits::default();
-    for part in parts {
-        let sessions = part.strip_prefix("sessions=").ok_or(format!("{part}: write sessions=N"))?;
-        limits.sessions = sessions
-            .parse()
-            .ok()
-            .filter(|sessions| (1..=65536).contains(sessions))
-            .ok_or(format!("{part}: a number from 1 to 65536 is needed"))?;
-    }
-    Ok(Port { name: name.to_owned(), path: path.into(), limits })
-}
-
-#[cfg(test)]
-#[path = "../../../tests/unit/crypto.rs"]
-mod tests;

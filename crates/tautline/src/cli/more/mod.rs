@@ -6,8 +6,9 @@ mod packaging;
 mod rfc2544;
 mod scenario;
 mod torture;
+mod vdpa;
 
-pub use self::{agent::*, crypto::*, packaging::*, rfc2544::*, scenario::*, torture::*};
+pub use self::{agent::*, crypto::*, packaging::*, rfc2544::*, scenario::*, torture::*, vdpa::*};
 
 use super::{EXIT_CODES, Reported, ResultsTo};
 

@@ -2,15 +2,10 @@
 
 mod bench;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use anyhow::Context;
-use linux::interrupt::{self, Interrupted};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-use signal_hook::consts::SIGTERM;
-use signal_hook::flag;
 
+use super::serving::{guard, serve};
 use crate::exit::Done;
 use crate::{cli, output};
 
@@ -21,16 +16,6 @@ pub fn run(arguments: &cli::Crypto) -> anyhow::Result<Done> {
     }
     // Keys are all over this process, and so is what guests encipher.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).context("keep keys out of core dumps")?;
-    output::catch_interrupts()?;
-    // A guest that shortens its memory file must not end the devices of others.
-    let _guard = memory::TruncationGuard::install()
-        .context("catching SIGBUS; see that the system lets this process handle signals")?;
-    let terminated = Arc::new(AtomicBool::new(false));
-    flag::register(SIGTERM, terminated.clone()).context("catching signals")?;
-    crypto_device::run(&arguments.port, |line| output::remark(&line.to_string()), || !interrupt::is_set())?;
-    // As `switch` does: SIGTERM is how a service is told to end.
-    if !terminated.load(Ordering::Relaxed) {
-        return Err(anyhow::Error::new(Interrupted).context("stopped serving"));
-    }
-    Ok(Done::Whole)
+    let _guard = guard()?;
+    serve(|goes_on| crypto_device::run(&arguments.port, |line| output::remark(&line.to_string()), goes_on))
 }

@@ -1,0 +1,254 @@
+//! One connection of a front-end, with a device of its own: messages in, replies out.
+use std::sync::Arc;
+use std::time::Duration;
+
+use memory::{Loss, PeerMemory};
+use vhost_device::descriptors::DescriptorGuard;
+use vhost_device::{Context, EventFd, Interest, Log, Token, Turn, memory_lost, not_offered};
+use vhost_user::SharedFd;
+use vhost_user::bits::ProtocolFeatures;
+use vhost_user::codec::Message;
+use vhost_user::session::backend::{
+    BackendSession, Event, Kick, Offer, OfferError, Received, Sent, StateChannel,
+};
+use vhost_user::session::{Outcome, Refusal, SessionError};
+use vhost_user::socket::{Connection, SocketError};
+
+use crate::hardware::Hardware;
+use crate::mapped::{GuestMemory, Table};
+use crate::rings::{NewRing, NotStopped, QUEUES, Rings};
+
+/// From one look at whether memory is still being unmapped to the next.
+const UNMAP_INTERVAL: Duration = Duration::from_millis(1);
+
+/// No logging of dirty pages, which devices do not do; no region of requests in flight, which devices do not keep; and
+/// no host notifiers (docs/decisions/doorbells-of-a-relay.md).
+const PROTOCOL: ProtocolFeatures = ProtocolFeatures::REPLY_ACK
+    .union(ProtocolFeatures::CONFIGURE_MEM_SLOTS)
+    .union(ProtocolFeatures::RESET_DEVICE);
+
+/// Why a connection has ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum End {
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error("{}", memory_lost(.0))]
+    MemoryLost(Loss),
+    #[error("{0}")]
+    NotMapped(String),
+    #[error(transparent)]
+    NotStopped(#[from] NotStopped),
+    #[error("the vDPA device is gone; front-ends can connect again when it is back")]
+    DeviceGone,
+    #[error("cannot watch the socket: {0}")]
+    Watch(#[from] std::io::Error),
+}
+
+/// A front-end and its device.
+pub(crate) struct FrontEnd {
+    connection: Connection,
+    session: BackendSession,
+    rings: Rings,
+    memory: GuestMemory,
+    // The last field: the device ends after the rings and the memory are no longer used.
+    hardware: Hardware,
+    /// Whether the device has run.
+    pub ran: bool,
+}
+
+impl FrontEnd {
+    /// # Errors
+    /// Never for one queue pair.
+    pub fn new(
+        connection: Connection,
+        hardware: Hardware,
+        memory: &Arc<PeerMemory>,
+    ) -> Result<Self, OfferError> {
+        let offer = Offer::new(hardware.offered(), PROTOCOL, QUEUES as u16)?;
+        Ok(FrontEnd {
+            connection,
+            session: BackendSession::new(offer),
+            rings: Rings::default(),
+            memory: GuestMemory::new(Arc::clone(memory)),
+            hardware,
+            ran: false,
+        })
+    }
+
+    pub fn socket(&self) -> &SharedFd {
+        self.connection.socket()
+    }
+
+    /// Called when the socket is ready. Sends waiting messages and serves received ones, for one turn.
+    ///
+    /// # Errors
+    /// The connection must be closed.
+    pub fn serve(
+        &mut self,
+        token: Token,
+        guard: &DescriptorGuard,
+        log: &Log,
+        context: &mut dyn Context,
+    ) -> Result<(), End> {
+        let turn = Turn::begin();
+        let mut sent_all = self.connection.flush()?;
+        while sent_all && !turn.is_over() {
+            // Memory counts until it is unmapped, so a front-end that shares much again and again waits.
+            if !guard.files().is_idle() {
+                context.unwatch(token);
+                context.after(token, UNMAP_INTERVAL);
+                return Ok(());
+            }
+            let Some(message) = self.connection.try_receive()? else { break };
+            if let Some(reply) = self.step(message, log, context)? {
+                sent_all = self.connection.try_send(reply)?;
+            }
+        }
+        let interest = if sent_all { Interest::Readable } else { Interest::Writable };
+        Ok(context.watch(token, self.connection.socket(), interest)?)
+    }
+
+    /// Handles one message; returns the message to send.
+    fn step(
+        &mut self,
+        message: Message,
+        log: &Log,
+        context: &mut dyn Context,
+    ) -> Result<Option<Message>, End> {
+        match self.session.receive(message)? {
+            Received::Nothing => Ok(None),
+            Received::Reply(reply) => Ok(Some(reply)),
+            Received::Rejected(reply, violation) => {
+                log.warn(context, format_args!("request rejected: {violation}"));
+                Ok(Some(reply))
+            }
+            Received::Event(event) => {
+                let ran = self.rings.runs();
+                let Sent { reply, refused } = self.act(event)?;
+                if let Some((message, reason)) = refused {
+                    log.warn(context, format_args!("request rejected: {message}: {reason}"));
+                }
+                if self.rings.runs() != ran {
+                    self.ran |= !ran;
+                    log.log(context, if ran { "the device has stopped" } else { "the device runs" });
+                }
+                Ok(reply)
+            }
+        }
+    }
+
+    /// Checks that the device is still there.
+    ///
+    /// # Errors
+    /// It is gone. The connection and the device must be closed.
+    pub fn check(&self) -> Result<(), End> {
+        if self.hardware.is_there() { Ok(()) } else { Err(End::DeviceGone) }
+    }
+
+    /// Carries out an event and answers it.
+    fn act(&mut self, event: Event) -> Result<Sent, End> {
+        let FrontEnd { session, rings, memory, hardware, .. } = self;
+        let sent = match event {
+            Event::FeaturesSet { features, done } => session.answer(done, rings.set_features(features)),
+            Event::MemoryTableSet { regions, done } => {
+                let table = memory.table(regions, hardware);
+                let outcome = self.change_memory(table)?;
+                self.session.answer(done, outcome)
+            }
+            Event::MemoryRegionAdded { region, done } => {
+                let table = memory.table_with(region, hardware);
+                let outcome = self.change_memory(table)?;
+                self.session.answer(done, outcome)
+            }
+            Event::MemoryRegionRemoved { region, done } => {
+                let table = memory.table_without(region);
+                let outcome = self.change_memory(table)?;
+                self.session.answer(done, outcome)
+            }
+            Event::VringStarted { index, config, kick, call, enabled, done, .. } => {
+                let started = kick_of(kick).and_then(|kick| {
+                    let (index, call) = (index.as_usize(), call_of(call)?);
+                    rings.start(NewRing { index, config, kick, call, enabled }, hardware, memory)
+                });
+                session.answer(done, started)
+            }
+            Event::VringStopped { index, answer } => {
+                session.answer(answer, rings.stop(index.as_usize(), hardware, memory.space())?)
+            }
+            Event::VringEnabled { index, enabled, done } => {
+                session.answer(done, rings.enable(index.as_usize(), enabled, hardware, memory)?)
+            }
+            Event::VringCallChanged { index, call, done } => {
+                let changed = call_of(call).and_then(|call| rings.set_call(index.as_usize(), call, hardware));
+                session.answer(done, changed)
+            }
+            Event::VringKickChanged { index, kick, done } => {
+                let changed = kick_of(kick).and_then(|kick| rings.set_kick(index.as_usize(), kick, hardware));
+                session.answer(done, changed)
+            }
+            // The kernel knows no errors of single rings.
+            Event::VringErrChanged { done, .. } => session.answer(done, Ok(())),
+            Event::Reset { done } => {
+                rings.reset(hardware, memory.space())?;
+                session.answer(done, Ok(()))
+            }
+            other => self.refuse(other),
+        };
+        Ok(sent?)
+    }
+
+    /// Gives the device another table of regions, if it was accepted and all rings are in it.
+    fn change_memory(&mut self, table: Result<Table, Refusal>) -> Result<Outcome, End> {
+        let checked = table.and_then(|table| self.rings.check(&table.space).map(|()| table));
+        match checked {
+            Ok(table) => self.memory.change(table, &self.hardware).map(Ok).map_err(End::NotMapped),
+            Err(refusal) => Ok(Err(refusal)),
+        }
+    }
+
+    /// Answers the events of messages that are not offered, most of which the session lets not through.
+    fn refuse(&mut self, event: Event) -> Result<Sent, SessionError> {
+        let session = &mut self.session;
+        match event {
+            Event::VringLogChanged { done, .. }
+            | Event::LogSet { done, .. }
+            | Event::LogNotifierSet { done, .. }
+            | Event::VringKicked { done, .. }
+            | Event::BackendChannelSet { done, .. }
+            | Event::IotlbChanged { done, .. }
+            | Event::RarpRequested { done, .. }
+            | Event::MtuSet { done, .. }
+            | Event::ConfigWritten { done, .. }
+            | Event::CryptoSessionClosed { done, .. }
+            | Event::InflightSet { done, .. }
+            | Event::StatusSet { done, .. }
+            | Event::PostcopyListening { done }
+            | Event::PostcopyMemoryReady { done }
+            | Event::PostcopyEnded { done }
+            | Event::DeviceStateCheck { done } => session.answer(done, Err(not_offered())),
+            Event::ConfigRead { answer, .. } => session.answer(answer, Err(not_offered())),
+            Event::InflightRequested { answer, .. } => session.answer(answer, Err(not_offered())),
+            Event::CryptoSessionRequested { answer, .. } => session.answer(answer, Err(not_offered())),
+            Event::PostcopyAdvised { answer } => session.answer(answer, Err(not_offered())),
+            Event::PostcopyMemorySet { answer, .. } => session.answer(answer, Err(not_offered())),
+            Event::DeviceStateTransfer { answer, .. } => {
+                session.answer(answer, StateChannel::Refused(not_offered()))
+            }
+            // Carried out by `act`, or without an error reply.
+            _ => Err(SessionError::Closed),
+        }
+    }
+}
+
+fn kick_of(kick: Kick) -> Result<EventFd, Refusal> {
+    match kick {
+        Kick::Event(fd) => EventFd::adopt(fd).map_err(|error| Refusal::new(format!("kick: {error}"))),
+        Kick::Poll | Kick::InBand => Err(Refusal::new("a kick eventfd is needed: a device does not poll")),
+    }
+}
+
+fn call_of(call: Option<SharedFd>) -> Result<Option<EventFd>, Refusal> {
+    call.map(EventFd::adopt).transpose().map_err(|error| Refusal::new(format!("call: {error}")))
+}

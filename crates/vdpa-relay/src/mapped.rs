@@ -1,0 +1,172 @@
+//! The guest's memory, and what of it the device has.
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use linux::vhost_vdpa::MemoryChange;
+use memory::{AddressSpace, Mapping, PeerMemory, Size};
+use vhost_device::SharedMemory;
+use vhost_user::codec::payload::MemoryRegion;
+use vhost_user::session::Refusal;
+use vhost_user::session::backend::SharedRegion;
+
+use crate::hardware::Hardware;
+
+/// A place in a file: regions at the same guest address with the same place and size have the same pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    file_system: u64,
+    inode: u64,
+    offset: u64,
+}
+
+impl Place {
+    fn of(shared: &SharedRegion) -> Result<Self, Refusal> {
+        let status = rustix::fs::fstat(&shared.file).map_err(|error| Refusal::new(error.to_string()))?;
+        Ok(Place { file_system: status.st_dev, inode: status.st_ino, offset: shared.region.mmap_offset })
+    }
+}
+
+/// A region that the device has at its guest address.
+#[derive(Clone, Debug)]
+struct MappedRegion {
+    bytes: u64,
+    place: Place,
+    mapping: Arc<Mapping>,
+}
+
+impl MappedRegion {
+    fn is_same(&self, other: &MappedRegion) -> bool {
+        (self.bytes, self.place) == (other.bytes, other.place)
+    }
+}
+
+/// Regions by their first guest address.
+type Regions = BTreeMap<u64, MappedRegion>;
+
+/// A table of regions that was checked, and that the device does not have yet.
+pub(crate) struct Table {
+    pub space: AddressSpace,
+    regions: Regions,
+}
+
+/// The memory of one front-end.
+pub(crate) struct GuestMemory {
+    shared: SharedMemory,
+    regions: Regions,
+}
+
+impl GuestMemory {
+    pub fn new(peer: Arc<PeerMemory>) -> Self {
+        GuestMemory { shared: SharedMemory::new(peer), regions: Regions::new() }
+    }
+
+    pub fn space(&self) -> &AddressSpace {
+        &self.shared.space
+    }
+
+    /// The table with these regions alone (SET_MEM_TABLE).
+    ///
+    /// # Errors
+    /// The causes of [`SharedMemory::table`], or the device does not reach a region.
+    pub fn table(&self, shared: Vec<SharedRegion>, hardware: &Hardware) -> Result<Table, Refusal> {
+        let places = places(&shared, hardware)?;
+        Ok(self.with_places(self.shared.table(shared)?, &places))
+    }
+
+    /// The table with one more region (ADD_MEM_REG).
+    ///
+    /// # Errors
+    /// The causes of [`SharedMemory::table_with`], or the device does not reach the region.
+    pub fn table_with(&self, shared: SharedRegion, hardware: &Hardware) -> Result<Table, Refusal> {
+        let places = places(std::slice::from_ref(&shared), hardware)?;
+        Ok(self.with_places(self.shared.table_with(shared)?, &places))
+    }
+
+    /// The table without one of its regions (REM_MEM_REG).
+    ///
+    /// # Errors
+    /// The table has no such region.
+    pub fn table_without(&self, region: MemoryRegion) -> Result<Table, Refusal> {
+        Ok(self.with_places(self.shared.table_without(region)?, &BTreeMap::new()))
+    }
+
+    /// A region without a new place is one that the device has already.
+    fn with_places(&self, space: AddressSpace, places: &BTreeMap<u64, Place>) -> Table {
+        let region = |region: &memory::Region| {
+            let at = region.guest_base();
+            let Some(place) = places.get(&at) else { return Some((at, self.regions.get(&at)?.clone())) };
+            let mapping = Arc::clone(region.mapping());
+            Some((at, MappedRegion { bytes: region.size_bytes(), place: *place, mapping }))
+        };
+        let regions = space.regions().iter().filter_map(region).collect();
+        Table { space, regions }
+    }
+
+    /// Changes to another table. Regions with the same pages stay as they are, so that a device that runs on them goes
+    /// on.
+    ///
+    /// # Errors
+    /// The kernel refuses to map or unmap a region. What the device has is then unknown, and it must be closed.
+    pub fn change(&mut self, table: Table, hardware: &Hardware) -> Result<(), String> {
+        let Table { space, mut regions } = table;
+        let mut changes = Vec::new();
+        for (at, old) in &self.regions {
+            match regions.get_mut(at).filter(|new| new.is_same(old)) {
+                // The pages are those that were mapped first.
+                Some(new) => new.mapping = Arc::clone(&old.mapping),
+                None => changes.push(unmap(*at, old)),
+            }
+        }
+        let is_new = |at: &u64, new: &MappedRegion| !self.regions.get(at).is_some_and(|old| old.is_same(new));
+        changes.extend(regions.iter().filter(|(at, new)| is_new(at, new)).map(|(at, new)| map(*at, new)));
+        hardware.change_memory(&changes).map_err(|error| {
+            let bytes = regions.values().map(|region| region.bytes).sum();
+            failed(bytes, &error)
+        })?;
+        self.shared.space = Arc::new(space);
+        self.regions = regions;
+        Ok(())
+    }
+
+    /// Maps all again, for a device that forgets its memory at each reset.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn map_again(&self, hardware: &Hardware) -> Result<(), String> {
+        let unmapped = self.regions.iter().map(|(at, region)| unmap(*at, region));
+        let mapped = self.regions.iter().map(|(at, region)| map(*at, region));
+        let changes: Vec<_> = unmapped.chain(mapped).collect();
+        let bytes = self.regions.values().map(|region| region.bytes).sum();
+        hardware.change_memory(&changes).map_err(|error| failed(bytes, &error))
+    }
+}
+
+fn places(shared: &[SharedRegion], hardware: &Hardware) -> Result<BTreeMap<u64, Place>, Refusal> {
+    let place = |shared: &SharedRegion| {
+        let MemoryRegion { guest_address, size_bytes, .. } = shared.region;
+        if !hardware.reaches(guest_address, size_bytes) {
+            return Err(Refusal::new(format!(
+                "the device does not reach the region of {size_bytes:#x} bytes at guest address {guest_address:#x}"
+            )));
+        }
+        Ok((guest_address, Place::of(shared)?))
+    };
+    shared.iter().map(place).collect()
+}
+
+fn map(at: u64, region: &MappedRegion) -> MemoryChange {
+    MemoryChange::Map { iova: at, bytes: region.bytes, address: region.mapping.address() }
+}
+
+fn unmap(at: u64, region: &MappedRegion) -> MemoryChange {
+    MemoryChange::Unmap { iova: at, bytes: region.bytes }
+}
+
+fn failed(bytes: u64, error: &io::Error) -> String {
+    let remedy = match error.kind() {
+        io::ErrorKind::OutOfMemory => "; all of it is pinned: allow the relay to lock as much (ulimit -l)",
+        _ => "",
+    };
+    format!("the kernel does not map the guest's {} for the device: {error}{remedy}", Size(bytes))
+}
