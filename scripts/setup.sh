@@ -13,6 +13,7 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel
 cards_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel-cards
 realtime_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/realtime
 vduse_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel-vduse
+vduse_7_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel-vduse-7
 nested_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/nested/kernel
 ovs_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch
 ovn_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/ovn
@@ -291,7 +292,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
     fi
     rust=
     [ "$purpose" = run ] || rust_is_recent || rust=missing
-    kernel= cards= generic= realtime= vduse=
+    kernel= cards= generic= realtime= vduse= vduse_7=
     case $purpose in
     compare | run)
         has_kernel "$cache" || kernel=missing
@@ -307,12 +308,16 @@ look() { # finds out what is missing; once more at the end, whether each step ma
             has_kernel "$nested_cache" drivers/crypto/virtio || generic=missing
             has_kernel "$realtime_cache" drivers/net || realtime=missing
             has_kernel "$vduse_cache" virt/lib && has_driver "$vduse_cache" vduse || vduse=missing
+            if ! has_kernel "$vduse_7_cache" arch/x86 || ! has_driver "$vduse_7_cache" vduse; then
+                vduse_7=missing
+                [ -e "$debian_keys" ] || packages="$packages debian-archive-keyring"
+            fi
         fi
         ;;
     esac
 }
 nothing_is_missing() {
-    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$root_tar$qemu_10$ovs_3_5${osvif_tools:-}${dpdk:-}${ovs:-}${ovn:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
+    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$vduse_7$root_tar$qemu_10$ovs_3_5${osvif_tools:-}${dpdk:-}${ovs:-}${ovn:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
 }
 look
 ! nothing_is_missing || exit 0
@@ -365,6 +370,7 @@ plan() { # what is missing
     [ -z "$cards" ] || say "  a generic kernel with a driver for emulated cards, for guests, never booted by this machine: a vmlinuz-* in $cards_cache/$(size_of_kernel "$generic_packages")"
     [ -z "$realtime" ] || say "  a real-time kernel for a guest, never booted by this machine: a vmlinuz-* in $realtime_cache/$(size_of_kernel "$realtime_packages")"
     [ -z "$vduse" ] || say "  a kernel with VDUSE for a guest (Linux 6.9 or later), never booted by this machine: a vmlinuz-* in $vduse_cache/$(size_of_kernel "$vduse_packages")"
+    [ -z "$vduse_7" ] || say "  a generic kernel with VDUSE and KVM for a guest, of Debian 13's backports, never booted by this machine: a vmlinuz-* in $vduse_7_cache/"
     [ -z "$generic" ] || say "  a generic kernel with KVM for the nested machine, never booted by this one: a vmlinuz-* in $nested_cache/, its modules in $nested_cache/modules/VERSION$(size_of_kernel "$generic_packages")"
 }
 if ! has apt-get; then
@@ -530,7 +536,7 @@ fi
 if [ -n "${irqbalance:-}" ]; then unpack "$irqbalance_cache" irqbalance usr irqbalance; fi
 
 # --- QEMU 10, and a clean root in which packages are installed (a tar): by mmdebstrap, never this system's ---
-if [ -n "$qemu_10$ovs_3_5$root_tar" ]; then
+if [ -n "$qemu_10$ovs_3_5$root_tar$vduse_7" ]; then
     codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
     mirror=$(apt-get indextargets 'Created-By: Packages' --format '$(CODENAME) $(REPO_URI)' | sed -n "s/^$codename //p" | head -n 1)
 fi
@@ -648,6 +654,29 @@ if [ -n "$vduse" ]; then
     refresh
     fetch_kernel "$vduse_cache" "$vduse_packages" 'drivers/char drivers/net drivers/vdpa drivers/vhost drivers/virtio net/802
         net/8021q net/core net/llc net/packet virt/lib' || missing=yes
+fi
+# A second one, from a later release: apt gets a configuration, lists and a cache of their own for it.
+fetch_later_kernel() { # fetch_later_kernel SUITE FOLDER METAPACKAGES MODULES
+    later=$(mktemp -d)
+    chmod 755 "$later"
+    mkdir -p "$later/state/lists/partial" "$later/cache/archives/partial"
+    echo "deb [signed-by=$debian_keys] $debian $1 main" >"$later/sources.list"
+    for line in "Dir::Etc::SourceList \"$later/sources.list\"" 'Dir::Etc::SourceParts "-"' "Dir::State \"$later/state\"" \
+        "Dir::Cache \"$later/cache\"" 'Acquire::Check-Valid-Until "false"'; do
+        echo "$line;"
+    done >"$later/apt.conf"
+    shift
+    (
+        export APT_CONFIG="$later/apt.conf"
+        apt-get update -qq && fetch_kernel "$@"
+    )
+    fetched=$?
+    rm -rf "$later"
+    return $fetched
+}
+if [ -n "$vduse_7" ]; then
+    fetch_later_kernel trixie-backports "$vduse_7_cache" linux-image-amd64 'arch/x86 crypto drivers/char drivers/crypto/ccp
+        drivers/net drivers/vdpa drivers/vhost drivers/virtio lib net/802 net/8021q net/core net/llc net/packet virt' || missing=yes
 fi
 if [ -n "$generic" ]; then
     refresh

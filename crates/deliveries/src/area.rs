@@ -74,6 +74,11 @@ impl Area {
         Ok(Area { mapping: Arc::clone(mapping), pairs, id, process })
     }
 
+    /// Bytes of the words.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        Self::bytes(self.pairs)
+    }
+
     pub(crate) fn id(&self) -> u64 {
         self.id
     }

@@ -94,6 +94,11 @@ impl DeliveryFile {
         &self.area
     }
 
+    /// The offset of the first page behind the words. The port may keep more there; see [`DeliveryFile::descriptor`].
+    pub fn behind(&self) -> u64 {
+        self.area.len_bytes().next_multiple_of(page_size() as u64)
+    }
+
     /// The descriptor of the file, for another process.
     pub fn descriptor(&self) -> &SharedFile {
         &self.file

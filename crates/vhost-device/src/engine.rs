@@ -188,11 +188,16 @@ impl<D: Device> Engine<D> {
         kick.map_or(Ok(()), |kick| watch_kick(index, &kick, context))
     }
 
-    /// Whether the driver has made chains of a ring available that does not run. If not, asks the driver for a kick.
+    /// Whether the driver has made chains of a ring available that does not run, or chains of it are in flight. If not,
+    /// asks the driver for a kick.
     pub(crate) fn is_filled(&self, index: usize, config: &VringConfig) -> Result<bool, Refusal> {
         let (kind, base) = (self.device.kind(index), ring::position(config.base));
         let mut queue = self.activate((index, kind), config, base, &self.memory.space)?;
-        Ok(queue.enable_kicks())
+        let position = queue.position();
+        // No kick comes for chains that a former process took.
+        let in_flight =
+            matches!(position, Position::Packed { next_available, next_used } if next_available != next_used);
+        Ok(queue.enable_kicks() || in_flight)
     }
 
     /// The position of a ring, which goes on.

@@ -18,6 +18,12 @@ pub const REALTIME: CachedKernel = CachedKernel { folder: "realtime", what: "a r
 pub const VDUSE: CachedKernel =
     CachedKernel { folder: "kernel-vduse", what: "a kernel with VDUSE (Linux 6.12 in Debian)" };
 
+/// A later kernel with VDUSE, which has KVM too.
+pub const LATER_VDUSE: CachedKernel = CachedKernel {
+    folder: "kernel-vduse-7",
+    what: "a later kernel with VDUSE (Linux 7 of Debian's backports)",
+};
+
 impl CachedKernel {
     /// The newest kernel in the folder.
     pub fn find(self, needs: &mut Requirements) -> PathBuf {

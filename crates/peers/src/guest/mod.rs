@@ -12,6 +12,7 @@ pub(crate) mod migration;
 pub(crate) mod modules;
 mod port;
 pub(crate) mod userland;
+mod within;
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+pub use crate::nested::places::{INITRAMFS as INITRAMFS_WITHIN, KERNEL as KERNEL_WITHIN};
 pub use elsewhere::{Boot, Session};
 pub use migration::{Migration, Movable};
 pub use port::Port;
@@ -33,6 +35,7 @@ use cached::CachedKernel;
 use control::{Control, Silence};
 use userland::Userland;
 use vm::QemuVersion;
+use within::Within;
 
 /// The default time limit of a command in the guest. The limit is long because the CPU is emulated.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -53,6 +56,8 @@ pub struct Settings {
     modules: &'static [&'static str],
     back_end: Option<PathBuf>,
     newer_qemu: bool,
+    /// The script of a guest that the guest can start.
+    within: Option<&'static str>,
 }
 
 /// Which of the distribution's kernels boots.
@@ -70,6 +75,9 @@ const CRYPTO_MODULES: &[&str] = &["virtio_crypto", "algif_skcipher"];
 
 /// Modules of a guest whose kernel takes devices from its processes.
 const VDUSE_MODULES: &[&str] = &["vduse", "virtio_vdpa", "vhost_vdpa"];
+
+/// Modules of a guest whose kernel takes devices from its processes, and has KVM for a guest within.
+const LATER_VDUSE_MODULES: &[&str] = &["vduse", "virtio_vdpa", "vhost_vdpa", "kvm_amd"];
 
 /// QEMU's arguments for a crypto device whose back-end listens at this socket.
 pub fn crypto_arguments(socket: &Path) -> [String; 6] {
@@ -92,6 +100,7 @@ impl Default for Settings {
             modules: &[],
             back_end: None,
             newer_qemu: false,
+            within: None,
         }
     }
 }
@@ -127,6 +136,25 @@ impl Settings {
     pub fn vduse(mut self) -> Self {
         self.kernel = Kernel::Cached(cached::VDUSE);
         self.modules = VDUSE_MODULES;
+        self
+    }
+
+    /// Boots a kernel of a later release that has VDUSE and KVM, with the modules as of [`Settings::vduse`].
+    pub fn later_vduse(mut self) -> Self {
+        self.kernel = Kernel::Cached(cached::LATER_VDUSE);
+        self.modules = LATER_VDUSE_MODULES;
+        self
+    }
+
+    /// Copies QEMU, a kernel ([`KERNEL_WITHIN`]) and a file system ([`INITRAMFS_WITHIN`]) to the guest, so that the
+    /// guest can start a guest. The guest within loads the drivers of every guest and runs this shell script.
+    pub fn guest_within(self, start: &'static str) -> Self {
+        Settings { within: Some(start), ..self }
+    }
+
+    /// Copies a file of the host to a path in the guest, with the libraries that it needs.
+    pub fn file(mut self, from: &Path, to: &Path) -> Self {
+        self.files.push((from.to_owned(), to.to_owned()));
         self
     }
 
@@ -170,6 +198,7 @@ struct Plan {
     qemu: PathBuf,
     kernel: PathBuf,
     userland: Userland,
+    within: Option<Within>,
     number: u8,
 }
 
@@ -186,15 +215,20 @@ impl Plan {
             Kernel::Generic => generic::find(&mut needs),
         };
         let userland = Userland::find(&kernel, settings.modules, &mut needs);
+        let within = settings.within.map(|start| Within::find(&qemu, start, &mut needs));
         needs.met()?;
         static GUESTS: AtomicU8 = AtomicU8::new(1);
-        Ok(Self { settings, qemu, kernel, userland, number: GUESTS.fetch_add(1, Ordering::Relaxed) })
+        let number = GUESTS.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { settings, qemu, kernel, userland, within, number })
     }
 
     /// The QEMU that boots it, once all its ports can be reached.
     fn first(&self, folder: &Path) -> Result<Command, Error> {
         let mut bytes = self.userland.archive()?;
         bytes.extend(brought(&self.settings.files)?);
+        if let Some(within) = &self.within {
+            bytes.extend(within.archive()?);
+        }
         self.command(folder, &self.settings.ports, &bytes)
     }
 

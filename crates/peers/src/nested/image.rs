@@ -24,6 +24,17 @@ const FIRMWARE: &[&str] = &[
 ];
 const FIRMWARE_FOLDERS: &[&str] = &["/usr/share/qemu", "/usr/share/seabios"];
 
+/// The firmware's files on the host, and their places in the machine.
+pub(crate) fn firmware() -> impl Iterator<Item = (PathBuf, PathBuf)> {
+    FIRMWARE.iter().filter_map(|name| {
+        let found = FIRMWARE_FOLDERS.iter().map(|folder| Path::new(folder).join(name));
+        found
+            .into_iter()
+            .find(|file| file.is_file())
+            .map(|file| (file, Path::new(FIRMWARE_FOLDERS[0]).join(name)))
+    })
+}
+
 /// The parts of the image, found on the host before the machine is started.
 pub struct Parts {
     kernel: PathBuf,
@@ -85,12 +96,8 @@ impl Parts {
         for library in needed_libraries(&self.qemu)? {
             archive.file(&library, &read(&library)?).map_err(failed)?;
         }
-        for name in FIRMWARE {
-            let found = FIRMWARE_FOLDERS.iter().map(|folder| Path::new(folder).join(name));
-            if let Some(file) = found.into_iter().find(|file| file.is_file()) {
-                let inside = Path::new(FIRMWARE_FOLDERS[0]).join(name);
-                archive.file(&inside, &read(&file)?).map_err(failed)?;
-            }
+        for (file, inside) in firmware() {
+            archive.file(&inside, &read(&file)?).map_err(failed)?;
         }
         archive.file(Path::new(places::KERNEL), &read(&self.inner_kernel)?).map_err(failed)?;
         archive.file(Path::new(places::INITRAMFS), &self.inner_userland.archive()?).map_err(failed)?;

@@ -12,14 +12,14 @@
 
 mod cache;
 mod deaf;
-mod image;
+pub(crate) mod image;
 mod inner;
 pub(crate) mod kernel;
 mod launch;
 mod machine;
 mod network;
 mod one_way;
-mod places;
+pub(crate) mod places;
 mod saved;
 mod transfer;
 

@@ -1,5 +1,6 @@
 //! Runs DPDK's testpmd, which forwards, answers or generates packets on virtio-user and vhost ports.
 
+mod files;
 mod stats;
 mod vdev;
 
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+pub use files::files;
 pub use stats::{ForwardStats, PortStats};
 pub use vdev::{VHOST_NET, Vdev};
 

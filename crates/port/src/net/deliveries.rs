@@ -39,6 +39,12 @@ impl Deliveries {
         self.0.as_ref().map(DeliveryFile::area)
     }
 
+    /// The file and the offset behind the words, for more that must outlive the process.
+    pub fn behind(&self) -> Option<(SharedFd, u64)> {
+        let file = self.0.as_ref()?;
+        Some((SharedFd::new(Arc::clone(file.descriptor())), file.behind()))
+    }
+
     /// If the file was truncated, notes deliveries in memory instead, which is lost in a crash.
     pub fn check(&self, log: &Log, context: &mut dyn PortContext) {
         if let Some(file) = &self.0

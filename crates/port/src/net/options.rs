@@ -25,8 +25,7 @@ pub struct NetOptions {
     pub mtu: Option<u16>,
     /// The driver's address, if this end chooses it.
     pub mac: Option<MacAddress>,
-    /// Offers packed rings. A packed ring shows less of the position of a killed process, so packed rings are off by
-    /// default if the front-end is the kernel.
+    /// Offers packed rings.
     pub packed: bool,
     /// Offers buffers used in order.
     pub in_order: bool,
@@ -53,7 +52,7 @@ impl NetOptions {
             queue_pairs: 1,
             mtu: None,
             mac: None,
-            packed: is_vhost_user,
+            packed: true,
             in_order: true,
             mergeable: true,
             event_idx: true,

@@ -49,11 +49,14 @@ impl VdusePort {
         Ok(VdusePort { device, log, net, deliveries: Deliveries::default(), place })
     }
 
-    /// Notes deliveries from now on.
+    /// Notes deliveries, and chains in flight, from now on.
     fn set_deliveries(&mut self, deliveries: Deliveries) {
         if let Some(area) = deliveries.area() {
             // Unset still: a port starts once.
             let _ = self.net.deliveries.set(Arc::clone(area));
+        }
+        if let Some((file, offset)) = deliveries.behind() {
+            self.device.record_in_flight(file, offset);
         }
         self.deliveries = deliveries;
     }

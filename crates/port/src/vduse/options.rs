@@ -24,7 +24,7 @@ pub struct VduseOptions {
 }
 
 impl VduseOptions {
-    /// A network interface of this kernel, with everything offered but packed rings.
+    /// A network interface of this kernel, with everything offered.
     pub fn new(name: Name) -> Self {
         VduseOptions {
             name,

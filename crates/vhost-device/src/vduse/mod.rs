@@ -14,9 +14,11 @@
 //! | `bus` | adds the device to the bus, on a thread |
 //! | `session` | requests of the kernel, rings |
 //! | `memory` | the driver's memory |
+//! | `in_flight` | the record from which packed rings go on after a crash |
 //! | `kernel` | the kernel's calls; tests have others |
 mod bus;
 mod hand_over;
+mod in_flight;
 mod kernel;
 mod memory;
 mod open;
@@ -38,6 +40,7 @@ use crate::shared::Shared;
 use crate::tokens::{self, LINK, MEMORY, PEER};
 use crate::{Context as _, DeviceError, Interest, SharedFd, Token, watch_memory};
 use bus::{Change, Refused};
+use in_flight::Record;
 use open::{Opened, Wanted};
 use session::{Bases, End, INTERRUPTS, Session};
 
@@ -68,6 +71,7 @@ pub struct Vduse<D: Device> {
     /// The device as it is before its driver.
     device: D,
     memory: Option<Arc<PeerMemory>>,
+    record: Option<Record>,
     session: Option<Session<D>>,
     change: Option<Change>,
     /// What the driver has made of the device.
@@ -84,11 +88,19 @@ impl<D: Device> Vduse<D> {
             options,
             device,
             memory: None,
+            record: None,
             session: None,
             change: None,
             made: None,
             stands_still: false,
         }
+    }
+
+    /// Sets the file in which chains in flight of packed rings are recorded, at `offset` bytes, a multiple of the page
+    /// size. A later process goes on from the record after a crash. Without a file, a packed ring goes on only if each
+    /// of its chains has one descriptor. Call this before [`Vduse::start`] or [`Vduse::take_over`].
+    pub fn record_in_flight(&mut self, file: SharedFd, offset: u64) {
+        self.record = Some(Record { file, offset, queue_size: self.options.queue_size });
     }
 
     /// The features that are offered: those of the device. The kernel wants ACCESS_PLATFORM.
@@ -146,6 +158,7 @@ impl<D: Device> Vduse<D> {
         let (shared, memory) = (Arc::clone(&self.shared), Arc::clone(memory));
         memory.take_loss();
         let session = Session::new(kernel, self.device.clone(), self.offered(), shared, memory);
+        let session = session.with_record(self.record.clone());
         let session = self.session.insert(session);
         let went_on = bases.map_or(Ok(()), |bases| session.go_on(bases, context));
         if let Err(refusal) = went_on {

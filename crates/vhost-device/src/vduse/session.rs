@@ -16,6 +16,7 @@ use vhost_user::session::backend::VringConfig;
 use vhost_user::vring::{PackedPosition, QueueSize, RingLayout, VringAddresses, VringBase, layout_of};
 use virtio::Features;
 
+use super::in_flight::Record;
 use super::kernel::Kernel;
 use super::memory::{self as driver_memory, Found};
 use crate::device::Device;
@@ -67,6 +68,7 @@ pub(super) struct Session<D: Device> {
     kernel: Arc<dyn Kernel>,
     shared: Arc<Shared>,
     memory: Arc<PeerMemory>,
+    record: Option<Record>,
     offered: Features,
     pub engine: Engine<D>,
     /// The memory that is mapped.
@@ -90,12 +92,18 @@ impl<D: Device> Session<D> {
             kernel,
             shared,
             memory,
+            record: None,
             offered,
             entries: Vec::new(),
             status: 0,
             waiting: BTreeMap::new(),
             interrupts: 0,
         }
+    }
+
+    /// Sets the record of chains in flight.
+    pub fn with_record(self, record: Option<Record>) -> Self {
+        Session { record, ..self }
     }
 
     pub fn kernel(&self) -> &Arc<dyn Kernel> {
@@ -213,7 +221,26 @@ impl<D: Device> Session<D> {
         self.go_on(bases, context)
     }
 
+    /// Opens the record of chains in flight, if the rings are packed.
+    fn open_record(&mut self, bases: &Bases, context: &mut D::Context<'_>) {
+        let is_packed = self.layout() == RingLayout::Packed;
+        let goes_on = !matches!(bases, Bases::Driver);
+        let count = self.engine.device.queue_count();
+        let opened = self
+            .record
+            .as_ref()
+            .filter(|_| is_packed)
+            .map(|record| record.open(count, goes_on, &self.memory));
+        self.engine.memory.in_flight = opened.transpose().map(Option::flatten).unwrap_or_else(|error| {
+            let what =
+                "chains in flight cannot be recorded, so a packed ring may break if this process crashes";
+            self.shared.log.warn(context, format_args!("{what}: {error}"));
+            None
+        });
+    }
+
     fn start(&mut self, bases: &Bases, context: &mut D::Context<'_>) {
+        self.open_record(bases, context);
         for index in 0..usize::from(self.engine.device.queue_count()) {
             if let Err(refusal) = self.set_up(index, bases, context) {
                 self.shared.log.warn(context, format_args!("queue {index} does not run: {refusal}"));
