@@ -1,11 +1,12 @@
-//! The files of testpmd for a guest.
+//! The files of testpmd.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::find;
-use crate::Error;
 use crate::guest::userland::needed_libraries;
 use crate::requirements::Requirements;
+use crate::{Error, chosen};
+
+const PACKAGES: &str = "dpdk-dev librte-net-virtio23 librte-net-vhost23";
 
 /// The drivers that testpmd loads for a virtio port. A static testpmd has them in itself.
 const DRIVERS: [&str; 2] = ["librte_net_virtio.so", "librte_mempool_ring.so"];
@@ -22,15 +23,30 @@ pub fn files() -> Result<(PathBuf, Vec<PathBuf>), Error> {
     let Some(eal) = needed_libraries(&program)?.into_iter().find(is_eal) else {
         return Ok((program, Vec::new()));
     };
-    // testpmd loads every file of the folder that its environment layer was built for.
+    // testpmd loads the files of one folder whose names end with its version.
     let version = eal.extension().unwrap_or_default().to_string_lossy().into_owned();
     let eal = std::fs::canonicalize(&eal).map_err(Error::system(format!("finding {}", eal.display())))?;
     let folder = eal.with_file_name("dpdk").join(format!("pmds-{version}.0"));
     let mut needs = Requirements::new();
-    let drivers = DRIVERS.map(|name| folder.join(format!("{name}.{version}")));
+    let drivers = DRIVERS.map(|name| folder.join(format!("{name}.{version}.0")));
     for driver in &drivers {
         needs.path(driver, "a driver of DPDK");
     }
     needs.met()?;
     Ok((program, drivers.into()))
+}
+
+/// A named build, or the one that is installed.
+pub(super) fn find(named: Option<&Path>, needs: &mut Requirements) -> PathBuf {
+    match named {
+        Some(path) => {
+            if !path.is_file() {
+                needs.missing(format!("{} (testpmd: name the file that is run)", path.display()));
+            }
+            path.to_owned()
+        }
+        None => {
+            chosen::file(chosen::TESTPMD, needs).unwrap_or_else(|| needs.program("dpdk-testpmd", PACKAGES))
+        }
+    }
 }

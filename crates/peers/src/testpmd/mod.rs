@@ -9,18 +9,18 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 pub use files::files;
+use files::find;
 pub use stats::{ForwardStats, PortStats};
 pub use vdev::{VHOST_NET, Vdev};
 
 use crate::process::{self, PAUSE, Process};
 use crate::requirements::Requirements;
 use crate::socket::wait_for_listener;
-use crate::{Error, Netns, Output, Pages, chosen, cpus};
+use crate::{Error, Netns, Output, Pages, cpus};
 
 /// Long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 const PROMPT: &str = "testpmd> ";
-const PACKAGES: &str = "dpdk-dev librte-net-virtio23 librte-net-vhost23";
 
 /// The frame check sequence, which no virtual port carries: RFC 2544 counts it, testpmd does not.
 const FCS_BYTES: u16 = 4;
@@ -439,21 +439,6 @@ pub fn version(program: Option<&Path>) -> Result<Version, Error> {
         Some((version, linkage)) => Ok(Version { program, version, linkage }),
         None => {
             Err(Error::refused(format!("asking {} for its version", program.display()), process::tail(&said)))
-        }
-    }
-}
-
-/// A named build, or the one that is installed.
-fn find(named: Option<&Path>, needs: &mut Requirements) -> PathBuf {
-    match named {
-        Some(path) => {
-            if !path.is_file() {
-                needs.missing(format!("{} (testpmd: name the file that is run)", path.display()));
-            }
-            path.to_owned()
-        }
-        None => {
-            chosen::file(chosen::TESTPMD, needs).unwrap_or_else(|| needs.program("dpdk-testpmd", PACKAGES))
         }
     }
 }

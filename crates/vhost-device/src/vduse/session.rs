@@ -13,7 +13,7 @@ use linux::vduse::{MemoryEntry, Position, Queue, Reply, RequestKind};
 use memory::{AddressSpace, Loss, PeerMemory};
 use vhost_user::session::Refusal;
 use vhost_user::session::backend::VringConfig;
-use vhost_user::vring::{PackedPosition, QueueSize, RingLayout, VringAddresses, VringBase, layout_of};
+use vhost_user::vring::{QueueSize, RingLayout, VringAddresses, VringBase, layout_of};
 use virtio::Features;
 
 use super::in_flight::Record;
@@ -418,10 +418,11 @@ fn base(position: Position) -> VringBase {
         Position::Split(next_available) => VringBase::Split { next_available },
         // A driver of this kernel does not set a position, which is then zero and no start of a packed ring.
         Position::Packed { available: 0, used: 0 } => VringBase::start(RingLayout::Packed),
-        Position::Packed { available, used } => VringBase::Packed {
-            available: PackedPosition::from_bits(available),
-            used: PackedPosition::from_bits(used),
-        },
+        // DPDK sets the available position alone, as with vhost-user.
+        Position::Packed { available, used } => {
+            let num = u32::from(available) | u32::from(used) << 16;
+            VringBase::from_wire(RingLayout::Packed, num).unwrap_or(VringBase::start(RingLayout::Packed))
+        }
     }
 }
 

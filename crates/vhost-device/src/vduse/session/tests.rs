@@ -236,6 +236,17 @@ fn a_queue_begins_with_the_first_kick_and_finds_the_memory_of_its_buffers() {
     }
 }
 
+#[test]
+fn a_packed_ring_may_have_the_available_position_alone() {
+    let mut bench = bench(PACKED);
+    bench.state().queue.position = Position::Packed { available: 0x8000, used: 0 };
+    bench.add_buffers();
+    bench.state().is_ready = true;
+    bench.be_ready();
+    let mut driver = bench.driver();
+    bench.exchange(&mut *driver, b"as DPDK does");
+}
+
 /// A driver is interrupted once it is ready, though the device was quicker.
 #[test]
 fn an_interrupt_that_came_too_early_comes_again() {
