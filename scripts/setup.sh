@@ -24,6 +24,7 @@ irqbalance_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/irqbalance
 osvif=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/os-vif
 newer_qemu=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/qemu-10
 newer_ovs=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch-3.5
+neutron=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/neutron
 clean_root=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/debian-root.tar
 debian_keys=/usr/share/keyrings/debian-archive-keyring.gpg
 machine=$(uname -m)
@@ -190,6 +191,9 @@ SCRIPT
     mv "$newer_ovs.new" "$newer_ovs" && has_newer_ovs
 }
 
+# Neutron of Debian 13 with its tables, in a root of its own.
+has_neutron() { [ -x "$neutron/usr/bin/neutron-db-manage" ] && [ -d "$neutron/var/lib/neutron-tables/neutron" ]; }
+
 # --- what is missing ------------------------------------------------------------------------------------
 need() { # need COMMAND PACKAGE
     has "$1" || packages="$packages $2"
@@ -240,7 +244,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
             [ ! -d "$root/lib/rustlib/$foreign-unknown-linux-gnu/lib" ] || foreign_rust=
         done
     fi
-    root_tar= qemu_10= ovs_3_5=
+    root_tar= qemu_10= ovs_3_5= neutron_root=
     if [ "$purpose" = test ]; then
         # What the tests of a release need: emulation, a clean root, an image's unpacker, systemd's checks.
         need "qemu-$foreign-static" qemu-user-static
@@ -254,6 +258,10 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         fi
         if [ "$machine" = x86_64 ] && ! has_newer_ovs; then
             ovs_3_5=missing
+            [ -e "$debian_keys" ] || packages="$packages debian-archive-keyring"
+        fi
+        if ! has_neutron; then
+            neutron_root=missing
             [ -e "$debian_keys" ] || packages="$packages debian-archive-keyring"
         fi
         need cyclictest rt-tests
@@ -317,7 +325,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
     esac
 }
 nothing_is_missing() {
-    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$vduse_7$root_tar$qemu_10$ovs_3_5${osvif_tools:-}${dpdk:-}${ovs:-}${ovn:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
+    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$vduse_7$root_tar$qemu_10$ovs_3_5$neutron_root${osvif_tools:-}${dpdk:-}${ovs:-}${ovn:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
 }
 look
 ! nothing_is_missing || exit 0
@@ -365,6 +373,7 @@ plan() { # what is missing
     [ -z "$root_tar" ] || say "  a clean Debian root, in which packages are tried (mmdebstrap), as $clean_root"
     [ -z "$qemu_10" ] || say "  QEMU 10 of Debian 13 with its libraries, unpacked (mmdebstrap), in $newer_qemu/"
     [ -z "$ovs_3_5" ] || say "  Open vSwitch of Debian 13 with its libraries, unpacked (mmdebstrap), in $newer_ovs/"
+    [ -z "$neutron_root" ] || say "  Neutron of Debian 13 with MariaDB and RabbitMQ, unpacked (mmdebstrap), in $neutron/"
     [ -z "${osvif_tools:-}" ] || say "  os-vif from the Python package index, in $osvif/ (Python 3 with venv)"
     [ -z "$kernel" ] || say "  a stock kernel for the guest, never booted by this machine: a vmlinuz-* in $cache/$(size_of_kernel "$kernel_packages")"
     [ -z "$cards" ] || say "  a generic kernel with a driver for emulated cards, for guests, never booted by this machine: a vmlinuz-* in $cards_cache/$(size_of_kernel "$generic_packages")"
@@ -536,7 +545,7 @@ fi
 if [ -n "${irqbalance:-}" ]; then unpack "$irqbalance_cache" irqbalance usr irqbalance; fi
 
 # --- QEMU 10, and a clean root in which packages are installed (a tar): by mmdebstrap, never this system's ---
-if [ -n "$qemu_10$ovs_3_5$root_tar$vduse_7" ]; then
+if [ -n "$qemu_10$ovs_3_5$neutron_root$root_tar$vduse_7" ]; then
     codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
     mirror=$(apt-get indextargets 'Created-By: Packages' --format '$(CODENAME) $(REPO_URI)' | sed -n "s/^$codename //p" | head -n 1)
 fi
@@ -549,6 +558,13 @@ fi
 if [ -n "$qemu_10" ]; then
     if [ "$as_root" = none ] || ! fetch_newer_qemu "$debian"; then
         say "it could not be made; as root: mmdebstrap --variant=extract --include=qemu-system-x86 trixie $newer_qemu/root $debian"
+        missing=yes
+    fi
+fi
+if [ -n "$neutron_root" ]; then
+    say "making a root with Neutron in $neutron (it is not installed; takes some minutes)"
+    if [ "$as_root" = none ] || ! $as_root "${0%/*}/neutron.sh" "$neutron" "$debian" "$debian_keys" || ! has_neutron; then
+        say "it could not be made; as root: ${0%/*}/neutron.sh $neutron $debian $debian_keys"
         missing=yes
     fi
 fi

@@ -4,7 +4,7 @@
 //! [`Guest`] is a stock Linux kernel in QEMU with vhost-user network ports; [`Testpmd`] is DPDK's test
 //! program, as driver (`net_virtio_user`) or device (`net_vhost`); [`OvsDpdk`] is Open vSwitch with DPDK;
 //! [`Netns`] is a network namespace, made by root or by an ordinary user, and [`Bridge`] is a network namespace that
-//! contains the kernel's bridge. [`nested`] is an emulated machine in which KVM runs guests. The requirements of a
+//! contains the kernel's bridge. [`Ovn`] and [`Neutron`] control a switch from outside. [`nested`] is an emulated machine in which KVM runs guests. The requirements of a
 //! peer that this machine does not meet are all listed in [`Error::Missing`].
 //!
 //! A peer's processes also end when the thread that started them ends, so a peer that several tests share
@@ -28,6 +28,7 @@ pub mod guest;
 mod iperf3;
 pub mod nested;
 pub mod netns;
+mod neutron;
 mod ovn;
 pub mod ovs;
 mod ovs_database;
@@ -49,6 +50,7 @@ pub use error::Error;
 pub use guest::Guest;
 pub use iperf3::bytes_received;
 pub use netns::Netns;
+pub use neutron::Neutron;
 pub use ovn::{Chassis, Ovn};
 pub use ovs::OvsDpdk;
 pub use ovs_database::OvsDatabase;

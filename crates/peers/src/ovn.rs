@@ -23,11 +23,11 @@ pub struct Ovn {
     _databases: [Process; 2],
 }
 
-/// The folder in which set-up has unpacked OVN.
-fn unpacked() -> Option<PathBuf> {
+/// A folder that set-up makes.
+pub(crate) fn cached(name: &str) -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    Some(cache.join("tautline/ovn")).filter(|folder| folder.is_dir())
+    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    cache.unwrap_or_else(|| "/root/.cache".into()).join("tautline").join(name)
 }
 
 /// A program of OVN that keeps its files in this folder.
@@ -68,7 +68,7 @@ impl Ovn {
     pub fn start(database: &OvsDatabase) -> Result<Self, Error> {
         let mut needs = Requirements::new();
         let ovs = find(None, &mut needs);
-        let programs = unpacked().unwrap_or_else(|| "/".into()).join("usr");
+        let programs = cached("ovn").join("usr");
         needs.path(&programs.join("bin/ovn-controller"), "OVN: scripts/setup.sh test fetches it");
         needs.met()?;
         let folder = database.socket().parent().map(PathBuf::from).unwrap_or_default();
@@ -96,6 +96,11 @@ impl Ovn {
         let switch = format!("unix:{}", database.socket().display());
         let controller = Some(controller(&programs, &folder, &switch)?);
         Ok(Ovn { programs, folder, switch, controller, _northd: northd, _databases: databases })
+    }
+
+    /// The folder of the databases' sockets `nb.sock` and `sb.sock`.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Makes the switch of another database a chassis too, whose tunnels end at this address.

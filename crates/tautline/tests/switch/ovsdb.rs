@@ -9,6 +9,7 @@ mod interfaces;
 mod libvirt;
 mod many;
 mod mirrors;
+mod neutron;
 mod newer;
 mod openflow;
 mod openstack;

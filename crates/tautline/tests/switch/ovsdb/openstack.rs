@@ -12,29 +12,30 @@ use crate::switch_process::wait_for;
 const BRIDGE: &str = "br-int";
 
 /// An interface as Nova describes it.
-struct Vif {
-    id: &'static str,
-    address: &'static str,
-    path: PathBuf,
+pub struct Vif {
+    pub id: String,
+    pub address: String,
+    pub path: PathBuf,
     /// Which QEMU is.
-    mode: &'static str,
+    pub mode: &'static str,
 }
 
 impl Vif {
     /// The name of the port, which os-vif makes of the identity.
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         format!("vhu{}", &self.id[..11])
     }
 
+    /// Runs os-vif with this action, `plug` or `unplug`.
     #[track_caller]
-    fn run(&self, action: &str, scene: &Scene) {
+    pub fn run(&self, action: &str, scene: &Scene) {
         let python = cache("os-vif").join("bin/python3");
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/switch/ovsdb/osvif.py");
         let output = Command::new(&python)
             .arg(script)
             .arg(action)
             .arg(scene.database.socket())
-            .args([BRIDGE, self.id, self.address])
+            .args([BRIDGE, &self.id, &self.address])
             .arg(&self.path)
             .arg(self.mode)
             .output()
@@ -48,14 +49,14 @@ impl Vif {
 fn os_vif_plugs_a_guest_in_both_modes() {
     let scene = Scene::new();
     let client = Vif {
-        id: "00000001-0000-4000-8000-000000000000",
-        address: "fa:16:3e:00:00:01",
+        id: "00000001-0000-4000-8000-000000000000".into(),
+        address: "fa:16:3e:00:00:01".into(),
         path: scene.database.socket().with_file_name("vhu00000001-00"),
         mode: "client",
     };
     let server = Vif {
-        id: "00000002-0000-4000-8000-000000000000",
-        address: "fa:16:3e:00:00:02",
+        id: "00000002-0000-4000-8000-000000000000".into(),
+        address: "fa:16:3e:00:00:02".into(),
         path: scene.sockets.path("vhu00000002-00"),
         mode: "server",
     };
@@ -82,7 +83,7 @@ fn os_vif_plugs_a_guest_in_both_modes() {
     let mut command = scene.network.command("busybox");
     let mut daemon = linux::Child::spawn(command.args(["udhcpd", "-f"]).arg(&file)).unwrap();
 
-    let card = |vif: &Vif| Port::new(&vif.path).mac(vif.address);
+    let card = |vif: &Vif| Port::new(&vif.path).mac(&vif.address);
     let guest = Guest::with_ports([card(&client).reconnect(), card(&server).server()]).unwrap();
     guest.must(
         "printf '#!/bin/sh\\nip address add $ip/$mask dev $interface\\n' >/tmp/lease && chmod 755 /tmp/lease",
