@@ -4,7 +4,7 @@ mod lab;
 
 use std::path::Path;
 
-use peers::guest::Settings;
+use peers::guest::{INITRAMFS_WITHIN, KERNEL_WITHIN, Settings};
 
 use lab::Lab;
 
@@ -59,12 +59,79 @@ fn page(lab: &Lab) {
     );
 }
 
+/// What the guest within runs: it fetches a file, and offers what it got.
+const WITHIN: &str = "
+    ip address add 10.77.0.9/24 dev eth0; ip link set eth0 up
+    mkdir -p /tmp/www; until wget -q -O /tmp/www/file http://10.77.0.1/file; do sleep 0.5; done
+    httpd -h /tmp/www
+";
+
+/// On a later kernel. Besides, `/dev/vhost-vdpa-N` of a port is driven by DPDK, and by a guest of QEMU.
 #[test]
-fn a_later_kernel_has_interfaces_on_the_switch_too() {
-    let lab = Lab::boot(Settings::default().size(1, 384).later_vduse());
+fn a_later_kernel_has_interfaces_and_gives_devices_to_dpdk_and_guests() {
+    let (testpmd, drivers) = peers::testpmd::files().unwrap_or_else(|error| panic!("{error}"));
+    let settings = Settings::default().size(2, 1536).later_vduse().guest_within(WITHIN).program(&testpmd);
+    let lab = Lab::boot(drivers.iter().fold(settings, |settings, file| settings.file(file, file)));
     lab.must("tautline doctor --require vduse");
     lab.start("");
     lab.check("packed");
     lab.killed_under_traffic("");
     lab.end();
+    start_for_others(&lab);
+    dpdk(&lab);
+    guest(&lab);
+    lab.end();
+}
+
+/// A switch with an interface and a port for other drivers.
+fn start_for_others(lab: &Lab) {
+    lab.must(
+        "switch --port near=vduse:near --port far=vduse:far,driver=vhost_vdpa
+         until_true interface near || failed no interface
+         until_true [ -e /dev/vhost-vdpa-0 ] || failed no device
+         near=$(interface near)
+         ip address add 10.77.0.1/24 dev $near && ip link set $near up",
+    );
+}
+
+/// DPDK answers pings, with packed rings. `ping` compares what comes back with what it sent.
+fn dpdk(lab: &Lab) {
+    lab.must(
+        "chmod 755 / # DPDK loads no driver from below a folder that all may write to.
+         ulimit -l unlimited; mkfifo /run/in
+         dpdk-testpmd --no-huge -m 256 --no-pci --no-telemetry --no-shconf --lcores 0@0,1@1 \
+             --vdev net_virtio_user0,path=/dev/vhost-vdpa-0,queues=1,packed_vq=1,mac=02:00:00:00:00:02 \
+             -- -i --forward-mode=icmpecho --total-num-mbufs=4096 </run/in >/run/testpmd 2>&1 &
+         testpmd=$!
+         exec 5>/run/in; echo start >&5
+         n=0; until ping -c 1 -W 1 10.77.0.2 >/dev/null; do
+             n=$((n + 1)); [ $n -lt 30 ] || { cat /run/testpmd; failed ping; }
+         done
+         ping -q -c 20 -i 0.05 -W 10 -s 1400 10.77.0.2 || { cat /run/testpmd; failed ping; }
+         tautline ctl /run/ctl ports | grep -q 'far: .*connected, packed' || failed not packed
+         echo quit >&5; exec 5>&-; wait $testpmd || { cat /run/testpmd; failed testpmd; }",
+    );
+}
+
+/// A guest of QEMU under KVM fetches a file from the machine's kernel, and the machine's kernel fetches that back.
+fn guest(lab: &Lab) {
+    lab.must(&format!(
+        "ulimit -l unlimited; ip neigh flush all; httpd -p 10.77.0.1:80 -h /tmp/www
+         /usr/bin/qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
+             -machine q35,accel=kvm,memory-backend=memory -cpu host -m 256M \
+             -object memory-backend-memfd,id=memory,size=256M,share=on \
+             -kernel {KERNEL_WITHIN} -initrd {INITRAMFS_WITHIN} -append 'console=ttyS0 quiet panic=-1' \
+             -serial file:/run/console -netdev vhost-vdpa,id=n,vhostdev=/dev/vhost-vdpa-0 \
+             -device virtio-net-pci,netdev=n,mac=02:00:00:00:00:03,iommu_platform=on,disable-legacy=on,rombar=0 \
+             >/run/qemu 2>&1 </dev/null &
+         echo $! >/run/guest.pid"
+    ));
+    lab.must(
+        "n=0; until wget -q -O /run/back http://10.77.0.9/file; do
+             n=$((n + 1)); [ $n -lt 60 ] || { cat /run/qemu /run/console; failed no answer; }; sleep 0.5
+         done
+         md5sum </run/back | cmp - /run/sum || failed not the same
+         guest=$(cat /run/guest.pid); kill $guest; killall httpd
+         until_true eval '! grep -q ^State:.[^Z] /proc/$guest/status' || failed QEMU is still there",
+    );
 }

@@ -120,9 +120,9 @@ impl Lab {
     pub fn killed_under_traffic(&self, options: &str) {
         let pings = self
             .guest
-            .begin("ping -i 0.02 -c 300 -W 20 10.77.0.2 | tail -n 3", SOON)
+            .begin("ping -i 0.02 -c 150 -W 20 10.77.0.2 | tail -n 3", SOON)
             .unwrap_or_else(|error| panic!("{error}"));
-        self.must(&format!("sleep 1; kill -KILL $(cat /run/pid); sleep 1; start '{options}'"));
+        self.must(&format!("sleep 0.7; kill -KILL $(cat /run/pid); sleep 0.7; start '{options}'"));
         let said = pings.wait().unwrap_or_else(|error| panic!("{error}")).stdout;
         println!("killed with{options:?}: {said}");
         let word = |before: &str| -> u32 {
@@ -133,7 +133,7 @@ impl Lab {
         let (sent, received, doubled) = (word("packets"), word("received"), word("duplicates"));
         let log = self.must("cat /run/log");
         assert_eq!(doubled, 0, "{said}\n{log}");
-        assert!(sent == 300 && received >= 298, "{said}\n{log}");
+        assert!(sent == 150 && received >= 148, "{said}\n{log}");
         self.must("ping -c 3 -i 0.2 -W 10 10.77.0.2 || failed ping");
     }
 }
