@@ -300,7 +300,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
     fi
     rust=
     [ "$purpose" = run ] || rust_is_recent || rust=missing
-    kernel= cards= generic= realtime= vduse= vduse_7=
+    kernel= cards= generic= realtime= vduse= vduse_7= vp_vdpa=
     case $purpose in
     compare | run)
         has_kernel "$cache" || kernel=missing
@@ -320,12 +320,13 @@ look() { # finds out what is missing; once more at the end, whether each step ma
                 vduse_7=missing
                 [ -e "$debian_keys" ] || packages="$packages debian-archive-keyring"
             fi
+            has_driver "$vduse_cache" vp_vdpa || vp_vdpa=missing
         fi
         ;;
     esac
 }
 nothing_is_missing() {
-    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$vduse_7$root_tar$qemu_10$ovs_3_5$neutron_root${osvif_tools:-}${dpdk:-}${ovs:-}${ovn:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
+    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$vduse_7$vp_vdpa$root_tar$qemu_10$ovs_3_5$neutron_root${osvif_tools:-}${dpdk:-}${ovs:-}${ovn:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
 }
 look
 ! nothing_is_missing || exit 0
@@ -380,6 +381,7 @@ plan() { # what is missing
     [ -z "$realtime" ] || say "  a real-time kernel for a guest, never booted by this machine: a vmlinuz-* in $realtime_cache/$(size_of_kernel "$realtime_packages")"
     [ -z "$vduse" ] || say "  a kernel with VDUSE for a guest (Linux 6.9 or later), never booted by this machine: a vmlinuz-* in $vduse_cache/$(size_of_kernel "$vduse_packages")"
     [ -z "$vduse_7" ] || say "  a generic kernel with VDUSE and KVM for a guest, of Debian 13's backports, never booted by this machine: a vmlinuz-* in $vduse_7_cache/"
+    [ -z "$vp_vdpa" ] || say "  the module vp_vdpa for that kernel, built from the kernel's source in a temporary folder (make, 170 MB to fetch)"
     [ -z "$generic" ] || say "  a generic kernel with KVM for the nested machine, never booted by this one: a vmlinuz-* in $nested_cache/, its modules in $nested_cache/modules/VERSION$(size_of_kernel "$generic_packages")"
 }
 if ! has apt-get; then
@@ -693,6 +695,32 @@ fetch_later_kernel() { # fetch_later_kernel SUITE FOLDER METAPACKAGES MODULES
 if [ -n "$vduse_7" ]; then
     fetch_later_kernel trixie-backports "$vduse_7_cache" linux-image-amd64 'arch/x86 crypto drivers/char drivers/crypto/ccp
         drivers/net drivers/vdpa drivers/vhost drivers/virtio lib net/802 net/8021q net/core net/llc net/packet virt' || missing=yes
+fi
+# vDPA devices of cards with a virtio interface: Ubuntu's kernels have the module, Debian's do not.
+build_vp_vdpa() { # build_vp_vdpa VERSION: of the kernel in the cache
+    base=${1%%-*}
+    release=$(echo "$base" | cut -d . -f 1-2)
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' EXIT INT TERM
+    chmod 755 "$folder"
+    say "building vp_vdpa for Linux $1 (it is not installed)"
+    (
+        cd "$folder" || exit 1
+        apt-get download -qq "linux-headers-$1" "linux-headers-$base-common" "linux-kbuild-$base" "linux-source-$release" || exit 1
+        for package in ./*.deb; do dpkg -x "$package" . || exit 1; done
+        # The headers name their place by its path.
+        sed -i "s,/usr/src/,$folder/usr/src/,g" "usr/src/linux-headers-$1/Makefile" || exit 1
+        tar -xJf "usr/src/linux-source-$release.tar.xz" --strip-components 3 "linux-source-$release/drivers/vdpa/virtio_pci" || exit 1
+        make -C "usr/src/linux-headers-$1" M="$folder/virtio_pci" CONFIG_VP_VDPA=m CONFIG_DEBUG_INFO_BTF_MODULES= modules &&
+            objcopy --strip-debug virtio_pci/vp_vdpa.ko
+    ) >"$folder/answer" 2>&1 && cp "$folder/virtio_pci/vp_vdpa.ko" "$vduse_cache/modules/$1/drivers/vdpa/" ||
+        { say "it could not be built: $(tail -n 1 "$folder/answer")"; missing=yes; }
+    rm -rf "$folder"
+}
+if [ -n "$vp_vdpa" ] && ! has_driver "$vduse_cache" vp_vdpa; then
+    refresh
+    newest=$(ls "$vduse_cache"/vmlinuz-* 2>/dev/null | sort | tail -n 1)
+    build_vp_vdpa "${newest##*/vmlinuz-}"
 fi
 if [ -n "$generic" ]; then
     refresh

@@ -7,7 +7,9 @@ use std::time::Duration;
 use memory::{Backing, PeerMemory};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vhost_device::descriptors::DescriptorGuard;
-use vhost_device::{Context as _, DeviceError, Interest, Log, PlainContext, Token, new_memory, unix_socket};
+use vhost_device::{
+    Context as _, DeviceError, Interest, Log, PlainContext, Token, new_memory, pause_after, unix_socket,
+};
 use vhost_user::socket::{Connection, DescriptorFilter, Listener, SocketError};
 
 use crate::front_end::{End, FrontEnd};
@@ -18,7 +20,7 @@ use crate::options::Port;
 const WAIT: Duration = Duration::from_millis(500);
 /// From one look at whether the device is still there to the next. The kernel tells nobody, and waits.
 const LOOK: Duration = Duration::from_millis(200);
-/// The pause after a front-end whose device has not run.
+/// The pause before the next front-end while the system or the device refuses.
 const PAUSE: Duration = Duration::from_millis(500);
 
 const LINK: Token = Token(0);
@@ -75,6 +77,8 @@ struct Relay<'a> {
     memory: Arc<PeerMemory>,
     listener: Listener,
     front_end: Option<FrontEnd>,
+    /// The number of front-ends since the last one whose device ran.
+    fruitless: u32,
 }
 
 impl<'a> Relay<'a> {
@@ -93,7 +97,7 @@ impl<'a> Relay<'a> {
             let remedy = "give a path that you may create and at which no other process listens";
             DeviceError::new(format!("open {}", log.name()), error, remedy)
         })?;
-        let relay = Relay { log, device, guard, memory, listener, front_end: None };
+        let relay = Relay { log, device, guard, memory, listener, front_end: None, fruitless: 0 };
         relay.listen(context)?;
         Ok(relay)
     }
@@ -181,10 +185,9 @@ impl<'a> Relay<'a> {
             End::Socket(SocketError::Closed) => self.log.log(context, "the front-end has disconnected"),
             why => self.log.warn(context, format_args!("{why}; disconnected")),
         }
-        if ran {
-            return self.listen(context);
-        }
-        self.pause(context);
+        self.fruitless = if ran { 0 } else { self.fruitless.saturating_add(1) };
+        let Some(pause) = pause_after(self.fruitless) else { return self.listen(context) };
+        context.after(LINK, pause);
         Ok(())
     }
 }

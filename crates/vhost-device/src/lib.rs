@@ -93,7 +93,7 @@ pub mod vduse;
 mod watches;
 
 pub use ::vhost_user::SharedFd;
-pub use backend::{Backend, BackendOptions, new_memory, watch_memory};
+pub use backend::{Backend, BackendOptions, new_memory, pause_after, watch_memory};
 pub use burst_queue::BurstQueue;
 pub use context::{Context, Interest, Token};
 pub use device::{Device, DeviceMessage, Notifiers, ParkedQueue, RingQueue, RingSet, not_offered};

@@ -6,6 +6,7 @@
 
 pub(crate) mod archive;
 mod cached;
+mod cards;
 pub(crate) mod control;
 mod elsewhere;
 pub(crate) mod migration;
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 pub use crate::nested::places::{INITRAMFS as INITRAMFS_WITHIN, KERNEL as KERNEL_WITHIN};
+pub use cards::VDPA_CARD;
 pub use elsewhere::{Boot, Session};
 pub use migration::{Migration, Movable};
 pub use port::Port;
@@ -58,6 +60,7 @@ pub struct Settings {
     newer_qemu: bool,
     /// The script of a guest that the guest can start.
     within: Option<&'static str>,
+    iommu: bool,
 }
 
 /// Which of the distribution's kernels boots.
@@ -78,7 +81,6 @@ const VDUSE_MODULES: &[&str] = &["vduse", "virtio_vdpa", "vhost_vdpa"];
 
 /// Modules of a guest whose kernel takes devices from its processes, and has KVM for a guest within.
 const LATER_VDUSE_MODULES: &[&str] = &["vduse", "virtio_vdpa", "vhost_vdpa", "kvm_amd"];
-
 /// QEMU's arguments for a crypto device whose back-end listens at this socket.
 pub fn crypto_arguments(socket: &Path) -> [String; 6] {
     let chardev = format!("socket,id=crypto,path={}", socket.display());
@@ -101,6 +103,7 @@ impl Default for Settings {
             back_end: None,
             newer_qemu: false,
             within: None,
+            iommu: false,
         }
     }
 }
@@ -156,6 +159,16 @@ impl Settings {
     pub fn file(mut self, from: &Path, to: &Path) -> Self {
         self.files.push((from.to_owned(), to.to_owned()));
         self
+    }
+
+    /// Boots a kernel of the distribution that has vDPA and loads its modules, also for cards with a virtio interface
+    /// (`vp_vdpa`). Adds an IOMMU, and two cards that are connected with each other: one at [`VDPA_CARD`] behind the
+    /// IOMMU, and one with the address 02:00:00:00:76:02 for the other end.
+    pub fn vdpa(mut self) -> Self {
+        self.kernel = Kernel::Cached(cached::VDUSE);
+        self.modules = cards::VDPA_MODULES;
+        self.iommu = true;
+        self.program(Path::new("/usr/sbin/vdpa")).arguments(cards::VDPA_CARDS)
     }
 
     /// Adds a crypto device, whose back-end listens at this socket; QEMU is the front-end. The distribution's generic
@@ -214,6 +227,9 @@ impl Plan {
             Kernel::Cached(kernel) => kernel.find(&mut needs),
             Kernel::Generic => generic::find(&mut needs),
         };
+        if settings.iommu {
+            modules::require(&kernel, "vp_vdpa", &mut needs);
+        }
         let userland = Userland::find(&kernel, settings.modules, &mut needs);
         let within = settings.within.map(|start| Within::find(&qemu, start, &mut needs));
         needs.met()?;
@@ -245,8 +261,14 @@ impl Plan {
         command.args(["-smp", &cpus.to_string(), "-m", &format!("{memory}K")]);
         command.args(["-object", &format!("memory-backend-memfd,id=memory,size={memory}K,share=on")]);
         command.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(&initramfs);
-        // Without the check of the timer, which fails where the emulator was not scheduled meanwhile.
-        command.args(["-append", "console=ttyS0 quiet panic=-1 no_timer_check", "-serial", "stdio"]);
+        // Without the check of the timer, which fails where the emulator was not scheduled meanwhile. Strict: an address
+        // is gone when its memory is unmapped.
+        let iommu = if self.settings.iommu { " intel_iommu=on iommu=nopt iommu.strict=1" } else { "" };
+        let append = format!("console=ttyS0 quiet panic=-1 no_timer_check{iommu}");
+        command.args(["-append", &append, "-serial", "stdio"]);
+        if self.settings.iommu {
+            command.args(["-device", "intel-iommu,intremap=on,caching-mode=on"]);
+        }
         command.args(["-device", "virtio-serial-pci"]);
         if let Some(path) = &self.settings.back_end {
             wait_for_listener(path, LIMIT)?;

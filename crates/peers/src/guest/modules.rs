@@ -30,3 +30,12 @@ pub fn with_dependencies(folder: &Path, names: &[&str]) -> Result<Vec<Module>, E
     let modules = Modules::below(folder).map_err(Error::system(doing()))?;
     modules.with_dependencies(names).map_err(Error::system(doing()))
 }
+
+/// Notes that a kernel lacks a module which no kernel has built in.
+pub fn require(image: &Path, name: &str, needs: &mut Requirements) {
+    let found = with_dependencies(&folder(image, needs), &[name]);
+    if found.is_ok_and(|modules| modules.is_empty()) {
+        let image = image.display();
+        needs.missing(format!("the module {name} for {image} (scripts/setup.sh test builds it)"));
+    }
+}

@@ -35,7 +35,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const ACCEPTED_AT_ONCE: u32 = 64;
 
 /// The pause of a device after `fruitless` connections in a row on which no queue has run.
-fn pause_after(fruitless: u32) -> Option<Duration> {
+pub fn pause_after(fruitless: u32) -> Option<Duration> {
     let doublings = fruitless.checked_sub(FRUITLESS + 1)?;
     Some(FIRST_PAUSE.saturating_mul(1 << doublings.min(16)).min(LONGEST_PAUSE))
 }
