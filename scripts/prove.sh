@@ -10,6 +10,8 @@ tautline=$1
 folder=${2:-prove-results}
 mkdir -p "$folder"
 failed=
+# tables NAME: all tables of the results file NAME.json, in place of the summary in NAME.txt.
+tables() { "$tautline" report "$folder/$1.json" >"$folder/$1.txt"; }
 check() { if eval "$2"; then echo "held: $1"; else echo "FAILED: $1"; failed=yes; fi; }
 
 echo '--- 1. the host against itself'
@@ -23,13 +25,15 @@ END
 status=0
 "$tautline" compare --quick --blocks 12 --environments host,host --gate "$folder/same.toml" \
     --output "$folder/same.json" >"$folder/same.txt" || status=$?
-sed -n '/^ in short$/,/^ noise/p' "$folder/same.txt"
 grep '^gate: ' "$folder/same.txt"
+tables same
+sed -n '/^ in short$/,/^ noise/p' "$folder/same.txt"
 check 'no more differences than chance makes' '[ "$status" = 0 ]'
 
 echo '--- 2. one CPU, and half of it'
 "$tautline" compare --quick --blocks 12 --cpus 0 --only cpu --environments host,container:cpus=0.5 \
     --output "$folder/half.json" >"$folder/half.txt"
+tables half
 sed -n '/^ cpu$/,/^ noise/p' "$folder/half.txt"
 # Code that keeps the whole core busy may lose more than the share it is not given: in a VM, a CPU that idles
 # between periods may come back to a core whose SMT sibling is at work. So the middle counts.
@@ -42,5 +46,6 @@ check "the middle of the ratios between 1.9 and 2.1 ($middle)" \
 echo '--- 3. beside cyclictest'
 "$tautline" compare --quick --wakeup-trial 2s --only wakeup.idle --cyclictest --environments host \
     --output "$folder/cyclictest.json" >"$folder/cyclictest.txt"
+tables cyclictest
 sed -n '/^ wakeup$/,/^ noise/p' "$folder/cyclictest.txt"
 [ -z "$failed" ]

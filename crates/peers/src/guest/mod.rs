@@ -12,6 +12,7 @@ mod elsewhere;
 pub(crate) mod migration;
 pub(crate) mod modules;
 mod port;
+mod silent;
 pub(crate) mod userland;
 mod within;
 
@@ -394,12 +395,9 @@ impl Guest {
 
     /// Records the kernel's report of a stall on the console, if the guest also answers no command.
     fn note_standstill(&self) {
-        const PATIENCE: Duration = Duration::from_secs(10);
         let console = self.console();
         let Some(stall) = standstill::stall(&console) else { return };
-        let answers =
-            self.control.send("true", PATIENCE).is_ok_and(|id| self.control.output(id, PATIENCE).is_ok());
-        if !answers {
+        if !self.answers() {
             standstill::note(format!("its console says \"{stall}\", and `true` has no answer"));
         }
     }
@@ -408,10 +406,7 @@ impl Guest {
         self.note_standstill();
         match silence {
             Silence::Ended => Error::refused(doing, format!("the guest has ended: {}", self.qemu.ending())),
-            Silence::TimedOut => {
-                let said = format!("no answer; the console: {}", tail(&self.console()));
-                Error::TimedOut { doing: doing.to_owned(), limit, said }
-            }
+            Silence::TimedOut => Error::TimedOut { doing: doing.to_owned(), limit, said: self.silence() },
         }
     }
 }

@@ -100,7 +100,7 @@ fn follow_all(paths: &[NetworkPath]) {
     let costs = "tautline kvm costs --samples 20 --format json --output /costs.json";
     machine.run_within(costs, Duration::from_secs(120)).unwrap().expect_success();
     println!("costs after {:?}", start.elapsed());
-    crate::nested_events::hold(&machine, &Selection::PATHS);
+    crate::nested_events::hold(&machine, Selection::PATHS.events());
     // A disk that takes 3 ms for a request, longer than QEMU needs to go to sleep, and says by an interrupt that it is
     // done.
     machine.must("modprobe null_blk nr_devices=1 gb=1 irqmode=2 completion_nsec=3000000");

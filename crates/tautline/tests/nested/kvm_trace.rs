@@ -8,7 +8,12 @@ use peers::nested::{Machine, Settings};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_tautline");
 const WRITES: usize = 20_000;
-const LIMIT: Duration = Duration::from_secs(30);
+/// The events of the kernel that `kvm trace` uses.
+const TRACED: [&str; 5] =
+    ["kvm/kvm_entry", "kvm/kvm_exit", "kvm/kvm_inj_virq", "kvm/kvm_userspace_exit", "kvm/kvm_vcpu_wakeup"];
+/// Prints the instances of tracefs that a trace has left.
+const LEFT: &str = "cd /sys/kernel/tracing/instances; ls | grep -vx -e held-. -e shutdowns; true";
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Not a test: this very file as the traced process, in the machine.
 #[test]
@@ -49,6 +54,7 @@ fn a_known_number_of_port_writes_is_found_with_its_time() {
 fn port_writes_are_counted() {
     let own = std::env::current_exe().unwrap();
     let machine = Settings::default().program(Path::new(BINARY)).program(&own).start().unwrap();
+    crate::nested_events::hold(&machine, TRACED.into_iter());
     let guest = format!(
         "{} --ignored --exact --nocapture kvm_trace::make_port_writes >/guest.out 2>&1 & echo $! >/guest.pid; wait $!",
         own.file_name().unwrap().to_string_lossy()
@@ -61,11 +67,15 @@ fn port_writes_are_counted() {
     let trace = "tautline kvm trace --pid $(cat /guest.pid) --time 60s --format json --output /trace.json 2>/trace.err";
     let trace = machine.begin(trace, 2 * LIMIT).unwrap();
     // The last of its triggers.
-    wait_until(&machine, "grep -q active /sys/kernel/tracing/instances/*/events/kvm/kvm_inj_virq/trigger");
+    wait_until(
+        &machine,
+        "grep -q active /sys/kernel/tracing/instances/tautline*/events/kvm/kvm_inj_virq/trigger",
+    );
     machine.must("touch /go");
-    guest.wait().unwrap().expect_success();
-    // The end of the traced process ends it.
-    trace.wait().unwrap().expect_success();
+    // The end of the traced process ends the trace.
+    let (written, traced) = machine.watch_guests(|| (guest.wait(), trace.wait()));
+    written.unwrap().expect_success();
+    traced.unwrap().expect_success();
     let found: serde_json::Value =
         serde_json::from_slice(&machine.pull(Path::new("/trace.json")).unwrap()).unwrap();
     println!("{found:#}");
@@ -98,13 +108,13 @@ fn port_writes_are_counted() {
     assert!(drawn.contains("overhead: ") && drawn.contains("Where the time went"), "{drawn}");
     let left = machine.must("cat /sys/kernel/tracing/dynamic_events");
     assert!(left.is_empty(), "{left}");
-    let left = machine.must("ls /sys/kernel/tracing/instances");
+    let left = machine.must(LEFT);
     assert!(left.is_empty(), "{left}");
 
     let output = machine.run("tautline kvm trace --pid 999999 --time 1s").unwrap();
     assert_eq!(output.status, 1);
     assert!(output.stderr.contains("999999"), "{}", output.stderr);
-    assert!(machine.must("ls /sys/kernel/tracing/instances").is_empty());
+    assert!(machine.must(LEFT).is_empty());
     let output = machine.run("tautline kvm trace --domain nobody --time 1s").unwrap();
     assert_eq!(output.status, 1);
     assert!(output.stderr.contains("nobody"), "{}", output.stderr);
@@ -114,8 +124,10 @@ fn port_writes_are_counted() {
 /// The same guest once more, this time with --live and without tracefs.
 fn watched_and_counted_without_tracefs(machine: &Machine) {
     let own = std::env::current_exe().unwrap();
+    // Before the guest begins: what the first one printed would be taken for its own.
+    machine.must("rm /go /guest.out /guest.pid");
     let guest = format!(
-        "rm -f /go /guest.out; {} --ignored --exact --nocapture kvm_trace::make_port_writes >/guest.out 2>&1 & \
+        "{} --ignored --exact --nocapture kvm_trace::make_port_writes >/guest.out 2>&1 & \
          echo $! >/guest.pid; wait $!",
         own.file_name().unwrap().to_string_lossy()
     );

@@ -106,7 +106,7 @@ fn machine() -> Machine {
          cd /programs && echo tautline | cpio -o -H newc >>/guest/initramfs",
     );
     for selection in [Selection::BLAME, Selection::LATENCIES] {
-        crate::nested_events::hold(&machine, &selection);
+        crate::nested_events::hold(&machine, selection.events());
     }
     machine
 }
