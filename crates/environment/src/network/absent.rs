@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use linux::vduse::{CONTROL, Control};
 use measure::Failure;
 
 use super::PathDescription;
@@ -22,10 +23,20 @@ pub fn absent_paths(has_card: bool) -> Vec<AbsentPath> {
     );
     let pieces = ["container", "virtio-user", "switch"].map(str::to_owned).to_vec();
     let mut absent = vec![AbsentPath { pieces, reason: dpdk }];
+    absent.extend(no_vduse().into_iter().flat_map(|reason| {
+        PathDescription::over_vduse().map(|path| AbsentPath { pieces: path.pieces(), reason: reason.clone() })
+    }));
     if !has_card {
         absent.push(AbsentPath { pieces: PathDescription::over_card().pieces(), reason: no_card() });
     }
     absent
+}
+
+/// Why there are no paths over VDUSE; `None` if there are.
+pub fn no_vduse() -> Option<Failure> {
+    let error = Control::open().err()?;
+    let remedy = "as root: modprobe -a vduse virtio_vdpa; `tautline doctor --require vduse` names what the kernel needs";
+    Some(Failure::new(format!("opening {CONTROL}"), error, remedy))
 }
 
 fn no_card() -> Failure {

@@ -20,6 +20,9 @@ pub enum Layer {
     /// `tautline switch` between two TAP devices, one in each namespace. Only connection tracking can be combined
     /// with this layer.
     Switch,
+    /// `tautline switch` between two network interfaces of the kernel without TAPs (VDUSE), one in each namespace. Only
+    /// connection tracking can be combined with this layer.
+    Vduse,
     /// The near end is a macvlan device in bridge mode over its Ethernet device.
     Macvlan,
     /// A TAP device: its file is a guest's interface, and its network device belongs to the far end. No other layer
@@ -38,7 +41,7 @@ impl Layer {
     pub const NFTABLES_RULES: usize = 64;
 
     /// All layers.
-    pub const ALL: [Layer; 12] = [
+    pub const ALL: [Layer; 13] = [
         Layer::Loopback,
         Layer::Veth,
         Layer::Bridge,
@@ -46,6 +49,7 @@ impl Layer {
         Layer::ConnectionTracking,
         Layer::Vxlan,
         Layer::Switch,
+        Layer::Vduse,
         Layer::Macvlan,
         Layer::Tap,
         Layer::Macvtap,
@@ -63,6 +67,7 @@ impl Layer {
             Layer::ConnectionTracking => "conntrack",
             Layer::Vxlan => "vxlan",
             Layer::Switch => "switch",
+            Layer::Vduse => "vduse",
             Layer::Macvlan => "macvlan",
             Layer::Tap => "tap",
             Layer::Macvtap => "macvtap",
@@ -81,7 +86,7 @@ impl fmt::Display for Layer {
 /// The error for a text that names no layer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no layer of a network path; write loopback, veth, bridge, nftables, conntrack, vxlan, switch, macvlan, tap, macvtap, ovs-dpdk or wire"
+    "{0:?} is no layer of a network path; write loopback, veth, bridge, nftables, conntrack, vxlan, switch, vduse, macvlan, tap, macvtap, ovs-dpdk or wire"
 )]
 pub struct LayerError(String);
 

@@ -13,7 +13,7 @@ mod ovs;
 mod path;
 mod switch;
 
-pub use absent::{AbsentPath, absent_paths};
+pub use absent::{AbsentPath, absent_paths, no_vduse};
 pub use card::Card;
 pub use description::{NearEnd, PathDescription};
 pub use guest_nic::GuestNic;

@@ -156,7 +156,11 @@ fn run(mut command: Command, name: &str, words: &str) -> Result<(), Failure> {
     Err(Failure::new(tried, said.lines().next().unwrap_or("no reason given"), remedy))
 }
 
-fn program(name: &str, package: &str) -> Result<PathBuf, Failure> {
+/// Finds a program.
+///
+/// # Errors
+/// The program is not installed.
+pub(super) fn program(name: &str, package: &str) -> Result<PathBuf, Failure> {
     find_command(name).ok_or_else(|| {
         Failure::new(
             format!("looking for {name}"),

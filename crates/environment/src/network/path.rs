@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use measure::Failure;
 
+use super::switch::OverVduse;
 use super::{Layer, Namespace, Switch, UserSpaceSwitch};
 use crate::{Agent, Running, host};
 
@@ -79,6 +80,14 @@ impl Path {
                 let switch = Some(UserSpaceSwitch::Tautline(switch));
                 let path = Path { switch, near, far, middle: None };
                 path.address(Switch::NEAR_DEVICE, Switch::FAR_DEVICE)?;
+                path
+            }
+            [Layer::Vduse, ..] => {
+                let far = Arc::new(near.sibling()?);
+                let OverVduse { switch, near_device, far_device } = Switch::over_vduse(&near, &far, agent)?;
+                let switch = Some(UserSpaceSwitch::Tautline(switch));
+                let path = Path { switch, near, far, middle: None };
+                path.address(&near_device, &far_device)?;
                 path
             }
             _ => Self::of_pairs(near, has(Layer::Bridge), has(Layer::Macvlan), has(Layer::Vxlan))?,

@@ -1,10 +1,12 @@
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use linux::{Child, OutputFile};
 use measure::Failure;
+use rustix::process::Signal;
 
+use super::namespace::{host_ip, program};
 use super::{Namespace, OvsDpdk};
 use crate::{Agent, spawn};
 
@@ -34,10 +36,31 @@ pub struct Switch {
     process: Child,
     /// The control socket of a switch that serves a guest.
     control: Option<PathBuf>,
+    /// Whether it has devices that the kernel keeps if it is killed.
+    ends_in_order: bool,
+}
+
+/// A switch between two interfaces of the kernel.
+pub(super) struct OverVduse {
+    pub switch: Switch,
+    /// The interface of the near end.
+    pub near_device: String,
+    /// The interface of the far end.
+    pub far_device: String,
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        if self.ends_in_order && self.process.signal(Signal::TERM).is_ok() {
+            let _ = self.process.wait_within(END_LIMIT);
+        }
+    }
 }
 
 /// How long it may take until its devices are there.
 const START_LIMIT: Duration = Duration::from_secs(20);
+/// How long it may take until it has removed its devices.
+const END_LIMIT: Duration = Duration::from_secs(10);
 
 impl Switch {
     /// The TAP device of the near end.
@@ -51,13 +74,36 @@ impl Switch {
     pub(super) fn start(near: &Namespace, far: &Namespace, agent: &Agent) -> Result<Self, Failure> {
         let ports = [format!("near=tap:{}", Self::NEAR_DEVICE), format!("far=tap:{}", Self::FAR_DEVICE)];
         let is_there = |device| near.ip(&format!("link show dev {device}")).is_ok();
-        let switch = Self::launch(near, &ports, None, agent, || {
+        let switch = Self::launch(&mut near.command(&agent.binary)?, &ports, None, || {
             is_there(Self::NEAR_DEVICE) && is_there(Self::FAR_DEVICE)
         })?;
         near.ip(&format!("link set {} netns {}", Self::FAR_DEVICE, far.holder()))?;
         near.ip(&format!("link set {} up", Self::NEAR_DEVICE))?;
         far.ip(&format!("link set {} up", Self::FAR_DEVICE))?;
         Ok(switch)
+    }
+
+    /// Starts the switch on the host, with a network interface of the kernel (VDUSE) for each end, and moves both into
+    /// the ends' namespaces.
+    ///
+    /// # Errors
+    /// The kernel has no VDUSE, or this user may not use it.
+    pub(super) fn over_vduse(near: &Namespace, far: &Namespace, agent: &Agent) -> Result<OverVduse, Failure> {
+        // Devices have the whole machine's names.
+        let names = [near, far].map(|end| format!("tautline-{}", end.holder()));
+        let ports = [format!("near=vduse:{}", names[0]), format!("far=vduse:{}", names[1])];
+        // If this process is killed, the switch still removes its devices.
+        let mut command = Command::new(program("setpriv", "util-linux")?);
+        command.args(["--pdeathsig", "TERM", "--"]).arg(&agent.binary);
+        let is_ready = || names.iter().all(|name| vduse_interface(name).is_some());
+        let switch = Self::launch(&mut command, &ports, None, is_ready)?;
+        let moved = |name: &str, to: &Namespace| {
+            let device = vduse_interface(name).unwrap_or_default();
+            host_ip(&format!("link set {device} netns {}", to.holder()))?;
+            to.ip(&format!("link set {device} up"))?;
+            Ok::<_, Failure>(device)
+        };
+        Ok(OverVduse { near_device: moved(&names[0], near)?, far_device: moved(&names[1], far)?, switch })
     }
 
     /// Starts the switch in the far end's namespace, with a back-end for a guest that listens at `socket`.
@@ -67,7 +113,7 @@ impl Switch {
             format!("far=tap:{}", Self::FAR_DEVICE),
         ];
         let control = socket.with_extension("control");
-        let mut switch = Self::launch(far, &ports, Some(&control), agent, || {
+        let mut switch = Self::launch(&mut far.command(&agent.binary)?, &ports, Some(&control), || {
             socket.exists() && far.ip(&format!("link show dev {}", Self::FAR_DEVICE)).is_ok()
         })?;
         far.ip(&format!("link set {} up", Self::FAR_DEVICE))?;
@@ -81,13 +127,11 @@ impl Switch {
     }
 
     fn launch(
-        namespace: &Namespace,
+        command: &mut Command,
         ports: &[String],
         control: Option<&Path>,
-        agent: &Agent,
         is_ready: impl Fn() -> bool,
     ) -> Result<Self, Failure> {
-        let mut command = namespace.command(&agent.binary)?;
         command.arg("switch");
         for port in ports {
             command.args(["--port", port]);
@@ -101,8 +145,12 @@ impl Switch {
         let output = OutputFile::new().map_err(|error| failed(error.to_string()))?;
         let stdio = || output.stdio().map_err(|error| failed(error.to_string()));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stdio()?);
-        let process = spawn::spawn(&mut command).map_err(|error| failed(error.to_string()))?;
-        let mut switch = Switch { process, control: None };
+        let process = spawn::spawn(command).map_err(|error| failed(error.to_string()))?;
+        let mut switch = Switch {
+            process,
+            control: None,
+            ends_in_order: ports.iter().any(|port| port.contains("=vduse:")),
+        };
         let until = Instant::now() + START_LIMIT;
         while !is_ready() {
             let ended = switch.process.try_wait().ok().flatten();
@@ -120,4 +168,9 @@ impl Switch {
     pub fn process_id(&self) -> u32 {
         self.process.id()
     }
+}
+
+/// The network interface that the kernel has made of a VDUSE device.
+fn vduse_interface(name: &str) -> Option<String> {
+    linux::vdpa::made(name).filter(|made| !made.starts_with('/'))
 }

@@ -18,10 +18,13 @@ pub(crate) fn path_name(path: &measure::network::PathRecord) -> String {
 
 /// Names of paths for a column. A path that adds one piece to the path above it is named by that piece.
 pub(crate) fn names<'a>(paths: impl Iterator<Item = &'a measure::network::PathRecord>) -> Vec<String> {
-    let mut above: Option<&str> = None;
+    let mut above: Option<&measure::network::PathRecord> = None;
     let name = |path: &'a measure::network::PathRecord| {
-        let adds_to_it = above.is_some() && path.adds_to.as_deref() == above;
-        above = Some(&path.name);
+        let adds_to_it = above.is_some_and(|above| {
+            path.adds_to.as_ref() == Some(&above.name)
+                && path.pieces.split_last().is_some_and(|(_, others)| *others == above.pieces)
+        });
+        above = Some(path);
         match path.pieces.last() {
             Some(piece) if adds_to_it => {
                 format!("  + {}{}", units::text(piece), if path.emulated { EMULATED_MARK } else { "" })

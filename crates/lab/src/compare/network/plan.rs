@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use environment::network::{Card, PathDescription, absent_paths};
+use environment::network::{Card, PathDescription, absent_paths, no_vduse};
 use environment::vm;
 use measure::network::{FlowRecord, Network, PathRecord};
 use measure::{Direction, Group, MetricId, MetricSpec, Unit};
@@ -50,7 +50,8 @@ impl NetworkPlan {
     ) -> Self {
         let mut flows = Vec::new();
         let over_card = card.iter().map(|_| PathDescription::over_card());
-        for path in PathDescription::all().into_iter().chain(over_card) {
+        let over_vduse = PathDescription::over_vduse().into_iter().filter(|_| no_vduse().is_none());
+        for path in PathDescription::all().into_iter().chain(over_vduse).chain(over_card) {
             for work in works(profile) {
                 let metric = format!("{}.{}.{}", Group::Net, path.name(), work.name);
                 flows.push(PlannedFlow {
