@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Scene;
 use super::openstack::Vif;
-use crate::switch_process::wait_for;
+use crate::switch_process::{SwitchProcess, wait_for};
 
 const PAGE: &str = include_str!("../../../../../docs/under-neutron.md");
 /// The name of the compute node in the page.
@@ -147,6 +147,26 @@ fn within(guest: &Guest, port: usize, line: &str) -> peers::Output {
     guest.run_within(&format!("ip netns exec n{port} sh -c '{line}'"), Duration::from_secs(60)).unwrap()
 }
 
+/// Moves each card to a namespace of the guest and requests its address by DHCP. OVN answers what Neutron says.
+#[track_caller]
+fn ask_for_addresses(guest: &Guest, servers: &[Server]) {
+    guest.must(
+        "printf '#!/bin/sh\\n[ $1 = bound ] || exit 0\\nip address add $ip/$mask dev $interface\\n\
+         ip link set $interface mtu $mtu\\nip route add default via $router\\n' >/tmp/lease && chmod 755 /tmp/lease",
+    );
+    for (at, server) in servers.iter().enumerate() {
+        guest.must(&format!(
+            "set -e
+             ip netns add n{at} && ip link set eth{at} netns n{at} && ip -n n{at} link set eth{at} up
+             ip netns exec n{at} busybox udhcpc -i eth{at} -n -q -t 20 -T 1 -O mtu -s /tmp/lease
+             ip -n n{at} address show dev eth{at} | grep -F '{}/24'
+             ip -n n{at} link show dev eth{at} | grep -F 'mtu 1442 '
+             ip netns exec n{at} ping -c 3 -i 0.1 10.1.0.1",
+            server.address
+        ));
+    }
+}
+
 #[test]
 fn neutron_connects_guests() {
     if !root_required() {
@@ -179,22 +199,7 @@ fn neutron_connects_guests() {
     cloud.sync();
     check_page(scene, &servers[0].vif);
 
-    // OVN answers DHCP with what Neutron says.
-    guest.must(
-        "printf '#!/bin/sh\\n[ $1 = bound ] || exit 0\\nip address add $ip/$mask dev $interface\\n\
-         ip link set $interface mtu $mtu\\nip route add default via $router\\n' >/tmp/lease && chmod 755 /tmp/lease",
-    );
-    for (at, server) in servers.iter().enumerate() {
-        guest.must(&format!(
-            "set -e
-             ip netns add n{at} && ip link set eth{at} netns n{at} && ip -n n{at} link set eth{at} up
-             ip netns exec n{at} busybox udhcpc -i eth{at} -n -q -t 20 -T 1 -O mtu -s /tmp/lease
-             ip -n n{at} address show dev eth{at} | grep -F '{}/24'
-             ip -n n{at} link show dev eth{at} | grep -F 'mtu 1442 '
-             ip netns exec n{at} ping -c 3 -i 0.1 10.1.0.1",
-            server.address
-        ));
-    }
+    ask_for_addresses(&guest, &servers);
     guest.must(&format!("ip netns exec n1 iperf3 --server --daemon --port {SERVICE}"));
     let second = &servers[1].address;
     let from_neighbor = |seconds| arrived(&within(&guest, 0, &fetch(second, seconds)));
@@ -220,9 +225,19 @@ fn neutron_connects_guests() {
     cloud.sync();
     assert!(from_neighbor(30) && from_outside(30));
 
-    servers.iter().for_each(|server| server.vif.run("unplug", scene));
+    // A killed switch is started again: the guest and the controller connect to it, and flows and ports are back.
+    let arguments = scene.arguments(&scene.sockets);
+    let Cloud { mut scene, ovn: _ovn, neutron: _neutron } = cloud;
+    scene.switch.kill();
+    scene.switch = SwitchProcess::start_in(&scene.network, &arguments);
+    scene.network.configure("br-ex", "203.0.113.1/24").unwrap();
+    wait_for("the neighbor", || arrived(&within(&guest, 0, &fetch(second, 3))).then_some(()));
+    let from_outside = || arrived(&scene.network.run(&fetch(&floating, 3)).unwrap());
+    wait_for("the floating IP", || from_outside().then_some(()));
+
+    servers.iter().for_each(|server| server.vif.run("unplug", &scene));
     drop(guest);
-    cloud.scene.switch.end();
+    scene.switch.end();
 }
 
 /// Runs the commands of the page that only look.
