@@ -3,7 +3,9 @@ use crate::nat::Sides;
 use crate::packet::{Packet, Payload};
 use crate::sctp::Sctp;
 use crate::tcp::{Known, Tcp};
-use crate::{Direction, Mark, Timeouts, Tuple, protocol, sctp, tcp};
+use crate::{
+    Direction, Mark, Request, State, Timeouts, Translate, Translation, Tuple, Verdict, protocol, sctp, tcp,
+};
 
 /// The part of a connection that its protocol has.
 #[derive(Clone, Copy, Debug)]
@@ -121,10 +123,43 @@ impl Connection {
         Known { is_answered: self.is_answered, is_assured: self.is_assured }
     }
 
+    /// Whether its two directions do not lead to one table of several ([`crate::Shards`]).
+    pub fn needs_whole_zone(&self) -> bool {
+        self.tuples[0].reversed() != Some(self.tuples[1])
+    }
+
     /// The tuple with which frames of a direction leave.
     pub fn leaving(&self, direction: Direction) -> Tuple {
         // Both tuples were made of each other, so the reverse exists.
         let arriving = self.tuples[direction.other() as usize];
         arriving.reversed().unwrap_or(self.tuples[direction as usize])
+    }
+
+    /// Writes mark and label, if asked, and describes the connection for a frame.
+    pub fn verdict(&mut self, direction: Direction, state: State, request: &Request<'_>) -> Verdict {
+        if let Some(written) = request.commit {
+            self.mark = written.over(self.mark);
+        }
+        self.verdict_of(direction, state, request)
+    }
+
+    /// Describes the connection for a frame.
+    pub fn verdict_of(&self, direction: Direction, state: State, request: &Request<'_>) -> Verdict {
+        let mut state = state | State::TRACKED;
+        let Sides { source, destination } = self.sides;
+        let is_translated = request.translate != Translate::No && (source || destination);
+        if is_translated {
+            let (source, destination) = match direction {
+                Direction::Original => (source, destination),
+                Direction::Reply => (destination, source),
+            };
+            let bit = |is_set, bit| if is_set { bit } else { State::NONE };
+            state = state
+                | bit(source, State::SOURCE_TRANSLATED)
+                | bit(destination, State::DESTINATION_TRANSLATED);
+        }
+        let translation = is_translated
+            .then(|| Translation { from: self.tuples[direction as usize], to: self.leaving(direction) });
+        Verdict { state, mark: self.mark, original: Some(self.tuples[0]), translation, refusal: None }
     }
 }

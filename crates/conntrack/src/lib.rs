@@ -51,6 +51,7 @@
 //! - TCP: states in `tcp.rs`, windows in `window.rs`, headers in `segment.rs`. SCTP: `sctp.rs`. Times: `timeouts.rs`.
 //! - Reading of headers: `packet.rs`; writing of headers: `rewrite.rs`.
 //! - The choice of addresses and ports: `nat.rs`. Budgets: `limits.rs`.
+//! - What a list of connections says: `listed.rs`; what another process gets of them: `saved.rs`.
 //! - What is asked about a frame: `request.rs`. Commit, look-up, eviction: `tracker.rs`. Fragments: `fragments.rs`. Parts of both: `index.rs`, `wheel.rs`, `links.rs`.
 #![forbid(unsafe_code)]
 
@@ -60,10 +61,12 @@ mod fragments;
 mod index;
 mod limits;
 mod links;
+mod listed;
 mod nat;
 mod packet;
 mod request;
 mod rewrite;
+mod saved;
 mod sctp;
 mod segment;
 mod shards;
@@ -77,6 +80,7 @@ mod window;
 
 pub use fragments::{BLOCK, FragmentFrame, FragmentLimits, Fragments, Held, MAX_FRAGMENTS, Whole};
 pub use limits::{Counters, Limits, Refusal};
+pub use listed::{ListFrom, Listed, Page};
 pub use nat::{Choice, Mapping, Side, Translation};
 pub use packet::{Packet, Untracked};
 pub use request::{Mark, Request, Settings, Shard, Translate, Verdict, Written};

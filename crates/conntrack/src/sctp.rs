@@ -1,6 +1,7 @@
 //! The states of an SCTP association as a forwarder sees them (RFC 9260 §4, §8.4, §8.5).
 use crate::Direction;
 use crate::bytes::{u16_at, u32_at};
+use crate::saved::STATE_BYTES;
 
 /// The kinds of chunks that change the state (RFC 9260 §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +126,19 @@ pub(crate) enum SctpState {
     HeartbeatSent,
 }
 
+/// The numbers of states in what is saved.
+const STATES: [Option<SctpState>; 9] = [
+    None,
+    Some(SctpState::Closed),
+    Some(SctpState::CookieWait),
+    Some(SctpState::CookieEchoed),
+    Some(SctpState::Established),
+    Some(SctpState::ShutdownSent),
+    Some(SctpState::ShutdownReceived),
+    Some(SctpState::ShutdownAckSent),
+    Some(SctpState::HeartbeatSent),
+];
+
 /// The state after a chunk; `None` if the chunk is invalid in this state.
 fn next(state: Option<SctpState>, direction: Direction, kind: Kind) -> Option<SctpState> {
     use Direction::{Original, Reply};
@@ -203,6 +217,40 @@ impl Sctp {
             }
         }
         Some(Sctp { state: None, tags, announced_by: None, has_initiated: [false; 2] })
+    }
+
+    /// What is saved: the state, the tags, and the directions in which an INIT was seen.
+    pub fn saved(&self) -> [u8; STATE_BYTES] {
+        let mut bytes = [0; STATE_BYTES];
+        let place = STATES.iter().position(|state| *state == self.state);
+        bytes[0] = place.unwrap_or(0) as u8; // one of nine
+        for (at, tag) in self.tags.iter().enumerate() {
+            let field = &mut bytes[1 + 5 * at..][..5];
+            field[0] = tag.is_some().into();
+            field[1..].copy_from_slice(&tag.unwrap_or(0).to_le_bytes());
+        }
+        bytes[11] = self.has_initiated[0].into();
+        bytes[12] = self.has_initiated[1].into();
+        bytes
+    }
+
+    /// The association that was saved.
+    pub fn restored(bytes: &[u8; STATE_BYTES]) -> Sctp {
+        let tag = |at: usize| {
+            let [is_known, a, b, c, d] = [0, 1, 2, 3, 4].map(|byte| bytes[at + byte]);
+            (is_known != 0).then(|| u32::from_le_bytes([a, b, c, d]))
+        };
+        Sctp {
+            state: STATES.get(usize::from(bytes[0])).copied().flatten(),
+            tags: [tag(1), tag(6)],
+            announced_by: None,
+            has_initiated: [bytes[11] != 0, bytes[12] != 0],
+        }
+    }
+
+    /// The state; `None` before the first chunk was judged.
+    pub fn state(&self) -> Option<SctpState> {
+        self.state
     }
 
     /// RFC 9260 §8.5: whether the verification tag fits a chunk.

@@ -15,12 +15,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::limits::Held;
-use crate::{Counters, Packet, Refusal, Request, Settings, Shard, Tracker, Verdict};
+use crate::saved::{self, Saved};
+use crate::{
+    Counters, ListFrom, Listed, Packet, Page, Refusal, Request, Settings, Shard, Tracker, Tuple, Verdict,
+};
 
 /// How often a worker asks for a lock that another one has, before it sleeps.
 const SPINS: u32 = 64;
 /// The most expired connections of another table that one refusal ends.
 const EXPIRED_AT_ONCE: usize = 8;
+/// The most places of a table that are read for a list while workers wait for the table.
+const LISTED_AT_ONCE: usize = 128;
+/// How often a part of a list looks into a table.
+const MAX_LOOKS: u32 = 128;
 /// A table has room for at least one in this many of all connections, because connections are spread unevenly over the
 /// tables.
 const ROOM: u32 = 4;
@@ -88,7 +95,8 @@ impl Shards {
         }
         loop {
             let is_whole = self.is_whole(request.zone);
-            let mut tracker = self.tables[self.table(is_whole, request.zone, packet)].lock();
+            let mut tracker =
+                self.tables[self.table(is_whole, request.zone, packet.connection_tuple())].lock();
             // The zone may have become whole since.
             if is_whole == self.is_whole(request.zone) {
                 let verdict = tracker.track(packet, &Request { is_divided: !is_whole, ..*request }, now);
@@ -108,6 +116,62 @@ impl Shards {
         self.tables.iter().for_each(|table| table.lock().flush(zone));
     }
 
+    /// A part of the connections of a zone, or with `None` of all zones. The part ends when it has `enough` connections, or
+    /// after a limited number of places. Connections that begin, end or move into another table meanwhile may be missing,
+    /// or be listed twice.
+    pub fn list(&self, from: ListFrom, zone: Option<u16>, enough: usize, now: Duration) -> Page {
+        let (mut table, mut place) = ((from.0 >> 32) as usize, from.0 as u32 as usize);
+        let (mut connections, mut looks) = (Vec::new(), 0);
+        while let Some(of) = self.tables.get(table) {
+            if connections.len() >= enough || looks == MAX_LOOKS {
+                return Page { connections, next: Some(ListFrom((table as u64) << 32 | place as u64)) };
+            }
+            looks += 1;
+            let tracker = of.lock();
+            match tracker.in_places(place, LISTED_AT_ONCE) {
+                None => (table, place) = (table + 1, 0),
+                Some(all) => {
+                    let meant = all.filter(|connection| zone.is_none_or(|zone| connection.zone == zone));
+                    let listed = meant.map(|connection| Listed::of(connection, now));
+                    connections.extend(listed.filter(|listed| !listed.timeout.is_zero()));
+                    place += LISTED_AT_ONCE;
+                }
+            }
+        }
+        Page { connections, next: None }
+    }
+
+    /// All connections, as bytes for [`Shards::restore`]. No frame may be tracked meanwhile, or connections that change
+    /// may be missing.
+    pub fn save(&self, now: Duration) -> Vec<u8> {
+        let now = now.as_millis() as u64;
+        let mut bytes = Vec::new();
+        for table in &self.tables {
+            let tracker = table.lock();
+            let all = tracker.in_places(0, usize::MAX).into_iter().flatten();
+            all.for_each(|connection| saved::put(&mut bytes, connection, now));
+        }
+        bytes
+    }
+
+    /// Adds the connections that another process has saved, as far as there is room and they are not there. `port` says
+    /// which port has the number of a port of that process; connections of other ports end.
+    pub fn restore(&self, bytes: &[u8], port: impl Fn(u16) -> Option<u16>, now: Duration) {
+        let now = now.as_millis() as u64;
+        for record in bytes.chunks_exact(saved::RECORD_BYTES) {
+            let Saved { mut connection, rest } = saved::read(record);
+            let Some(port) = port(connection.port).filter(|port| *port < self.settings.limits.ports) else {
+                continue;
+            };
+            (connection.port, connection.deadline) = (port, now.saturating_add(rest));
+            if connection.needs_whole_zone() && !self.is_whole(connection.zone) {
+                self.make_whole(connection.zone);
+            }
+            let table = self.table(self.is_whole(connection.zone), connection.zone, &connection.tuples[0]);
+            self.tables[table].lock().restore(connection);
+        }
+    }
+
     /// Ends connections of one table whose time is over: they count for the limits, and their table may have no frames.
     #[cold]
     fn expire_elsewhere(&self, now: Duration) {
@@ -121,11 +185,11 @@ impl Shards {
         self.whole[usize::from(zone)].load(Ordering::Acquire)
     }
 
-    fn table(&self, is_whole: bool, zone: u16, packet: &Packet<'_>) -> usize {
+    fn table(&self, is_whole: bool, zone: u16, tuple: &Tuple) -> usize {
         let tables = self.tables.len() as u16; // as many as were made
         usize::from(match is_whole {
             true => (self.settings.seed.of_zone(zone) >> 16) as u16 % tables,
-            false => Shard::of(&self.settings.seed, zone, packet.connection_tuple(), tables),
+            false => Shard::of(&self.settings.seed, zone, tuple, tables),
         })
     }
 

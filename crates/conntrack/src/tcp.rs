@@ -4,6 +4,7 @@
 //! have asked for its bytes and the sender can have received the bytes that it acknowledges (G. van Rooij, *Real
 //! Stateful TCP Packet Filtering in IP Filter*, SANE 2000; RFC 9293 §3.4, RFC 7323 §2, RFC 5961 §3 to §5).
 use crate::Direction;
+use crate::saved::STATE_BYTES;
 use crate::segment::{Kind, Segment, before};
 use crate::window::{End, Fit, Windows};
 
@@ -29,6 +30,23 @@ pub(crate) enum TcpState {
     /// The connection was reset.
     Closed,
 }
+
+/// The numbers of states in what is saved.
+const STATES: [Option<TcpState>; 10] = [
+    None,
+    Some(TcpState::SynSent),
+    Some(TcpState::SynSentBoth),
+    Some(TcpState::SynReceived),
+    Some(TcpState::Established),
+    Some(TcpState::FinWait),
+    Some(TcpState::CloseWait),
+    Some(TcpState::LastAck),
+    Some(TcpState::TimeWait),
+    Some(TcpState::Closed),
+];
+/// A missing window scale in what is saved, and the largest one (RFC 7323 §2.3).
+const NO_SCALE: u8 = 0xff;
+const MAX_SCALE: u8 = 14;
 
 /// The effect of a segment in a state.
 enum Next {
@@ -159,6 +177,34 @@ impl Tcp {
             _ => return None,
         };
         Some(Tcp { state: None, windows, last: Last::default(), opens_from_both: false })
+    }
+
+    /// The state; `None` before the first segment was judged.
+    pub fn state(&self) -> Option<TcpState> {
+        self.state
+    }
+
+    /// The window scale that an end has offered (RFC 7323 §2).
+    pub fn scale(&self, direction: Direction) -> Option<u8> {
+        self.windows.end(direction).offered_scale()
+    }
+
+    /// What is saved: the state, and the window scales that the ends have offered.
+    pub fn saved(&self) -> [u8; STATE_BYTES] {
+        let mut bytes = [0; STATE_BYTES];
+        let place = STATES.iter().position(|state| *state == self.state);
+        bytes[0] = place.unwrap_or(0) as u8; // one of ten
+        bytes[1] = self.scale(Direction::Original).unwrap_or(NO_SCALE);
+        bytes[2] = self.scale(Direction::Reply).unwrap_or(NO_SCALE);
+        bytes
+    }
+
+    /// The connection that was saved. Its windows are unknown.
+    pub fn restored(bytes: &[u8; STATE_BYTES]) -> Tcp {
+        let scale = |byte: u8| (byte != NO_SCALE).then(|| byte.min(MAX_SCALE));
+        let state = STATES.get(usize::from(bytes[0])).copied().flatten();
+        let windows = Windows::of_scales([scale(bytes[1]), scale(bytes[2])]);
+        Tcp { state, windows, last: Last::default(), opens_from_both: false }
     }
 
     fn is_closing(&self) -> bool {

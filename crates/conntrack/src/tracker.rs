@@ -12,8 +12,7 @@ use crate::packet::{Packet, Payload};
 use crate::tcp::Known;
 use crate::wheel::Wheel;
 use crate::{
-    Counters, Direction, Limits, Mark, Refusal, Request, Settings, Shard, State, Translate, Translation,
-    Tuple, Verdict,
+    Counters, Direction, Limits, Mark, Refusal, Request, Settings, Shard, State, Translate, Tuple, Verdict,
 };
 
 /// Connections that are ended at most before a connection is kept, because their time is over.
@@ -133,6 +132,37 @@ impl Tracker {
         ended
     }
 
+    /// Adds a connection that another process has saved, if there is room and its tuples are free.
+    pub(crate) fn restore(&mut self, mut connection: Connection) {
+        let is_taken = connection.tuples.iter().any(|tuple| {
+            let hash = self.settings.seed.hash(connection.zone, tuple);
+            let is_same = |reference: Reference| self.has(reference, connection.zone, tuple);
+            self.index.find(hash, is_same).is_some()
+        });
+        if is_taken {
+            return;
+        }
+        if connection.pool.is_some() {
+            let translated = connection.leaving(Direction::Original);
+            connection.pool = Some(self.pool(connection.zone, &translated));
+        }
+        connection.due = self.wheel.due(connection.deadline);
+        self.insert(connection);
+    }
+
+    /// Whether a reference is to this tuple of a zone.
+    fn has(&self, reference: Reference, zone: u16, tuple: &Tuple) -> bool {
+        self.places[reference.place() as usize].as_ref().is_some_and(|connection| {
+            connection.zone == zone && connection.tuples[reference.direction() as usize] == *tuple
+        })
+    }
+
+    /// The connections in some places; `None` behind the last place.
+    pub(crate) fn in_places(&self, from: usize, count: usize) -> Option<impl Iterator<Item = &Connection>> {
+        let places = self.places.get(from..).filter(|places| !places.is_empty())?;
+        Some(places[..count.min(places.len())].iter().flatten())
+    }
+
     /// Ends all connections of a zone; `None` ends those of all zones.
     pub fn flush(&mut self, zone: Option<u16>) {
         let of = |tracker: &Self| {
@@ -179,11 +209,7 @@ impl Tracker {
 
     fn find(&mut self, zone: u16, tuple: &Tuple, now: u64) -> Option<Found> {
         let hash = self.settings.seed.hash(zone, tuple);
-        let found = self.index.find(hash, |reference| {
-            self.places[reference.place() as usize].as_ref().is_some_and(|connection| {
-                connection.zone == zone && connection.tuples[reference.direction() as usize] == *tuple
-            })
-        })?;
+        let found = self.index.find(hash, |reference| self.has(reference, zone, tuple))?;
         if self.at(found.place()).is_some_and(|connection| connection.deadline <= now) {
             self.remove(found.place());
             self.counters.expired += 1;
@@ -219,7 +245,7 @@ impl Tracker {
             (Direction::Original, true) => State::ESTABLISHED,
             (Direction::Original, false) => State::NEW,
         };
-        let verdict = verdict(connection, direction, state, request);
+        let verdict = connection.verdict(direction, state, request);
         match judgement {
             Judgement::Accepted { timeout, is_assured } => {
                 if is_assured {
@@ -247,7 +273,7 @@ impl Tracker {
             return Verdict::invalid(None);
         }
         let reply = if direction == Direction::Reply { State::REPLY } else { State::NONE };
-        verdict(connection, direction, State::RELATED | reply, request)
+        connection.verdict(direction, State::RELATED | reply, request)
     }
 
     /// A frame that belongs to no connection.
@@ -282,7 +308,7 @@ impl Tracker {
             }
         };
         let request = Request { commit: None, ..*request };
-        let verdict = verdict_of(&connection, Direction::Original, State::NEW, &request);
+        let verdict = connection.verdict_of(Direction::Original, State::NEW, &request);
         match self.insert(connection) {
             true => verdict,
             false => Verdict::invalid(Some(Refusal::Port)),
@@ -333,11 +359,8 @@ impl Tracker {
         let Some(reply) = tuple.reversed() else { return false };
         let Shard { table, tables } = self.settings.shard;
         let seed = &self.settings.seed;
-        let is_taken = self.index.find(seed.hash(zone, &reply), |reference| {
-            self.places[reference.place() as usize].as_ref().is_some_and(|connection| {
-                connection.zone == zone && connection.tuples[reference.direction() as usize] == reply
-            })
-        });
+        let is_taken =
+            self.index.find(seed.hash(zone, &reply), |reference| self.has(reference, zone, &reply));
         is_taken.is_none() && (!is_divided || tables <= 1 || Shard::of(seed, zone, &reply, tables) == table)
     }
 
@@ -451,38 +474,4 @@ impl Tracker {
             connection.due = due;
         }
     }
-}
-
-/// Writes mark and label, if asked, and describes the connection.
-fn verdict(
-    connection: &mut Connection,
-    direction: Direction,
-    state: State,
-    request: &Request<'_>,
-) -> Verdict {
-    if let Some(written) = request.commit {
-        connection.mark = written.over(connection.mark);
-    }
-    verdict_of(connection, direction, state, request)
-}
-
-fn verdict_of(connection: &Connection, direction: Direction, state: State, request: &Request<'_>) -> Verdict {
-    let mut state = state | State::TRACKED;
-    let Sides { source, destination } = connection.sides;
-    let is_translated = request.translate != Translate::No && (source || destination);
-    if is_translated {
-        let (source, destination) = match direction {
-            Direction::Original => (source, destination),
-            Direction::Reply => (destination, source),
-        };
-        let bit = |is_set, bit| if is_set { bit } else { State::NONE };
-        state =
-            state | bit(source, State::SOURCE_TRANSLATED) | bit(destination, State::DESTINATION_TRANSLATED);
-    }
-    let translation = is_translated.then(|| Translation {
-        from: connection.tuples[direction as usize],
-        to: connection.leaving(direction),
-    });
-    let original = Some(connection.tuples[0]);
-    Verdict { state, mark: connection.mark, original, translation, refusal: None }
 }

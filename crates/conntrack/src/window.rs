@@ -40,6 +40,11 @@ impl End {
         *self = End { is_unknown: self.is_unknown, ..End::default() };
     }
 
+    /// The window scale that the end has offered in its SYN.
+    pub fn offered_scale(&self) -> Option<u8> {
+        self.offers_scale.then_some(self.scale)
+    }
+
     /// Follows the options of a SYN.
     pub fn take_options(&mut self, options: &Options) {
         if options.exist {
@@ -99,6 +104,19 @@ impl Windows {
         sender.restart(segment.end, segment.window.into());
         sender.limit = segment.end.wrapping_add(sender.largest);
         windows
+    }
+
+    /// Windows of which nothing is known but the scales that the ends have offered.
+    pub fn of_scales(scales: [Option<u8>; 2]) -> Windows {
+        let is_scaled = scales.iter().all(Option::is_some);
+        let end = |scale: Option<u8>| End {
+            scale: scale.filter(|_| is_scaled).unwrap_or(0),
+            offers_scale: scale.is_some(),
+            offers_sack: true,
+            is_unknown: true,
+            ..End::default()
+        };
+        Windows { ends: scales.map(end) }
     }
 
     pub fn end(&self, direction: Direction) -> &End {

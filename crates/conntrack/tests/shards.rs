@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use common::{ACK, Ends, Random, SYN, Tcp, below, echo, of, udp, unreachable};
 use conntrack::{
-    Choice, Limits, Mapping, Packet, Refusal, Request, Seed, Settings, Shard, Shards, Side, State, TcpRules,
-    Timeouts, Tracker, Translate, Translation, Verdict, Written,
+    Choice, Limits, ListFrom, Mapping, Mark, Packet, Page, Refusal, Request, Seed, Settings, Shard, Shards,
+    Side, State, TcpRules, Timeouts, Tracker, Translate, Translation, Verdict, Written,
 };
 
 const LIMITS: Limits = Limits { connections: 40_000, ports: 4, per_port: 10_000, per_zone: u32::MAX };
@@ -185,4 +185,96 @@ fn no_connection_is_lost_while_a_zone_moves() {
         }
     });
     assert_eq!(shards.counters().kept, 3 * 3 * 600 + 3);
+}
+
+/// A list has each connection once, in parts, with its translation, and only those of the zone that was asked for.
+#[test]
+fn connections_are_listed_in_parts_with_their_state() {
+    let shards = Shards::new(settings(LIMITS), 4, Duration::ZERO);
+    let mapping = source("192.0.2.1");
+    for port in 1..=1000 {
+        track(&shards, &udp(ends(1, port), b"data"), &Request { zone: 1, ..commit() });
+    }
+    let request = Request { zone: 2, translate: Translate::New(&mapping), ..commit() };
+    for (segment, ends) in [
+        (Tcp::new(SYN, 1, 1), ends(2, 7)),
+        (Tcp::new(SYN | ACK, 1, 2), Ends::new("198.51.100.1", "192.0.2.1", [80, 7])),
+    ] {
+        track(&shards, &segment.datagram(ends), &request);
+    }
+    let all = |zone| {
+        let (mut all, mut from, mut parts) = (Vec::new(), Some(ListFrom::default()), 0);
+        while let Some(next) = from {
+            let Page { connections, next } = shards.list(next, zone, 100, Duration::from_secs(1));
+            all.extend(connections);
+            (from, parts) = (next, parts + 1);
+        }
+        (all, parts)
+    };
+    let (of_one, parts) = all(Some(1));
+    let mut ports: Vec<u16> = of_one.iter().map(|listed| listed.original.source.port).collect();
+    ports.sort_unstable();
+    assert_eq!(ports, (1..=1000).collect::<Vec<_>>());
+    assert!(parts > 4, "{parts}");
+    assert_eq!((of_one[0].state, of_one[0].timeout), (None, Duration::from_secs(29)));
+    let [of_two] = &all(Some(2)).0[..] else { panic!("one connection of zone 2") };
+    assert_eq!((of_two.state, of_two.zone), (Some("SYN_RECV"), 2));
+    assert_eq!(of_two.reply.destination.address.to_string(), "192.0.2.1");
+    assert_eq!(all(None).0.len(), 1001);
+    // A connection that is over is not listed, although it still has its place.
+    let late = Duration::from_secs(31);
+    assert_eq!(shards.list(ListFrom::default(), Some(1), 1, late).connections.len(), 0);
+    // A place that never was.
+    assert_eq!(shards.list(ListFrom(u64::MAX), None, 1, late), Page::default());
+}
+
+/// Connections go on in another process as they were, for the ports that are there too.
+#[test]
+fn connections_go_on_in_another_process() {
+    let [one, other] = [(); 2].map(|()| Shards::new(settings(LIMITS), 4, Duration::ZERO));
+    let mapping = source("192.0.2.1");
+    let translating = Request { zone: 2, translate: Translate::New(&mapping), ..commit() };
+    let marked = Written { value: Mark { mark: 7, label: 9 << 100 }, mask: Mark { mark: !0, label: !0 } };
+    for port in 1..=100 {
+        track(&one, &udp(ends(1, port), b"data"), &Request { zone: 1, commit: Some(marked), ..commit() });
+    }
+    let back = |ports| Ends::new("198.51.100.1", "192.0.2.1", ports);
+    track(&one, &Tcp::new(SYN, 100, 0).datagram(ends(2, 7)), &translating);
+    track(&one, &Tcp::new(SYN | ACK, 500, 101).datagram(back([80, 7])), &translating);
+    track(&one, &Tcp::new(ACK, 101, 501).datagram(ends(2, 7)), &translating);
+    // Port 3 is not in the other process.
+    track(&one, &udp(ends(3, 1), b"data"), &Request { port: 3, zone: 1, ..commit() });
+
+    let later = Duration::from_secs(1000);
+    other.restore(
+        &one.save(Duration::from_secs(1)),
+        |port| [Some(2), Some(1), None, None][usize::from(port)],
+        later,
+    );
+    assert_eq!((other.counters().kept, one.counters().kept), (101, 102));
+    let known = Request { translate: Translate::Existing, ..Request::default() };
+    let tracked = |datagram: &[u8], zone| {
+        other.track(&Packet::read(datagram).unwrap(), &Request { zone, ..known }, later)
+    };
+    let answer = tracked(&udp(ends(1, 50).back(), b"data"), 1);
+    assert_eq!(
+        (answer.state, answer.mark),
+        (State::TRACKED | State::ESTABLISHED | State::REPLY, marked.value)
+    );
+    assert!(tracked(&udp(ends(3, 1).back(), b"data"), 1).state.has(State::NEW), "it has ended");
+    let answer = tracked(&Tcp::new(ACK, 501, 101).datagram(back([80, 7])), 2);
+    assert!(answer.state.has(State::ESTABLISHED | State::REPLY), "{answer:?}");
+    assert_eq!(answer.translation.unwrap().to.destination.address.to_string(), "10.0.0.2");
+    let listed = other.list(ListFrom::default(), Some(2), 10, later).connections;
+    assert_eq!((listed[0].state, listed[0].port), (Some("ESTABLISHED"), 2));
+    // They are counted for the port that has them here, and end in their time.
+    let over = later + Duration::from_secs(29);
+    assert_eq!(other.list(ListFrom::default(), Some(1), 1000, over).connections.len(), 1, "the answered one");
+    // Bytes of no such process change nothing, and neither do connections that are there.
+    for bytes in [&[0xff; 1000][..], &[0; 1000], &one.save(Duration::ZERO)[..77]] {
+        other.restore(bytes, |_| Some(u16::MAX), later);
+    }
+    other.restore(&[0xff; 12_000], |_| Some(1), later);
+    other.restore(&one.save(Duration::ZERO), |_| Some(1), later);
+    assert!(other.counters().kept <= 103, "{:?}", other.counters());
 }

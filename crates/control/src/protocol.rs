@@ -1,6 +1,7 @@
 //! The requests and answers on the control socket: a line of JSON each way, with a version.
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -120,6 +121,23 @@ pub enum Request {
         /// The zone; `None` for all zones.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         zone: Option<u16>,
+    },
+    /// Shows a part of the tracked connections. Answered with `connections` and `next`, the place from which the next part
+    /// goes on, which is `null` at the end.
+    Connections {
+        /// The zone; `None` for all zones.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        zone: Option<u16>,
+        /// The place from which this part goes on; 0 for the first part.
+        #[serde(default)]
+        from: u64,
+    },
+    /// Shows the tunnels, and the interfaces at whose addresses they end, with their routes and neighbours. Answered with
+    /// `underlays`, `routes`, `tunnels` and `hop`.
+    Tunnels {
+        /// The address whose next hop is asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<IpAddr>,
     },
     /// Shows the connections of all bridges with controllers. Answered with `controllers`: for each bridge with
     /// controllers, a [`crate::ControllerState`] for each target.

@@ -112,6 +112,11 @@ impl OvsDatabase {
         run(&mut self.instance.appctl_of_pidfile(words))
     }
 
+    /// Runs `ovs-appctl` with these arguments, for an `ovs-vswitchd` of this crate that has no pidfile.
+    pub(crate) fn appctl_of_socket(&self, words: &[&str]) -> Result<String, Error> {
+        run(&mut self.instance.appctl(words))
+    }
+
     /// Runs `ovs-ofctl` with these arguments. The program finds a bridge by its socket beside the database's.
     ///
     /// # Errors

@@ -33,6 +33,14 @@ impl OvsNetdev {
         Ok(Self { _vswitchd: vswitchd, database })
     }
 
+    /// Runs `ovs-appctl` with these arguments.
+    ///
+    /// # Errors
+    /// `ovs-appctl` cannot be started, fails, or does not end within 60 s.
+    pub fn appctl(&self, words: &[&str]) -> Result<String, Error> {
+        self.database.appctl_of_socket(words)
+    }
+
     /// The database of the switch.
     pub fn database(&self) -> &OvsDatabase {
         &self.database

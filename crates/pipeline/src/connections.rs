@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use conntrack::{
-    Choice, Counters, FragmentLimits, Fragments, Limits, Mapping, Mark, Packet, Request, Seed, Settings,
-    Shard, Shards, Side, TcpRules, Timeouts, Translate, Translation, Tuple, Verdict, Written, protocol,
-    translate_icmp,
+    Choice, Counters, FragmentLimits, Fragments, Limits, ListFrom, Mapping, Mark, Packet, Page, Request,
+    Seed, Settings, Shard, Shards, Side, TcpRules, Timeouts, Translate, Translation, Tuple, Verdict, Written,
+    protocol, translate_icmp,
 };
 use flow::{Field, Nat, NatSide};
 use flow_tables::{Connection, HeaderWindow, Track};
@@ -171,6 +171,27 @@ impl Connections {
     /// Ends all connections of a zone; `None` ends those of all zones. Workers wait while their table is emptied.
     pub fn flush(&self, zone: Option<u16>) {
         self.shards.flush(zone);
+    }
+
+    /// A part of the connections of a zone, or with `None` of all zones; see [`Shards::list`].
+    pub fn list(&self, from: ListFrom, zone: Option<u16>, enough: usize, now: Duration) -> Page {
+        self.shards.list(from, zone, enough, now)
+    }
+
+    /// All connections, as bytes for [`Connections::restore`] of another process. No frame may be tracked meanwhile.
+    pub fn save(&self, now: Duration) -> Vec<u8> {
+        self.shards.save(now)
+    }
+
+    /// Adds the connections that another process has saved. `port` says which port here has the number of a port there;
+    /// connections of controllers' frames stay theirs.
+    pub fn restore(&self, bytes: &[u8], port: impl Fn(PortId) -> Option<PortId>, now: Duration) {
+        let of_controllers = self.ports;
+        let port = |number| match number == of_controllers {
+            true => Some(number),
+            false => port(PortId(number)).map(|port| port.0),
+        };
+        self.shards.restore(bytes, port, now);
     }
 
     /// Tracks a frame that came from this port, or from a controller: the connection's state. The frame is translated if

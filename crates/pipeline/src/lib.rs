@@ -43,6 +43,7 @@ mod vlan;
 mod wire;
 mod worker_flows;
 
+pub use ::conntrack::{ListFrom, Listed, Page, Tuple};
 pub use admission::{Admission, Guard, Unguarded};
 pub use bond::{
     BOND_BUCKETS, BondExits, BondGuard, BondLoad, BondMode, Bonded, BondedNetwork, Buckets, Carriers,

@@ -1,8 +1,9 @@
 //! The flow tables of a switch, by the networks that forward by them.
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use flow_tables::Tables;
-use pipeline::{Connections, TablesId, Upcalls};
+use pipeline::{Connections, ListFrom, Page, TablesId, Upcalls};
 
 use crate::{MAX_NETWORKS, MAX_PORTS};
 
@@ -52,6 +53,12 @@ impl FlowSets {
     /// Ends the tracked connections of a zone, if a port has ever forwarded by flow tables; `None` ends all connections.
     pub fn flush_connections(&self, zone: Option<u16>) {
         self.connections.get().iter().for_each(|connections| connections.flush(zone));
+    }
+
+    /// A part of the tracked connections; none if no port has ever forwarded by flow tables.
+    pub fn list_connections(&self, from: ListFrom, zone: Option<u16>, enough: usize, now: Duration) -> Page {
+        let known = self.connections.get();
+        known.map(|connections| connections.list(from, zone, enough, now)).unwrap_or_default()
     }
 
     /// All tables.

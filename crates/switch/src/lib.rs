@@ -72,6 +72,7 @@ mod balance;
 mod bond_changes;
 mod bonds;
 mod changes;
+mod connections;
 mod context;
 mod control;
 mod copies;
@@ -118,6 +119,7 @@ pub use ::pipeline::{
     BondMode, ControllersFrame, MOVE_WINDOW_SECONDS, Policing, PortId, PriorityTags, PuntedFrame,
     TableCounts, TableOptions, VlanMode, VlanOptions, Wanted, flow_ms,
 };
+pub use connections::{ConnectionReport, ConnectionsReport, TupleReport};
 pub use control::{Operator, View};
 pub use copies::{Copied, CopiesId};
 pub use error::{ChangeError, RunError, SetupError};

@@ -39,6 +39,7 @@ mod encapsulator;
 mod heard;
 mod queue;
 mod registry;
+mod report;
 mod source;
 mod spec;
 mod terminator;
@@ -49,4 +50,5 @@ mod underlay;
 mod view;
 
 pub use registry::set_options;
+pub use report::{HopReport, NeighbourReport, Report, RouteReport, TunnelReport, UnderlayReport, report};
 pub use spec::{BRIDGE_OPTION, KINDS, is_tunnel};

@@ -55,6 +55,11 @@ impl Routes {
         Routes { routes, addresses }
     }
 
+    /// The routes, the most specific first.
+    pub fn all(&self) -> &[Route] {
+        &self.routes
+    }
+
     /// Whether frames that take this route may have this source: one of its link's addresses.
     fn has(&self, route: &Route, source: IpAddr) -> bool {
         let is_of_link = || self.addresses.get(route.link).is_some_and(|all| all.contains(&source));

@@ -15,6 +15,9 @@ const MOST_VLAN: u16 = 4095;
 /// The most stations in an answer.
 const MOST_STATIONS: usize = 32 << 10;
 
+/// The number of connections in an answer, about.
+const CONNECTIONS_AT_ONCE: usize = 1000;
+
 /// Carries out a request that needs no record in the control socket, and returns its answer.
 pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -> Outcome {
     match request {
@@ -54,6 +57,10 @@ pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -
             switch.flush_connections(zone);
             done(Ok(()))
         }
+        Request::Connections { zone, from } => {
+            Outcome::Ok(with_schema(json!(switch.connections(zone, from, CONNECTIONS_AT_ONCE))))
+        }
+        Request::Tunnels { to } => Outcome::Ok(with_schema(json!(tunnel_ports::report(to)))),
         Request::Mirror { from, to, only } => {
             let side = |direction| match direction {
                 Direction::FromGuest => Side::FromGuest,

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use super::coverage::totals;
 use super::room::Room;
-use super::{bonds, datapath, fdb, flows, pmd};
+use super::{bonds, connections, datapath, fdb, flows, pmd, tunnels};
 
 /// The function of a command, which gets its arguments.
 type Answer = fn(&mut Room, &[&str]) -> Result<String, String>;
@@ -29,14 +29,15 @@ const fn command(
 }
 
 /// By name.
-const COMMANDS: [Command; 26] = [
+const COMMANDS: [Command; 32] = [
     command("bond/list", "", 0..=0, bonds::list),
     command("bond/show", "[port]", 0..=1, bonds::show),
     command("bridge/dump-flows", "bridge", 1..=1, flows::dump),
     command("coverage/read-counter", "COUNTER", 1..=1, event),
     command("coverage/show", "", 0..=0, events),
+    command("dpctl/dump-conntrack", "[-m] [-s] [dp] [zone=N]", 0..=4, connections::dump),
     command("dpctl/dump-dps", "", 0..=0, |_, _| Ok(format!("{}\n", datapath::NAME))),
-    command("dpctl/flush-conntrack", "[dp] [zone=N]", 0..=2, flows::flush),
+    command("dpctl/flush-conntrack", "[dp] [zone=N]", 0..=2, connections::flush),
     command("dpctl/show", "[-s] [dp...]", 0..=8, datapath::show),
     command("dpif-netdev/pmd-perf-show", "[-nh] [-pmd core] [dp]", 0..=8, pmd::performance),
     command("dpif-netdev/pmd-rxq-show", "[-pmd core] [-secs secs] [dp]", 0..=8, pmd::queues_of_workers),
@@ -54,6 +55,11 @@ const COMMANDS: [Command; 26] = [
         Ok(room.bridges().into_iter().map(|bridge| bridge.name + "\n").collect())
     }),
     command("ofproto/trace", "bridge flow [packet]", 2..=3, flows::trace),
+    command("ovs/route/lookup", "ip_addr", 1..=1, tunnels::lookup),
+    command("ovs/route/show", "", 0..=0, tunnels::routes),
+    command("tnl/arp/show", "", 0..=0, tunnels::neighbours),
+    command("tnl/neigh/show", "", 0..=0, tunnels::neighbours),
+    command("tnl/ports/show", "", 0..=0, tunnels::ports),
     command("version", "", 0..=0, |_, _| {
         Ok(concat!("ovs-vswitchd (Tautline) ", env!("CARGO_PKG_VERSION"), "\n").to_owned())
     }),

@@ -1,10 +1,9 @@
-//! The commands about flows and connections: `ofproto/trace`, `bridge/dump-flows`, `dpctl/flush-conntrack`.
+//! The commands about flows: `ofproto/trace`, `bridge/dump-flows`.
 
 use std::fmt::Write as _;
 
 use control::Request;
 
-use super::datapath;
 use super::room::Room;
 
 /// Returns the name of a bridge if the bridge exists.
@@ -58,16 +57,6 @@ pub fn dump(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
         let _ = writeln!(said, "duration={seconds}s, n_packets={packets}, n_bytes={bytes}, {text}");
     }
     Ok(said)
-}
-
-/// `dpctl/flush-conntrack [DP] [zone=ZONE]`: ends connections.
-pub fn flush(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
-    let mut zone = None;
-    for word in arguments.iter().filter(|word| ![datapath::NAME, "ovs-netdev"].contains(*word)) {
-        let number = word.strip_prefix("zone=").and_then(|number| number.parse().ok());
-        zone = Some(number.ok_or("connections end by zone alone: write zone=NUMBER\n")?);
-    }
-    room.ask(Request::FlushConnections { zone }).map(|_| String::new()).map_err(|why| why + "\n")
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod bonds;
 mod bridge;
 mod clients;
 mod commands;
+mod connections;
 mod coverage;
 mod datapath;
 mod fdb;
@@ -16,6 +17,7 @@ mod history;
 mod pmd;
 mod room;
 mod socket;
+mod tunnels;
 
 pub use bridge::{Served, ServedPort, SharedBridges};
 pub use clients::answer;

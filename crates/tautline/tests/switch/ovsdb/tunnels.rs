@@ -100,11 +100,74 @@ impl Neighbours {
         neighbours
     }
 
+    /// Asserts that `ovs-appctl` shows the tunnel, its neighbour and routes, and tracked connections in the same way for both
+    /// switches.
+    #[track_caller]
+    fn show_the_same(&self, is_v6: bool) {
+        let network = if is_v6 { "fd00::" } else { "192.0.2." };
+        let ask = |words: &str| {
+            let words: Vec<&str> = words.split(' ').collect();
+            [self.scene.database.appctl(&words), self.openvswitch.appctl(&words)].map(Result::unwrap)
+        };
+        for words in ["tnl/neigh/show", "tnl/arp/show", "tnl/ports/show", "ovs/route/show"] {
+            let [ours, theirs] = ask(words);
+            assert_eq!(ours.lines().next(), theirs.lines().next(), "{words}");
+            assert_eq!(shown(&ours, network, [1, 2]), shown(&theirs, network, [2, 1]), "{words}");
+        }
+        for host in ["7", "9"] {
+            let [ours, theirs] = ask(&format!("ovs/route/lookup {network}{host}"));
+            assert_eq!(shown(&ours, "", [1, 2]), shown(&theirs, "", [2, 1]));
+        }
+        let connections = |said: &str| -> Vec<String> {
+            let lines = said.lines().filter(|line| line.starts_with("tcp") && line.contains("10.9.0."));
+            // The state of each end is known to Open vSwitch, and that of the connection to this switch.
+            let mut lines: Vec<_> =
+                lines.map(|line| line.split(",protoinfo=(state").next().unwrap().to_owned()).collect();
+            lines.sort_unstable();
+            lines
+        };
+        let [ours, theirs] = ask("dpctl/dump-conntrack zone=7");
+        assert_eq!(connections(&ours), connections(&theirs), "{ours}{theirs}");
+        assert!(connections(&ours).len() >= 2, "{ours}");
+        assert!(ours.lines().any(|line| line.starts_with("icmp") && theirs.contains(line)), "{ours}{theirs}");
+        assert_eq!(self.scene.appctl("dpctl/dump-conntrack zone=8"), "");
+    }
+
     /// Runs `ovs-vsctl` at Open vSwitch.
     #[track_caller]
     pub fn vsctl(&self, words: &str) -> String {
         self.openvswitch.database().vsctl(&words.split(' ').collect::<Vec<_>>()).unwrap()
     }
+}
+
+/// The lines that name tunnels or addresses of this network, sorted. This end and the other end have the same names for
+/// both switches, and Ethernet addresses and numbers of the datapath are left out.
+fn shown(said: &str, network: &str, [own, other]: [u8; 2]) -> Vec<String> {
+    let is_meant = |line: &&str| line.contains(network) || line.contains("sys");
+    let mut lines: Vec<String> = said
+        .lines()
+        .filter(is_meant)
+        .map(|line| {
+            let words = line.split(' ').map(|word| match word {
+                word if word.len() == 17 && word.matches(':').count() == 5 => "MAC".to_owned(),
+                word if word.starts_with('(') => "(PORT)".to_owned(),
+                word => ["192.0.2.", "fd00::"].into_iter().fold(word.to_owned(), |word, network| {
+                    let named = |word: String, host: u8, name: &str| match word
+                        .strip_prefix(&format!("{network}{host}"))
+                    {
+                        Some(rest) if !rest.starts_with(|letter: char| letter.is_ascii_digit()) => {
+                            format!("{name}{rest}")
+                        }
+                        _ => word,
+                    };
+                    named(named(word, own, "OWN"), other, "OTHER")
+                }),
+            });
+            words.collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    lines.sort_unstable();
+    lines
 }
 
 const RECEIVE: &str = "import socket, hashlib, sys
@@ -144,6 +207,10 @@ fn each_kind_of_tunnel_joins_the_switch_with_open_vswitch() {
         network.configure("br0", address).unwrap();
         network.ip("link set br0 mtu 1400").unwrap();
     }
+    // Both switches see the frames of the same connections.
+    let tracked = "add-flow br0 ip,actions=ct(commit,zone=7,exec(set_field:5->ct_mark)),normal";
+    scene.ofctl(tracked);
+    neighbours.openvswitch.database().ofctl(&tracked.split(' ').collect::<Vec<_>>()).unwrap();
     for (columns, is_v6) in [
         ("type=geneve options:key=7", false),
         ("type=geneve options:key=7 options:csum=true", false),
@@ -160,6 +227,7 @@ fn each_kind_of_tunnel_joins_the_switch_with_open_vswitch() {
         scene.vsctl(&format!("add-port br0 t0 -- set Interface t0 {columns} {}", remote(2)));
         neighbours.vsctl(&format!("add-port br0 t0 -- set Interface t0 {columns} {}", remote(1)));
         joined([(&scene.network, "10.9.0.1"), (other, "10.9.0.2")]);
+        neighbours.show_the_same(is_v6);
         scene.vsctl("del-port t0");
         neighbours.vsctl("del-port t0");
     }

@@ -1,0 +1,186 @@
+//! The commands about tracked connections: `dpctl/dump-conntrack`, `dpctl/flush-conntrack`.
+
+use std::fmt::Write as _;
+
+use control::Request;
+use serde_json::Value;
+
+use super::datapath;
+use super::room::Room;
+
+const ICMP: u64 = 1;
+const ICMPV6: u64 = 58;
+
+/// The name of a protocol; others have their number.
+fn protocol(number: u64) -> String {
+    match number {
+        ICMP => "icmp".to_owned(),
+        ICMPV6 => "icmpv6".to_owned(),
+        6 => "tcp".to_owned(),
+        17 => "udp".to_owned(),
+        132 => "sctp".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// A word that says which connections are meant. The only other words are names of the datapath.
+fn zone(word: &str) -> Result<Option<u16>, String> {
+    if [datapath::NAME, "ovs-netdev"].contains(&word) {
+        return Ok(None);
+    }
+    let number = word.strip_prefix("zone=").and_then(|number| number.parse().ok());
+    number.map(Some).ok_or_else(|| "connections are selected by zone alone: write zone=NUMBER\n".to_owned())
+}
+
+/// How connections are shown.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shown {
+    /// Shows the state of both ends (`-m`).
+    verbose: bool,
+    /// Shows times (`-s`).
+    statistics: bool,
+}
+
+/// `dpctl/dump-conntrack [-m] [-s] [DP] [zone=ZONE]`: a line for each connection.
+pub fn dump(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
+    let (mut shown, mut wanted) = (Shown::default(), None);
+    for word in arguments {
+        match *word {
+            "-m" | "--more" => shown.verbose = true,
+            "-s" | "--statistics" => shown.statistics = true,
+            word => wanted = zone(word)?.or(wanted),
+        }
+    }
+    let (mut said, mut next) = (String::new(), Some(0));
+    while let Some(from) = next {
+        let answer = room.ask(Request::Connections { zone: wanted, from }).map_err(|why| why + "\n")?;
+        for connection in answer["connections"].as_array().into_iter().flatten() {
+            line(connection, shown, &mut said);
+        }
+        // Each part goes on behind the former one.
+        next = answer["next"].as_u64().filter(|next| *next > from);
+    }
+    Ok(said)
+}
+
+/// Writes the addresses and ports of one direction.
+fn tuple(of: &Value, is_icmp: bool, said: &mut String) {
+    let text = |field: &str| of[field].as_str().unwrap_or_default();
+    let number = |field: &str| of[field].as_u64().unwrap_or(0);
+    let (source, destination) = (number("source_port"), number("destination_port"));
+    let _ = write!(said, "src={},dst={}", text("source"), text("destination"));
+    let _ = match is_icmp {
+        true => write!(said, ",id={source},type={},code={}", destination >> 8, destination & 0xff),
+        false => write!(said, ",sport={source},dport={destination}"),
+    };
+}
+
+/// Writes a line for a connection.
+fn line(connection: &Value, shown: Shown, said: &mut String) {
+    let number = |field: &str| connection[field].as_u64().unwrap_or(0);
+    let kind = number("protocol");
+    let is_icmp = [ICMP, ICMPV6].contains(&kind);
+    *said += &protocol(kind);
+    for (name, field) in [("orig", "original"), ("reply", "reply")] {
+        let _ = write!(said, ",{name}=(");
+        tuple(&connection[field], is_icmp, said);
+        said.push(')');
+    }
+    if shown.verbose {
+        *said += ",id=0";
+    }
+    if number("zone") != 0 {
+        let _ = write!(said, ",zone={}", number("zone"));
+    }
+    if shown.verbose {
+        *said += ",status=0";
+    }
+    if shown.statistics {
+        let _ = write!(said, ",timeout={}", number("seconds"));
+    }
+    if number("mark") != 0 {
+        let _ = write!(said, ",mark={}", number("mark"));
+    }
+    let label = connection["label"].as_str().unwrap_or("0x0");
+    if label != "0x0" {
+        let _ = write!(said, ",labels={label}");
+    }
+    state(connection, kind, shown, said);
+    said.push('\n');
+}
+
+/// Writes the state of a protocol that has one.
+fn state(connection: &Value, kind: u64, shown: Shown, said: &mut String) {
+    let Some(state) = connection["state"].as_str() else { return };
+    if kind != 6 || !shown.verbose {
+        let _ = write!(said, ",protoinfo=(state={state})");
+        return;
+    }
+    let [original, reply] = [0, 1].map(|end: usize| connection["window_scales"][end].as_u64());
+    let flags = |scale: Option<u64>| if scale.is_some() { "WINDOW_SCALE" } else { "0" };
+    let _ = write!(
+        said,
+        ",protoinfo=(state_orig={state},state_reply={state},wscale_orig={},wscale_reply={},flags_orig={},\
+         flags_reply={})",
+        original.unwrap_or(0),
+        reply.unwrap_or(0),
+        flags(original),
+        flags(reply)
+    );
+}
+
+/// `dpctl/flush-conntrack [DP] [zone=ZONE]`: ends connections.
+pub fn flush(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
+    let mut wanted = None;
+    for word in arguments {
+        wanted = zone(word)?.or(wanted);
+    }
+    room.ask(Request::FlushConnections { zone: wanted }).map(|_| String::new()).map_err(|why| why + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The lines of Open vSwitch 3.1 for the same connections, but for the state of the other end.
+    #[test]
+    fn connections_have_the_lines_of_open_vswitch() {
+        let ends = |source: &str, destination: &str, source_port: u16, destination_port: u16| {
+            json!({"source": source, "destination": destination, "source_port": source_port,
+                   "destination_port": destination_port})
+        };
+        let ping = json!({"protocol": 1, "zone": 2, "mark": 0, "label": "0x0", "seconds": 29, "state": null,
+            "original": ends("203.0.113.1", "203.0.113.101", 704, 8 << 8),
+            "reply": ends("10.1.0.11", "203.0.113.1", 704, 0)});
+        let mut tcp = json!({"protocol": 6, "zone": 0, "mark": 2, "label": "0xa0001", "seconds": 5, "state": "SYN_SENT",
+            "original": ends("fd00::1", "fd00::2", 46890, 443), "reply": ends("fd00::2", "fd00::1", 443, 46890),
+            "window_scales": [10, null]});
+        let said = |connection: &Value, verbose, statistics| {
+            let mut said = String::new();
+            line(connection, Shown { verbose, statistics }, &mut said);
+            said
+        };
+        assert_eq!(
+            said(&ping, true, false),
+            "icmp,orig=(src=203.0.113.1,dst=203.0.113.101,id=704,type=8,code=0),\
+             reply=(src=10.1.0.11,dst=203.0.113.1,id=704,type=0,code=0),id=0,zone=2,status=0\n"
+        );
+        assert_eq!(
+            said(&tcp, false, true),
+            "tcp,orig=(src=fd00::1,dst=fd00::2,sport=46890,dport=443),\
+             reply=(src=fd00::2,dst=fd00::1,sport=443,dport=46890),timeout=5,mark=2,labels=0xa0001,\
+             protoinfo=(state=SYN_SENT)\n"
+        );
+        assert!(said(&tcp, true, false).ends_with(
+            ",protoinfo=(state_orig=SYN_SENT,state_reply=SYN_SENT,wscale_orig=10,wscale_reply=0,\
+             flags_orig=WINDOW_SCALE,flags_reply=0)\n"
+        ));
+        tcp["protocol"] = 17.into();
+        tcp["state"] = Value::Null;
+        assert!(said(&tcp, true, true).ends_with(",labels=0xa0001\n"));
+        assert!(zone("zone=x").is_err() && zone("mark=1").is_err());
+        assert_eq!((zone("zone=7"), zone(datapath::NAME)), (Ok(Some(7)), Ok(None)));
+    }
+}
