@@ -27,6 +27,7 @@
 //! - To change answers to requests: `answers.rs`.
 //! - To change what controllers get of a frame, and how they return it: `punted.rs`.
 //! - To change the OpenFlow error of a refusal: `refusal.rs`.
+//! - To change what a process that takes over gets of a bridge: `saved.rs`.
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -39,6 +40,7 @@ mod port;
 mod ports;
 mod punted;
 mod refusal;
+mod saved;
 mod state;
 mod time;
 mod tunnel_options;

@@ -9,3 +9,6 @@ pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4)?.first_chunk().copied().map(u32::from_be_bytes)
 }
+
+/// Bytes for the state of a protocol in a connection that is saved.
+pub(crate) const STATE_BYTES: usize = 14;

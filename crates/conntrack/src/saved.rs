@@ -5,6 +5,7 @@
 //! found after its beginning.
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::bytes::STATE_BYTES;
 use crate::connection::{Connection, Protocol};
 use crate::nat::Sides;
 use crate::sctp::Sctp;
@@ -19,8 +20,6 @@ const DESTINATION: u8 = 1 << 3;
 const FROM_POOL: u8 = 1 << 4;
 const V6: u8 = 1 << 5;
 
-/// Bytes for the state of a protocol.
-pub(crate) const STATE_BYTES: usize = 14;
 /// Bytes of a tuple: two addresses and two ports.
 const TUPLE_BYTES: usize = 36;
 /// Bytes of a record.

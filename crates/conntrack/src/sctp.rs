@@ -1,7 +1,6 @@
 //! The states of an SCTP association as a forwarder sees them (RFC 9260 §4, §8.4, §8.5).
 use crate::Direction;
-use crate::bytes::{u16_at, u32_at};
-use crate::saved::STATE_BYTES;
+use crate::bytes::{STATE_BYTES, u16_at, u32_at};
 
 /// The kinds of chunks that change the state (RFC 9260 §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! have asked for its bytes and the sender can have received the bytes that it acknowledges (G. van Rooij, *Real
 //! Stateful TCP Packet Filtering in IP Filter*, SANE 2000; RFC 9293 §3.4, RFC 7323 §2, RFC 5961 §3 to §5).
 use crate::Direction;
-use crate::saved::STATE_BYTES;
+use crate::bytes::STATE_BYTES;
 use crate::segment::{Kind, Segment, before};
 use crate::window::{End, Fit, Windows};
 

@@ -11,7 +11,7 @@ use crate::parts::Parts;
 use crate::rate::Rate;
 use crate::switch::FlowNews;
 use crate::telling::{Kind, Telling};
-use flow::Reason;
+use flow::{Field, Reason};
 use openflow::{
     Codec, ErrorMessage, Failure, FlowRemoved, Framer, Hello, Message, PortReason, PortStatus, RemovedReason,
     Role, Version,
@@ -102,7 +102,7 @@ impl Connection {
             taken: 0,
             heard: now,
             probed: None,
-            rates: settings.packets.map(|rate| [Rate::new(rate, now); 2]),
+            rates: settings.packets.map(|rate| [0, 1].map(|_| Rate::new(rate, now))),
             dropped_packets: 0,
             settings,
         }
@@ -238,7 +238,8 @@ impl Connection {
             return;
         }
         let rate = usize::from(packet.reason != Reason::NoMatch);
-        let passes = self.rates.as_mut().is_none_or(|rates| rates[rate].passes(now));
+        let port = packet.metadata.value().get(Field::InPort) as u16; // its 16 bits
+        let passes = self.rates.as_mut().is_none_or(|rates| rates[rate].passes(port, now));
         if passes && self.reads(limits) {
             let message = packet.message(self.form, self.version(), self.miss_bytes);
             self.output.send(UNASKED, &message);

@@ -4,6 +4,7 @@
 //! is raised when a switch that does not know a field could not continue.
 use std::collections::BTreeMap;
 
+use control::{BridgeDescription, PortDescription};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,6 +34,32 @@ pub struct HandOver {
     pub stations: Vec<(String, String)>,
     /// Addresses learned in VLANs: the VLAN, the address, and the port behind which it was seen.
     pub vlan_stations: Vec<(u16, String, String)>,
+    /// The ports and bridges of owners.
+    pub owned: Owned,
+    /// A memory file with the tracked connections.
+    pub connections: Option<usize>,
+    /// The names of ports by their numbers in that file.
+    pub connection_ports: BTreeMap<u16, String>,
+}
+
+/// The ports and bridges of owners, such as a database, by owner and name.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Owned {
+    /// The ports.
+    pub ports: BTreeMap<String, BTreeMap<String, PortDescription>>,
+    /// The bridges.
+    pub bridges: BTreeMap<String, BTreeMap<String, BridgeWords>>,
+}
+
+/// A bridge of a hand-over.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct BridgeWords {
+    /// The description by its owner.
+    pub description: BridgeDescription,
+    /// Its flows, groups, meters and tunnel options; `None` if its ports learn.
+    pub lines: Option<Vec<String>>,
 }
 
 /// A port of a hand-over.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
-use switch::{Operator, PortEvent, Snapshot, SwitchState, View};
+use switch::{Operator, PortEvent, Snapshot, View};
 
 use crate::bridges::{Bridges, OWN};
 use crate::configured::Configured;
@@ -201,14 +201,19 @@ impl Operator for Management {
         self.take_over.is_some()
     }
 
-    fn inherit(&mut self) -> Result<Option<SwitchState>, String> {
+    fn inherit(&mut self) -> Result<Option<switch::Inherited>, String> {
         let Some((take_over, control)) = &mut self.take_over else { return Ok(None) };
-        let Inherited { state, control: socket } = take_over.ask()?;
+        let Inherited { state, control: socket, owned } = take_over.ask()?;
         if let (Some(socket), Some(ports)) = (socket, control.take()) {
             let opened = ControlSocket::take_over(socket, take_over.path(), &self.epoll, ports);
             self.socket = Some(opened.map_err(|error| format!("the control socket: {error}"))?);
         }
-        Ok(Some(state))
+        let tables = self.bridges.inherit(owned.bridges)?;
+        let added = match &mut self.socket {
+            Some(socket) => socket.inherit(owned.ports)?,
+            None => Vec::new(),
+        };
+        Ok(Some(switch::Inherited { state, added, tables }))
     }
 
     fn take_charge(&mut self) -> Result<(), String> {
@@ -220,7 +225,8 @@ impl Operator for Management {
         Ok(())
     }
 
-    fn started(&mut self, _switch: &mut View<'_>) {
+    fn started(&mut self, switch: &mut View<'_>) {
+        self.bridges.serve_inherited(&self.epoll, switch);
         if let Some(path) = self.openflow.take()
             && let Err(error) = self.bridges.listen_in_place(OWN, &path, &self.epoll)
         {

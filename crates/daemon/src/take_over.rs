@@ -11,7 +11,8 @@
 //!
 //! The old switch continues if the new one ends, sends anything else than the confirmation, or takes too long. The
 //! old switch closes its end first, so the confirmation has either arrived by then or cannot be sent any more.
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use serde::Deserialize;
 use switch::SwitchState;
 
 use crate::exchange::{Exchange, connect_by};
-use crate::hand_over_format::{self as format, FORMAT, HandOver, TAKEN};
+use crate::hand_over_format::{self as format, FORMAT, HandOver, Owned, TAKEN};
 
 /// How long the running switch may take to hand over its state, from the connection on.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,6 +38,8 @@ pub struct Inherited {
     pub state: SwitchState,
     /// The old switch's control socket.
     pub control: Option<OwnedFd>,
+    /// The ports and bridges of owners.
+    pub owned: Owned,
 }
 
 /// The connection to the running switch.
@@ -80,9 +83,9 @@ impl TakeOver {
         let (bytes, files) = receive(&exchange).map_err(|why| failed("the switch at", &why))?;
         let handed = format::read(&bytes).map_err(|why| failed("the switch at", &why))?;
         self.stood_still_at = handed.stood_still_at;
-        let (state, control) = inherit(handed, files).map_err(|why| failed("the switch at", &why))?;
+        let inherited = inherit(handed, files).map_err(|why| failed("the switch at", &why))?;
         self.socket = Some(socket);
-        Ok(Inherited { state, control })
+        Ok(inherited)
     }
 
     /// Confirms to the running switch that this one has taken over. Returns how long neither switch moved a frame.
@@ -99,13 +102,22 @@ impl TakeOver {
     }
 }
 
-fn inherit(handed: HandOver, files: Vec<OwnedFd>) -> Result<(SwitchState, Option<OwnedFd>), String> {
+fn inherit(handed: HandOver, files: Vec<OwnedFd>) -> Result<Inherited, String> {
     let mut files: Vec<Option<OwnedFd>> = files.into_iter().map(Some).collect();
     let mut take = |at: usize| {
         files.get_mut(at).and_then(Option::take).ok_or_else(|| format!("descriptor {at} did not come along"))
     };
     let control = handed.control.map(&mut take).transpose()?;
     let mut state = SwitchState::default();
+    if let Some(at) = handed.connections {
+        let mut file = File::from(take(at)?);
+        let mut read = || {
+            file.rewind()
+                .and_then(|()| Read::take(&file, MAX_BYTES as u64).read_to_end(&mut state.connections.bytes))
+        };
+        read().map_err(|error| format!("reading its connections: {error}"))?;
+        state.connections.ports = handed.connection_ports;
+    }
     for (name, port) in handed.ports {
         let files = port.files.into_iter().map(|at| take(at).map(Into::into)).collect::<Result<_, _>>()?;
         state.ports.insert(name, port::PortState { words: port.words, files });
@@ -116,7 +128,7 @@ fn inherit(handed: HandOver, files: Vec<OwnedFd>) -> Result<(SwitchState, Option
             state.stations.push((vlan, address, name));
         }
     }
-    Ok((state, control))
+    Ok(Inherited { state, control, owned: handed.owned })
 }
 
 /// Reads the answer's line, then as many bytes and descriptors as the line announces.

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use control::PortDescription;
 use control::protocol::Change;
 use port::Port;
-use switch::{PortOptions, View};
+use switch::{AddedPort, PortOptions, View};
 
 use crate::error::Invalid;
 use crate::ports::{self, NamedSpec, PortDefaults};
@@ -55,6 +55,25 @@ impl WantedPorts {
     /// Whether the port with this name belongs to this source.
     pub fn has(&self, name: &str) -> bool {
         self.in_force.contains_key(name)
+    }
+
+    /// The descriptions of the ports.
+    pub fn descriptions(&self) -> BTreeMap<String, PortDescription> {
+        self.in_force.iter().map(|(name, port)| (name.clone(), port.description.clone())).collect()
+    }
+
+    /// Takes over ports of another switch. Returns the ports, not started.
+    ///
+    /// # Errors
+    /// A port's socket, interface or file cannot be opened.
+    pub fn inherit(&mut self, ports: Vec<NamedSpec>) -> Result<Vec<AddedPort>, String> {
+        let mut added = Vec::new();
+        for NamedSpec { name, description, spec, options } in ports {
+            let port = spec.build().map_err(|error| format!("port {name}: {error}"))?;
+            added.push(AddedPort { name: name.clone(), port, options: options.clone() });
+            self.in_force.insert(name, InForce { description, options });
+        }
+        Ok(added)
     }
 
     /// Makes a port and adds it to the switch.

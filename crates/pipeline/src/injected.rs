@@ -34,6 +34,8 @@ pub struct Injected {
     pub tables: TablesId,
     /// The OpenFlow numbers of the network's ports.
     pub numbers: Arc<PortNumbers>,
+    /// The port by which the network knows the input port: another one if that belongs to a bond.
+    pub home: Option<PortId>,
     /// The ports of the network, with one port for each bond.
     pub members: Arc<[PortId]>,
     /// The bonds of the network, if there are some.
@@ -142,7 +144,7 @@ impl Injected {
 
     /// Forwards by address; nothing is learned from a controller's frame.
     fn normal<'a>(&self, header: &'a HeaderRange, sending: &mut Sending<'a>) -> Result<(), DropReason> {
-        let from = self.from();
+        let from = self.home;
         let head = sending.outcome.header(header);
         let Some(destination) = head.first_chunk() else {
             return Err(DropReason::NowhereToGo);

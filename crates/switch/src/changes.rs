@@ -67,12 +67,13 @@ impl Control {
         }
     }
 
-    fn put(
+    /// Gives a port a place. The port is not started yet.
+    pub(crate) fn enter(
         &mut self,
         name: &str,
         port: Box<dyn Port>,
         mut forwarding: Forwarding,
-    ) -> Result<PortId, ChangeError> {
+    ) -> Result<usize, ChangeError> {
         if self.place_of(name).is_ok() {
             return Err(ChangeError::NameTwice(name.to_owned()));
         }
@@ -85,11 +86,22 @@ impl Control {
         if forwarding.wire.is_none() {
             forwarding.number = self.number_of(name, &forwarding.options, at)?;
         }
-        let entry = PortEntry { runs: true, ..NamedPort { name: name.to_owned(), port, forwarding }.into() };
+        let entry = NamedPort { name: name.to_owned(), port, forwarding }.into();
         match free {
             Some(at) => self.entries[at] = entry,
             None => self.entries.push(entry),
         }
+        Ok(at)
+    }
+
+    fn put(
+        &mut self,
+        name: &str,
+        port: Box<dyn Port>,
+        forwarding: Forwarding,
+    ) -> Result<PortId, ChangeError> {
+        let at = self.enter(name, port, forwarding)?;
+        self.entries[at].runs = true;
         self.update_programs();
         // Events of its start come after this one.
         let events = self.events.len();

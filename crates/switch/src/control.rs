@@ -25,7 +25,7 @@ use crate::programs::{own_addresses, programs};
 use crate::queue_plan::QueuePlan;
 use crate::setup::Ended;
 use crate::suspects::Suspects;
-use crate::switch_state::SwitchState;
+use crate::switch_state::{Inherited, SwitchState};
 use crate::tables::Tables;
 use crate::worker::panic_message;
 use crate::worker_event::{Event, Replaced};
@@ -50,7 +50,7 @@ pub trait Operator {
     ///
     /// # Errors
     /// The other switch cannot be taken over; the text says why. This switch ends.
-    fn inherit(&mut self) -> Result<Option<SwitchState>, String> {
+    fn inherit(&mut self) -> Result<Option<Inherited>, String> {
         Ok(None)
     }
 

@@ -61,6 +61,11 @@ impl FlowSets {
         known.map(|connections| connections.list(from, zone, enough, now)).unwrap_or_default()
     }
 
+    /// All tracked connections as bytes.
+    pub fn save_connections(&self, now: Duration) -> Vec<u8> {
+        self.connections.get().map(|connections| connections.save(now)).unwrap_or_default()
+    }
+
     /// All tables.
     pub fn all(&self) -> impl Iterator<Item = (TablesId, &Arc<Tables>)> {
         let places = (0..).map(TablesId).zip(&self.places);

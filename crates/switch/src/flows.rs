@@ -127,6 +127,7 @@ impl Control {
             members.map(|(id, entry)| ((entry.forwarding.number, id), id)).unzip();
         let program = Injected {
             tables,
+            home: (entry.forwarding.number == frame.input).then(|| self.bonds.home(port)),
             numbers: Arc::new(PortNumbers::new(numbers)),
             members: all.iter().copied().filter(|id| self.bonds.home(*id) == *id).collect(),
             bonds: bonded_network(&network, &all, &self.bonds),
@@ -139,7 +140,11 @@ impl Control {
         self.attachments.pool.inject(worker, Arc::new(program));
     }
 
-    fn set_flows(&mut self, network: Option<&str>, tables: Option<Arc<Tables>>) -> Result<(), ChangeError> {
+    pub(crate) fn set_flows(
+        &mut self,
+        network: Option<&str>,
+        tables: Option<Arc<Tables>>,
+    ) -> Result<(), ChangeError> {
         let mut sets = self.attachments.common.flows();
         let Some((id, was_there)) = sets.set(network, tables.clone()) else {
             // There is a place for each network, so nothing was to be removed.

@@ -5,6 +5,7 @@
 //! continue at any time. When the new switch has all ports and no frame moves, it asks its operator whether it may
 //! continue.
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use port::PortState;
 use virtio::net::MacAddress;
@@ -12,8 +13,14 @@ use virtio::net::MacAddress;
 use crate::control::Control;
 use crate::error::ChangeError;
 use crate::port_entry::PortEntry;
-use crate::switch_state::SwitchState;
-use crate::{Operator, PortId, RunError};
+use crate::setup::Forwarding;
+use crate::switch_state::{AddedPort, Inherited, SavedConnections, SwitchState};
+use crate::{Operator, PortId, RunError, flow_ms};
+
+/// The time of flows and connections.
+fn flow_time() -> Duration {
+    Duration::from_millis(flow_ms(Instant::now()))
+}
 
 impl Control {
     /// Stops all ports and returns the state that another process needs to continue.
@@ -25,7 +32,7 @@ impl Control {
             .stations()
             .into_iter()
             .map(|station| (station.vlan, station.address, self.port_name(station.port).to_owned()));
-        let mut state = SwitchState { stations: stations.collect(), ports: BTreeMap::new() };
+        let mut state = SwitchState { stations: stations.collect(), ..SwitchState::default() };
         self.stations.clone_from(&state.stations);
         self.attachments.close();
         for index in 0..self.entries.len() {
@@ -48,7 +55,26 @@ impl Control {
                 Err(error) => return Err(self.must_end(error)),
             }
         }
+        state.connections = self.saved_connections();
         Ok(state)
+    }
+
+    /// The tracked connections.
+    fn saved_connections(&self) -> SavedConnections {
+        let ports = self.present().map(|(id, entry)| (id.0, entry.name.clone())).collect();
+        SavedConnections { bytes: self.attachments.common.flows().save_connections(flow_time()), ports }
+    }
+
+    /// Adds the tracked connections of another switch: those of ports that this switch has too.
+    fn restore_connections(&self, saved: &SavedConnections) {
+        let SavedConnections { bytes, ports } = saved;
+        if bytes.is_empty() {
+            return;
+        }
+        let places: BTreeMap<&str, PortId> =
+            self.present().map(|(id, entry)| (entry.name.as_str(), id)).collect();
+        let port = |there: PortId| places.get(ports.get(&there.0)?.as_str()).copied();
+        self.attachments.common.flows().connections().restore(bytes, port, flow_time());
     }
 
     fn end_for_now(&mut self, index: usize) -> Result<(), ChangeError> {
@@ -98,10 +124,20 @@ impl Control {
         if operator.takes_over() {
             self.attachments.pool.begun();
         }
-        let Some(SwitchState { mut ports, stations }) = operator.inherit().map_err(RunError::TakeOver)?
-        else {
+        let Some(inherited) = operator.inherit().map_err(RunError::TakeOver)? else {
             return (0..self.entries.len()).try_for_each(|index| self.start_port(index, None));
         };
+        let Inherited { state: SwitchState { mut ports, stations, connections }, added, tables } = inherited;
+        let refused = |error: ChangeError| RunError::TakeOver(error.to_string());
+        for AddedPort { name, port, options } in added {
+            let forwarding = Forwarding { options, number: 0, wire: None };
+            self.enter(&name, port, forwarding).map_err(refused)?;
+        }
+        for (network, tables) in tables {
+            self.set_flows(Some(&network), Some(tables)).map_err(refused)?;
+        }
+        self.update_programs();
+        self.restore_connections(&connections);
         for index in 0..self.entries.len() {
             let state = ports.remove(&self.entries[index].name);
             self.start_port(index, state)?;

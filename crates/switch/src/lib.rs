@@ -131,7 +131,7 @@ pub use snapshot::{
     BondSnapshot, InterfaceSnapshot, Link, NetworkSnapshot, PortSnapshot, QueueSnapshot, Snapshot,
 };
 pub use stations::StationReport;
-pub use switch_state::SwitchState;
+pub use switch_state::{AddedPort, Inherited, SavedConnections, SwitchState};
 pub use worker_counters::WorkerCounts;
 pub use worker_options::WorkerOptions;
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bridge::Bridge;
+use control::BridgeDescription;
 use controllers::{Change, News, Rejected, Switch};
 use flow::{Action, Flow, Match, Timeouts, port};
 use flow_tables::{Entry, Limits, Tables};
@@ -72,6 +73,28 @@ impl FlowBridge {
             made.add(change).map_err(|failure| (at, failure))?;
         }
         Ok(made)
+    }
+
+    /// A bridge as another process has saved it; without lines its ports learn.
+    ///
+    /// # Errors
+    /// A flow cannot be read, or is refused. The text says why.
+    pub(super) fn restored(
+        name: &str,
+        wanted: &BridgeDescription,
+        lines: Option<&[String]>,
+        now: Duration,
+    ) -> Result<Self, String> {
+        let start = if lines.is_some() { Start::Secure } else { Start::Normal };
+        let mut made = Self::new(name, Some(wanted.network.clone()), Some(wanted.datapath_id), start);
+        made.bridge.restore(lines.unwrap_or_default(), now)?;
+        made.publish_options();
+        Ok(made)
+    }
+
+    /// The flows, groups, meters and tunnel options as lines; `None` if the ports learn.
+    pub(super) fn saved(&self) -> Option<Vec<String>> {
+        (!self.learns()).then(|| self.bridge.saved())
     }
 
     fn add(&mut self, change: Change) -> Result<(), Failure> {

@@ -14,7 +14,7 @@ use switch::View;
 use super::connection::{Connection, Peer};
 use super::outgoing::Outgoing;
 use super::switch_bridge::SwitchBridge;
-use super::target::ListeningSocket;
+use super::target::{ListeningSocket, Opened};
 use crate::watch::{Listening, watch};
 
 /// The bytes that are read of one connection in a turn.
@@ -158,17 +158,7 @@ impl Management {
             if self.outgoing.iter().any(|one| one.bridge == bridge && one.target == *target) {
                 continue;
             }
-            let mut one = Outgoing::new(bridge, target, folder, *description, turn.now);
-            match one.to.as_ref().map(|to| to.listen()) {
-                Some(Ok(Some(socket))) => {
-                    let listens =
-                        self.listen_for(bridge, Serves::Controller, Some(target), socket, turn.epoll);
-                    one.error = listens.err().map(|error| error.to_string());
-                }
-                Some(Err(error)) => one.error = Some(error.to_string()),
-                Some(Ok(None)) | None => {}
-            }
-            self.outgoing.push(one);
+            self.outgoing.push(Outgoing::new(bridge, target, folder, *description, turn.now));
         }
         self.connect_due(turn);
     }
@@ -375,16 +365,20 @@ impl Management {
         }
     }
 
-    /// Connects with controllers whose time has come.
+    /// Connects with controllers, or waits for them, whose time has come.
     fn connect_due(&mut self, turn: &mut Turn<'_, '_>) {
         for at in 0..self.outgoing.len() {
             let one = &self.outgoing[at];
             let Some(target) = one.due(turn.now) else { continue };
             let (bridge, name, settings) = (one.bridge.clone(), one.target.clone(), one.settings());
-            let connected = target.connect();
-            let made = connected.and_then(|socket| self.add(&bridge, Some(name), settings, socket, turn));
+            let made = target.open().and_then(|opened| match opened {
+                Opened::Connection(socket) => self.add(&bridge, Some(name), settings, socket, turn).map(Some),
+                Opened::Listening(socket) => self
+                    .listen_for(&bridge, Serves::Controller, Some(&name), socket, turn.epoll)
+                    .map(|()| None),
+            });
             match made {
-                Ok(key) => self.outgoing[at].connection = Some(key),
+                Ok(key) => self.outgoing[at].opened(key),
                 Err(error) => self.outgoing[at].ended(error.to_string(), turn.now),
             }
         }

@@ -29,12 +29,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::{BridgeDescription, BridgeState, ControllerState};
+use flow_tables::Tables;
 use serde_json::Value;
 use switch::{Raised, View, Wanted};
 
+use crate::hand_over_format::BridgeWords;
 use crate::local_listener::LocalListener;
 use crate::watch::{INTERVAL, Ticker};
 pub use ::bridge::line::lines;
@@ -55,6 +58,9 @@ const TURN: usize = 64;
 fn now() -> Duration {
     Duration::from_millis(switch::flow_ms(Instant::now()))
 }
+
+/// The bridges of owners in a hand-over, by owner and name.
+type OwnedBridges = BTreeMap<String, BTreeMap<String, BridgeWords>>;
 
 /// All bridges of a switch, by name.
 pub struct Bridges {
@@ -112,6 +118,47 @@ impl Bridges {
     pub fn listen_in_place(&mut self, bridge: &str, path: &Path, epoll: &OwnedFd) -> io::Result<()> {
         let socket = ListeningSocket::Local(LocalListener::bind_in_place(path)?);
         self.management.listen(bridge, Serves::Management, socket, epoll)
+    }
+
+    /// The bridges of owners, for a process that takes over.
+    pub fn saved(&self) -> OwnedBridges {
+        let words = |(name, description): (&String, &BridgeDescription)| {
+            let lines = self.all.get(name).and_then(|bridge| bridge.flows.saved());
+            (name.clone(), BridgeWords { description: description.clone(), lines })
+        };
+        let of_owner = |(owner, bridges): (&String, &BTreeMap<_, _>)| {
+            (owner.clone(), bridges.iter().map(words).collect())
+        };
+        self.owned.iter().map(of_owner).collect()
+    }
+
+    /// Makes the bridges of owners as another process has saved them. Returns the tables by network.
+    ///
+    /// # Errors
+    /// A flow cannot be read, or is refused.
+    pub fn inherit(&mut self, owned: OwnedBridges) -> Result<BTreeMap<String, Arc<Tables>>, String> {
+        let (mut tables, now) = (BTreeMap::new(), now());
+        for (owner, bridges) in owned {
+            for (name, BridgeWords { description, lines }) in bridges {
+                let flows = FlowBridge::restored(&name, &description, lines.as_deref(), now)
+                    .map_err(|why| format!("bridge {name}: {why}"))?;
+                let mut bridge = SwitchBridge::new(flows);
+                if lines.is_some() {
+                    tables.insert(description.network.clone(), bridge.tables());
+                }
+                self.all.insert(name.clone(), bridge);
+                self.owned.entry(owner.clone()).or_default().insert(name, description);
+            }
+        }
+        Ok(tables)
+    }
+
+    /// Serves the bridges of [`Bridges::inherit`].
+    pub fn serve_inherited(&mut self, epoll: &OwnedFd, switch: &mut View<'_>) {
+        for (owner, bridges) in self.owned.clone() {
+            // What fails here is tried again, and told, when the owner names its bridges.
+            let _ = self.set(&owner, bridges, epoll, switch);
+        }
     }
 
     /// Makes the bridges of an owner those that are wanted. Returns what became of each.

@@ -29,6 +29,8 @@ pub struct Outgoing {
     pub connection: Option<u64>,
     /// Why there is no connection.
     pub error: Option<String>,
+    /// Whether the bridge waits at the target.
+    listens: bool,
     pause: Duration,
     due: Duration,
     /// The time at which the connection began or ended, or at which the controller was named.
@@ -53,6 +55,7 @@ impl Outgoing {
             to: to.ok(),
             description,
             connection: None,
+            listens: false,
             pause: SHORTEST_PAUSE,
             due: now,
             changed: now,
@@ -77,10 +80,17 @@ impl Outgoing {
         }
     }
 
-    /// The target with which to connect now.
-    pub fn due(&self, now: Duration) -> Option<&Target> {
-        let connects = matches!(self.to, Some(Target::Tcp(_) | Target::Unix(_)));
-        self.to.as_ref().filter(|_| connects && self.connection.is_none() && now >= self.due)
+    /// The target with which to connect, or at which to wait, from now on.
+    pub fn due(&self, now: Duration) -> Option<Target> {
+        self.to.clone().filter(|_| !self.listens && self.connection.is_none() && now >= self.due)
+    }
+
+    /// A connection of this key was begun, or without one the bridge waits at the target.
+    pub fn opened(&mut self, key: Option<u64>) {
+        (self.connection, self.listens) = (key, key.is_none());
+        if self.listens {
+            self.error = None;
+        }
     }
 
     /// An attempt to connect has failed, or the connection has ended.

@@ -74,41 +74,38 @@ impl Target {
         }
     }
 
-    /// Begins to connect. The connection may still be in progress when the function returns.
+    /// Begins to connect, or to wait. A connection may still be in progress when the function returns.
     ///
     /// # Errors
-    /// The system refuses the connection, or a bridge waits at this target.
-    pub fn connect(&self) -> io::Result<OwnedFd> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    /// Another process listens where the bridge is to wait, or the system refuses the socket.
+    pub fn open(&self) -> io::Result<Opened> {
         let address = match self {
             Target::Tcp(address) => address,
-            Target::Unix(path) => return Ok(connect_local(path)?),
-            Target::ListenTcp(_) | Target::ListenUnix(_) => return Err(io::ErrorKind::Unsupported.into()),
-        };
-        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-        set_tcp_nodelay(&socket, true)?;
-        match connect(&socket, address) {
-            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// The socket at which a bridge waits; `None` if the bridge connects itself.
-    ///
-    /// # Errors
-    /// Another process listens there, or the system refuses the socket.
-    pub fn listen(&self) -> io::Result<Option<ListeningSocket>> {
-        Ok(match self {
+            Target::Unix(path) => return Ok(Opened::Connection(connect_local(path)?)),
             Target::ListenTcp(address) => {
                 let listener = TcpListener::bind(address)?;
                 listener.set_nonblocking(true)?;
-                Some(ListeningSocket::Tcp(listener))
+                return Ok(Opened::Listening(ListeningSocket::Tcp(listener)));
             }
-            Target::ListenUnix(path) => Some(ListeningSocket::Local(LocalListener::bind(path)?)),
-            Target::Tcp(_) | Target::Unix(_) => None,
-        })
+            Target::ListenUnix(path) => {
+                return LocalListener::bind(path).map(ListeningSocket::Local).map(Opened::Listening);
+            }
+        };
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        set_tcp_nodelay(&socket, true)?;
+        match connect(&socket, address) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(Opened::Connection(socket)),
+            Err(error) => Err(error.into()),
+        }
     }
+}
+
+/// The socket of a target.
+pub enum Opened {
+    Connection(OwnedFd),
+    Listening(ListeningSocket),
 }
 
 /// A socket at which a bridge waits for controllers.

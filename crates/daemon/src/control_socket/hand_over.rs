@@ -1,5 +1,6 @@
 //! The running switch's end of `--take-over`. The control thread serves nothing else meanwhile: no frame moves.
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -8,12 +9,13 @@ use std::time::{Duration, Instant};
 use control::protocol::Outcome;
 use linux::peer::peer;
 use port::SharedFd;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::geteuid;
 use serde_json::json;
-use switch::{SwitchState, View};
+use switch::{SavedConnections, SwitchState, View};
 
 use crate::exchange::Exchange;
-use crate::hand_over_format::{self as format, FORMAT, HandOver, PortWords, TAKEN};
+use crate::hand_over_format::{self as format, FORMAT, HandOver, Owned, PortWords, TAKEN};
 use crate::local_listener::LocalListener;
 use crate::readiness;
 
@@ -33,6 +35,7 @@ pub fn run(
     socket: &UnixStream,
     format: u32,
     listener: &LocalListener,
+    owned: Owned,
     switch: &mut View<'_>,
 ) -> Result<(), String> {
     let peer = peer(socket).map_err(|error| format!("asking who takes over: {error}"))?;
@@ -45,8 +48,8 @@ pub fn run(
     let stood_still_at = format::now();
     let deadline = Instant::now() + PATIENCE;
     let state = switch.stand_still().map_err(|error| error.to_string())?;
-    let taken = pass_on(socket, words(state, stood_still_at, control), deadline);
-    if taken {
+    let words = HandOver { format: FORMAT, stood_still_at, owned, ..HandOver::default() };
+    if all(words, state, control).is_ok_and(|all| pass_on(socket, all, deadline)) {
         // Only the process that the service manager knows may report this, before it ends.
         if let Some(process) = peer.process {
             readiness::main_process(process);
@@ -57,23 +60,30 @@ pub fn run(
     Err("the new switch did not take over; this one continues".to_owned())
 }
 
-fn words(state: SwitchState, stood_still_at: u64, control: OwnedFd) -> (HandOver, Vec<SharedFd>) {
+/// Adds the state of the switch.
+fn all(mut words: HandOver, state: SwitchState, control: OwnedFd) -> io::Result<(HandOver, Vec<SharedFd>)> {
     let mut files = vec![SharedFd::from(control)];
-    let mut ports = std::collections::BTreeMap::new();
+    words.control = Some(0);
     for (name, port) in state.ports {
         let places = (files.len()..files.len() + port.files.len()).collect();
         files.extend(port.files);
-        ports.insert(name, PortWords { words: port.words, files: places });
+        words.ports.insert(name, PortWords { words: port.words, files: places });
     }
-    let mut words =
-        HandOver { format: FORMAT, stood_still_at, control: Some(0), ports, ..HandOver::default() };
     for (vlan, address, name) in state.stations {
         match vlan {
             0 => words.stations.push((address.to_string(), name)),
             _ => words.vlan_stations.push((vlan, address.to_string(), name)),
         }
     }
-    (words, files)
+    let SavedConnections { bytes, ports } = state.connections;
+    if !bytes.is_empty() {
+        let mut file = File::from(memfd_create("connections", MemfdFlags::CLOEXEC)?);
+        file.write_all(&bytes)?;
+        words.connections = Some(files.len());
+        words.connection_ports = ports;
+        files.push(SharedFd::from(OwnedFd::from(file)));
+    }
+    Ok((words, files))
 }
 
 /// Sends everything. Returns true once the new switch has confirmed that it has all.

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use control::PortDescription;
 use control::protocol::Change;
-use switch::View;
+use switch::{AddedPort, View};
 
 use super::wires::Wires;
 use crate::error::Invalid;
 use crate::ports::{self, NamedSpec, PortDefaults};
 use crate::wanted_ports::WantedPorts;
+
+/// The ports of owners, by owner and name.
+pub type OwnedPorts = BTreeMap<String, BTreeMap<String, PortDescription>>;
 
 pub struct KnownPorts {
     defaults: PortDefaults,
@@ -36,6 +39,25 @@ impl KnownPorts {
     /// The owner of a port, if it has one.
     pub fn owner(&self, name: &str) -> Option<&str> {
         self.owned.iter().find(|(_, ports)| ports.has(name)).map(|(owner, _)| owner.as_str())
+    }
+
+    /// The descriptions of the ports of owners.
+    pub fn owned(&self) -> OwnedPorts {
+        self.owned.iter().map(|(owner, ports)| (owner.clone(), ports.descriptions())).collect()
+    }
+
+    /// Makes the ports of owners of another switch those of the same owners here. Returns the ports, not started.
+    ///
+    /// # Errors
+    /// A description is wrong, or a port cannot be made.
+    pub fn inherit(&mut self, ports: OwnedPorts) -> Result<Vec<AddedPort>, String> {
+        let mut added = Vec::new();
+        for (owner, ports) in ports {
+            let read = ports.into_iter().map(|(name, port)| self.read(&name, port));
+            let read: Vec<NamedSpec> = read.collect::<Result<_, String>>()?;
+            added.extend(self.owned.entry(owner).or_default().inherit(read)?);
+        }
+        Ok(added)
     }
 
     /// Adds a port to the switch.

@@ -23,16 +23,18 @@ use control::protocol::{self, Event, EventKind, Outcome, Request};
 use memory::DropQueue;
 use rustix::event::epoll;
 use serde_json::json;
-use switch::{PortEvent, View};
+use switch::{AddedPort, PortEvent, View};
 
 use crate::bridges::{Bridges, FlowsRequest, What};
 use crate::frame_filter;
+use crate::hand_over_format::Owned;
 use crate::local_listener::LocalListener;
 use crate::watch::{Listening, watch};
 use capture::Capture;
 use connection::{Connection, End};
 pub use known_ports::KnownPorts;
 
+use known_ports::OwnedPorts;
 use passed_file::PassedFile;
 
 /// Connections at once.
@@ -84,6 +86,14 @@ impl ControlSocket {
     /// The causes of [`LocalListener::take_over`], or the kernel refuses a timer or to watch the socket.
     pub fn take_over(socket: OwnedFd, path: &Path, epoll: &OwnedFd, ports: KnownPorts) -> io::Result<Self> {
         Self::serve_at(LocalListener::take_over(socket, path)?, epoll, ports)
+    }
+
+    /// Makes the ports of owners of another switch those of the same owners here. Returns the ports.
+    ///
+    /// # Errors
+    /// A description is wrong, or a port cannot be made. The text says why.
+    pub fn inherit(&mut self, ports: OwnedPorts) -> Result<Vec<AddedPort>, String> {
+        self.ports.inherit(ports)
     }
 
     /// Takes the path over from the other process, which is gone.
@@ -288,7 +298,8 @@ impl ControlSocket {
             }
             Request::TakeOver { format } => {
                 let socket = self.connections.get(&key)?.socket();
-                match hand_over::run(socket, format, &self.listener, switch) {
+                let owned = Owned { ports: self.ports.owned(), bridges: bridges.saved() };
+                match hand_over::run(socket, format, &self.listener, owned, switch) {
                     Ok(()) => {
                         self.handed_over = true;
                         self.listener.keep(false);

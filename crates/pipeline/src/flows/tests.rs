@@ -277,6 +277,7 @@ fn a_frame_of_a_controller_asks_in_the_name_of_its_input_port() {
         let injected = Injected {
             tables: TablesId(0),
             numbers,
+            home: port,
             members: Arc::from(PORTS),
             bonds: None,
             addresses: learning.table,

@@ -178,6 +178,17 @@ fn a_balancing_bond_has_one_interface_for_each_station() {
     bond.stations.0[ONE].send(&frame(0x40, tag));
     bond.stations.send(ONE, tag, &[(A, NONE)]);
 
+    // A controller's frame that is to have come by the second interface does not leave by the bond.
+    bond.scene.vsctl("clear Port a tag -- clear Port b tag");
+    bond.stations.0.iter_mut().for_each(|guest| drop(take(guest)));
+    let sent = frame(0x50, &[]);
+    let hex: String = sent.iter().map(|byte| format!("{byte:02x}")).collect();
+    bond.scene.ofctl(&format!("packet-out {BRIDGE} in_port=4,packet={hex},actions=NORMAL"));
+    for station in [A, B] {
+        assert_eq!(bond.stations.0[station].receive(), sent);
+    }
+    assert!([ONE, OTHER].iter().all(|end| take(&mut bond.stations.0[*end]).is_empty()));
+
     // What cannot be is said.
     bond.scene.vsctl("set Port bond0 bond_mode=balance-tcp");
     assert!(bond.scene.columns("m0", "ofport error").contains("write active-backup or balance-slb"));

@@ -119,7 +119,13 @@ fn a_controller_of_the_database_gets_frames_and_others_look_on() {
 
     // The bridge waits for the next controller, and forwards again when it has none.
     scene.ofctl(&format!("del-flows {BRIDGE}"));
+    // Another program listens there at first.
+    let other = UnixListener::bind(path("passive")).unwrap();
     scene.vsctl(&format!("set-controller {BRIDGE} punix:{}", path("passive").display()));
+    wait_for("the reason", || {
+        scene.vsctl("--columns=status list Controller").contains("listens there").then_some(())
+    });
+    drop(other);
     let mut next = Controller::new(connected(&path("passive")));
     next.next(HELLO[1]);
     // Controllers without end, which leave room for programs of the host.

@@ -1,6 +1,7 @@
 //! OVN controls a bridge of the switch: a real ovn-controller makes `br-int` and fills its tables.
 mod answers;
 mod chassis;
+mod restarts;
 
 use peers::Ovn;
 

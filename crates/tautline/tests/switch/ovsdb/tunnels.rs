@@ -155,7 +155,7 @@ fn shown(said: &str, network: &str, [own, other]: [u8; 2]) -> Vec<String> {
                     let named = |word: String, host: u8, name: &str| match word
                         .strip_prefix(&format!("{network}{host}"))
                     {
-                        Some(rest) if !rest.starts_with(|letter: char| letter.is_ascii_digit()) => {
+                        Some(rest) if !rest.starts_with(|next: char| next.is_ascii_digit()) => {
                             format!("{name}{rest}")
                         }
                         _ => word,
