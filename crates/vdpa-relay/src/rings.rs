@@ -230,3 +230,51 @@ fn placed(config: &VringConfig, space: &AddressSpace) -> Result<QueueAddresses, 
         used: at(device, used)?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use memory::{Region, RegionRange, sealed_memfd};
+    use virtio::QueueSize;
+
+    use super::*;
+
+    const USER: u64 = 0x7000_0000;
+    const GUEST: u64 = 1 << 32;
+    const BYTES: u64 = 1 << 16;
+
+    fn config(layout: RingLayout, [descriptor, driver, device]: [u64; 3]) -> VringConfig {
+        VringConfig {
+            layout,
+            size: QueueSize::of_any_layout(256).unwrap(),
+            addresses: VringAddresses { descriptor, driver, device },
+            log: None,
+            base: VringBase::start(layout),
+        }
+    }
+
+    #[test]
+    fn each_part_of_a_ring_lies_inside_one_region() {
+        let file = sealed_memfd(c"a guest", BYTES).unwrap();
+        let region = |guest_base, user_base| {
+            Region::map(&file, RegionRange { offset: 0, size: BYTES, guest_base, user_base }).unwrap()
+        };
+        // Neighbours in user addresses are apart in guest addresses.
+        let regions = [region(GUEST, USER), region(2 * GUEST, USER + BYTES)];
+        let space = AddressSpace::from_regions(regions).unwrap();
+        let end = USER + BYTES;
+        for (layout, lengths) in [(RingLayout::Split, [4096, 518, 2054]), (RingLayout::Packed, [4096, 4, 4])]
+        {
+            let inside = placed(&config(layout, [USER, USER + 4096, end - lengths[2]]), &space).unwrap();
+            let [descriptors, available] = [GUEST, GUEST + 4096];
+            let used = GUEST + BYTES - lengths[2];
+            assert_eq!(inside, QueueAddresses { descriptors, available, used });
+            for part in 0..3 {
+                for outside in [end - lengths[part] + 1, USER - 1, end + BYTES, u64::MAX - 1, GUEST] {
+                    let mut addresses = [USER; 3];
+                    addresses[part] = outside;
+                    assert!(placed(&config(layout, addresses), &space).is_err(), "{part}: {outside:#x}");
+                }
+            }
+        }
+    }
+}

@@ -15,13 +15,14 @@ mod steal_time;
 pub mod tracefs;
 mod tracing;
 mod tun;
+mod vdpa;
 mod vduse;
 mod vhost_net;
 
 use super::finding::Probe;
 
 /// All probes in the order they run: time, memory, network, isolation, observation, virtualization.
-pub const ALL: [Probe; 16] = [
+pub const ALL: [Probe; 17] = [
     Probe {
         id: "real-time-scheduling",
         title: "Real-time scheduling",
@@ -75,6 +76,12 @@ pub const ALL: [Probe; 16] = [
         title: "VDUSE",
         enables: "the vduse port: network interfaces of this kernel on the switch, without a TAP",
         run: vduse::run,
+    },
+    Probe {
+        id: "vdpa",
+        title: "vDPA",
+        enables: "rings of guests for hardware: tautline vdpa, QEMU's vhost-vdpa",
+        run: vdpa::run,
     },
     Probe {
         id: "af-xdp",
