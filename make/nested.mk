@@ -2,12 +2,18 @@
 
 .PHONY: nested test-nested-long
 
-## nested: a shell in a machine in which KVM is real, with tautline in it; docs/nested.md
+## nested: a shell in a machine in which KVM is real, with tautline in it (ARCH=arm64 or arm64-nvhe: an arm64 machine, with static PROGRAMS alone); docs/nested.md
+ifdef ARCH
+nested:
+	@scripts/setup.sh test
+	@$(CARGO) run --quiet --locked --release -p tautline-peers --example nested -- $(ARCH) $(PROGRAMS)
+else
 nested: release
 	@scripts/setup.sh test
 	@$(CARGO) run --quiet --locked --release -p tautline-peers --example nested -- $(TAUTLINE) $(PROGRAMS)
+endif
 
-## test-nested-long: in the nested machine, what takes long or repeats: network paths into guests under KVM, a packet's steps on each, two blocks of the costs of KVM
+## test-nested-long: in the nested machine, what takes long or repeats: network paths into guests under KVM, a packet's steps on each, two blocks of the costs of KVM, a guest with a partition
 test-nested-long:
 	@scripts/setup.sh test
-	$(CARGO) test --locked -p tautline --test nested -- again_in_each_block network:: packets_take_every_path --ignored --nocapture --test-threads 1
+	$(CARGO) test --locked -p tautline --test nested -- again_in_each_block network:: partition:: packets_take_every_path --ignored --nocapture --test-threads 1

@@ -84,6 +84,13 @@ frames=$(sed -n 's/^ *to guest  *0 *\([0-9]*\) frames.*/\1/p' "$here/switch" | s
 [ "${frames:-0}" -gt 1000 ] || { cat "$here/switch" "$here/rates" >&2; fail "only ${frames:-no} frames"; }
 held "a switch of $foreign under emulation passed $frames frames"
 
+# The arm64 program in a machine with KVM, whose kernel runs at EL2 and at EL1.
+if [ "$foreign" = aarch64 ]; then
+    TAUTLINE_ARM64=$dist/tautline-$version-aarch64-linux "${CARGO:-cargo}" test --locked -p tautline-peers --test arm -- \
+        the_program --ignored --nocapture || fail 'the arm64 machine'
+    held 'arm64: compare, host audit and a switch in a machine with KVM, with VHE and without'
+fi
+
 # --- the Debian packages, in a clean root --------------------------------------------------------------------
 root=$here/root
 mkdir "$root"

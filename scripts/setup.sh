@@ -23,6 +23,8 @@ tuned_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/tuned
 irqbalance_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/irqbalance
 osvif=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/os-vif
 newer_qemu=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/qemu-10
+arm_qemu=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/qemu-10-arm
+arm_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel-arm64
 newer_ovs=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch-3.5
 neutron=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/neutron
 clean_root=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/debian-root.tar
@@ -142,22 +144,43 @@ wrapt==2.5.2 \
 HASHES
 }
 
-# The QEMU of Debian 13 with its libraries: vhost-user crypto devices have another message there than in Debian 12.
-has_newer_qemu() { "$newer_qemu/qemu-system-x86_64" --version 2>/dev/null | grep -q 'version 10\.'; }
-fetch_newer_qemu() { # fetch_newer_qemu MIRROR
-    say "fetching QEMU 10 of Debian 13 into $newer_qemu (it is not installed)"
-    $as_root rm -rf "$newer_qemu.new" "$newer_qemu"
-    mkdir -p "$newer_qemu.new"
-    $as_root mmdebstrap --quiet --variant=extract --format=directory --include=qemu-system-x86 \
-        --aptopt='Acquire::Check-Valid-Until "false"' --keyring="$debian_keys" trixie "$newer_qemu.new/root" "$1" || return 1
-    libraries=$newer_qemu/root/usr/lib/x86_64-linux-gnu
-    cat >"$newer_qemu.new/qemu-system-x86_64" <<SCRIPT
+# The QEMU of Debian 13 with its libraries: vhost-user crypto devices have another message there than in Debian 12, and its
+# emulated arm64 CPU has all that the arm64 machine uses.
+has_newer_qemu() { # has_newer_qemu FOLDER PROGRAM
+    "$1/$2" --version 2>/dev/null | grep -q 'version 10\.'
+}
+fetch_newer_qemu() { # fetch_newer_qemu FOLDER PROGRAM PACKAGE MIRROR
+    say "fetching QEMU 10 of Debian 13 into $1 (it is not installed)"
+    $as_root rm -rf "$1.new" "$1"
+    mkdir -p "$1.new"
+    $as_root mmdebstrap --quiet --variant=extract --format=directory --include="$3" \
+        --aptopt='Acquire::Check-Valid-Until "false"' --keyring="$debian_keys" trixie "$1.new/root" "$4" || return 1
+    libraries=$1/root/usr/lib/x86_64-linux-gnu
+    cat >"$1.new/$2" <<SCRIPT
 #!/bin/sh
 QEMU_MODULE_DIR=$libraries/qemu exec $libraries/ld-linux-x86-64.so.2 --library-path $libraries \\
-    $newer_qemu/root/usr/bin/qemu-system-x86_64 -L $newer_qemu/root/usr/share/qemu -L $newer_qemu/root/usr/share/seabios "\$@"
+    $1/root/usr/bin/$2 -L $1/root/usr/share/qemu -L $1/root/usr/share/seabios "\$@"
 SCRIPT
-    chmod 755 "$newer_qemu.new/qemu-system-x86_64"
-    mv "$newer_qemu.new" "$newer_qemu" && has_newer_qemu
+    chmod 755 "$1.new/$2"
+    mv "$1.new" "$1" && has_newer_qemu "$1" "$2"
+}
+
+# The kernel of the arm64 machine with its modules, and a static busybox, of Debian 13.
+has_arm_kernel() { has_kernel "$arm_cache" drivers/virtio && [ -x "$arm_cache/busybox" ]; }
+fetch_arm_kernel() { # fetch_arm_kernel MIRROR
+    say "fetching Debian 13's kernel and busybox for arm64 into $arm_cache"
+    $as_root rm -rf "$arm_cache.root" "$arm_cache"
+    mkdir -p "$arm_cache"
+    $as_root mmdebstrap --quiet --variant=extract --architectures=arm64 --format=directory \
+        --include=linux-image-arm64,busybox-static --aptopt='Acquire::Check-Valid-Until "false"' \
+        --keyring="$debian_keys" trixie "$arm_cache.root" "$1" || return 1
+    cp "$arm_cache.root/usr/bin/busybox" "$arm_cache/busybox" || return 1
+    images "$arm_cache.root" | while read -r version file; do
+        keep_kernel "$arm_cache" "$version" "$file" "$arm_cache.root" 'drivers/char drivers/net drivers/vfio
+            drivers/vhost drivers/virtio net/802 net/8021q net/core net/llc net/packet virt/lib'
+    done
+    $as_root rm -rf "$arm_cache.root"
+    has_arm_kernel
 }
 
 # os-vif, with whose plug-in `ovs` Nova (OpenStack) plugs guests.
@@ -244,7 +267,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
             [ ! -d "$root/lib/rustlib/$foreign-unknown-linux-gnu/lib" ] || foreign_rust=
         done
     fi
-    root_tar= qemu_10= ovs_3_5= neutron_root=
+    root_tar= qemu_10= arm_qemu_10= arm_kernel= ovs_3_5= neutron_root=
     if [ "$purpose" = test ]; then
         # What the tests of a release need: emulation, a clean root, an image's unpacker, systemd's checks.
         need "qemu-$foreign-static" qemu-user-static
@@ -252,13 +275,13 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         need systemd-analyze systemd
         need mmdebstrap mmdebstrap
         [ -s "$clean_root" ] || root_tar=missing
-        if [ "$machine" = x86_64 ] && ! has_newer_qemu; then
-            qemu_10=missing
-            [ -e "$debian_keys" ] || packages="$packages debian-archive-keyring"
-        fi
-        if [ "$machine" = x86_64 ] && ! has_newer_ovs; then
-            ovs_3_5=missing
-            [ -e "$debian_keys" ] || packages="$packages debian-archive-keyring"
+        if [ "$machine" = x86_64 ]; then
+            has_newer_qemu "$newer_qemu" qemu-system-x86_64 || qemu_10=missing
+            has_newer_qemu "$arm_qemu" qemu-system-aarch64 || arm_qemu_10=missing
+            has_arm_kernel || arm_kernel=missing
+            has_newer_ovs || ovs_3_5=missing
+            [ -z "$qemu_10$arm_qemu_10$arm_kernel$ovs_3_5" ] || [ -e "$debian_keys" ] ||
+                packages="$packages debian-archive-keyring"
         fi
         if ! has_neutron; then
             neutron_root=missing
@@ -326,7 +349,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
     esac
 }
 nothing_is_missing() {
-    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$vduse_7$vp_vdpa$root_tar$qemu_10$ovs_3_5$neutron_root${osvif_tools:-}${dpdk:-}${ovs:-}${ovn:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
+    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$vduse_7$vp_vdpa$root_tar$qemu_10$arm_qemu_10$arm_kernel$ovs_3_5$neutron_root${osvif_tools:-}${dpdk:-}${ovs:-}${ovn:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
 }
 look
 ! nothing_is_missing || exit 0
@@ -373,6 +396,8 @@ plan() { # what is missing
     [ -z "$foreign_rust" ] || say "  Rust's standard library for $foreign (rustup target add $foreign-unknown-linux-gnu, or the distribution's)"
     [ -z "$root_tar" ] || say "  a clean Debian root, in which packages are tried (mmdebstrap), as $clean_root"
     [ -z "$qemu_10" ] || say "  QEMU 10 of Debian 13 with its libraries, unpacked (mmdebstrap), in $newer_qemu/"
+    [ -z "$arm_qemu_10" ] || say "  QEMU 10 of Debian 13 for arm64 with its libraries, unpacked (mmdebstrap), in $arm_qemu/"
+    [ -z "$arm_kernel" ] || say "  Debian 13's kernel and busybox for arm64, unpacked (mmdebstrap), in $arm_cache/"
     [ -z "$ovs_3_5" ] || say "  Open vSwitch of Debian 13 with its libraries, unpacked (mmdebstrap), in $newer_ovs/"
     [ -z "$neutron_root" ] || say "  Neutron of Debian 13 with MariaDB and RabbitMQ, unpacked (mmdebstrap), in $neutron/"
     [ -z "${osvif_tools:-}" ] || say "  os-vif from the Python package index, in $osvif/ (Python 3 with venv)"
@@ -547,7 +572,7 @@ fi
 if [ -n "${irqbalance:-}" ]; then unpack "$irqbalance_cache" irqbalance usr irqbalance; fi
 
 # --- QEMU 10, and a clean root in which packages are installed (a tar): by mmdebstrap, never this system's ---
-if [ -n "$qemu_10$ovs_3_5$neutron_root$root_tar$vduse_7" ]; then
+if [ -n "$qemu_10$arm_qemu_10$arm_kernel$ovs_3_5$neutron_root$root_tar$vduse_7" ]; then
     codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
     mirror=$(apt-get indextargets 'Created-By: Packages' --format '$(CODENAME) $(REPO_URI)' | sed -n "s/^$codename //p" | head -n 1)
 fi
@@ -558,7 +583,7 @@ if [ -n "$ovs_3_5" ] && { [ "$as_root" = none ] || ! fetch_newer_ovs "$debian"; 
     missing=yes
 fi
 if [ -n "$qemu_10" ]; then
-    if [ "$as_root" = none ] || ! fetch_newer_qemu "$debian"; then
+    if [ "$as_root" = none ] || ! fetch_newer_qemu "$newer_qemu" qemu-system-x86_64 qemu-system-x86 "$debian"; then
         say "it could not be made; as root: mmdebstrap --variant=extract --include=qemu-system-x86 trixie $newer_qemu/root $debian"
         missing=yes
     fi
@@ -567,6 +592,12 @@ if [ -n "$neutron_root" ]; then
     say "making a root with Neutron in $neutron (it is not installed; takes some minutes)"
     if [ "$as_root" = none ] || ! $as_root "${0%/*}/neutron.sh" "$neutron" "$debian" "$debian_keys" || ! has_neutron; then
         say "it could not be made; as root: ${0%/*}/neutron.sh $neutron $debian $debian_keys"
+        missing=yes
+    fi
+fi
+if [ -n "$arm_qemu_10" ]; then
+    if [ "$as_root" = none ] || ! fetch_newer_qemu "$arm_qemu" qemu-system-aarch64 qemu-system-arm "$debian"; then
+        say "it could not be made; as root: mmdebstrap --variant=extract --include=qemu-system-arm trixie $arm_qemu/root $debian"
         missing=yes
     fi
 fi
@@ -727,6 +758,10 @@ if [ -n "$generic" ]; then
     fetch_kernel "$nested_cache" "$generic_packages" 'arch/x86 crypto drivers/block drivers/char drivers/crypto/ccp
         drivers/crypto/virtio drivers/dca drivers/i2c/algos drivers/iommu drivers/net drivers/pps drivers/ptp drivers/vfio drivers/vhost
         drivers/virtio fs/configfs lib net/802 net/8021q net/bridge net/core net/ipv4 net/ipv6 net/llc net/packet virt' || missing=yes
+fi
+if [ -n "$arm_kernel" ] && { [ "$as_root" = none ] || ! fetch_arm_kernel "$debian"; }; then
+    say "it could not be made; as root: mmdebstrap --variant=extract --architectures=arm64 --include=linux-image-arm64,busybox-static trixie FOLDER $debian"
+    missing=yes
 fi
 [ -z "${missing:-}" ] || exit 1
 look

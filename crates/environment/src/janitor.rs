@@ -17,6 +17,8 @@ use std::time::Duration;
 use measure::Failure;
 use serde::{Deserialize, Serialize};
 
+use crate::cpuset;
+
 /// The argument that makes the binary a janitor.
 pub const ARGUMENT: &str = "janitor";
 
@@ -48,6 +50,8 @@ pub enum Leftover {
     Journal(PathBuf),
     /// A cgroup, named by the last part of its path, in any hierarchy.
     Cgroup(String),
+    /// The controller `cpuset`, enabled for the cgroups below the root of cgroup v2.
+    CpusetController,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -153,6 +157,7 @@ fn remove(leftover: &Leftover) {
                 repeat(|| is_gone(remove_cgroup(&path)));
             }
         }
+        Leftover::CpusetController => cpuset::disable(),
     }
 }
 
@@ -180,9 +185,9 @@ fn is_gone(removal: io::Result<()>) -> bool {
     removal.err().is_none_or(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Repeats a step for up to a second, until it returns true: processes that are still ending hold what they use.
+/// Repeats a step for up to five seconds, until it returns true: processes that are still ending hold what they use.
 fn repeat(mut step: impl FnMut() -> bool) {
-    for _ in 0..50 {
+    for _ in 0..250 {
         if step() {
             return;
         }

@@ -9,6 +9,7 @@ use measure::{EnvironmentKind, Failure};
 
 use crate::container::{self, Container, Runtime};
 use crate::host::Host;
+use crate::partition::Partitioned;
 use crate::remote::Remote;
 use crate::vm::{self, Accelerator, Machine, Vm};
 use crate::{Environment, Running, Start};
@@ -20,6 +21,8 @@ pub enum Spec {
     Host,
     /// `container`
     Container(container::Settings),
+    /// `partition`, with its CPUs in ascending order
+    Partition(Vec<usize>),
     /// `vm`
     Vm(vm::Settings),
     /// `remote`
@@ -29,7 +32,7 @@ pub enum Spec {
 /// The error for a text that names no environment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "environment {text:?}: {reason}; write host, container[:runtime=crun|runc|lxc,cpus=N], vm[:accel=kvm|tcg,machine=q35|microvm,memory=MIB,kernel=PATH,profile=plain|throughput|latency|realtime-guest], or remote:HOST[:PORT][,key=FILE]"
+    "environment {text:?}: {reason}; write host, container[:runtime=crun|runc|lxc,cpus=N], partition:CPUS, vm[:accel=kvm|tcg,machine=q35|microvm,memory=MIB,kernel=PATH,profile=plain|throughput|latency|realtime-guest,partition=CPUS], or remote:HOST[:PORT][,key=FILE]"
 )]
 pub struct SpecError {
     text: String,
@@ -45,7 +48,11 @@ impl FromStr for Spec {
         if kind == "remote" {
             return remote(options).map(Spec::Remote).map_err(error);
         }
-        let options = options.split(',').filter(|option| !option.is_empty()).map(|option| {
+        if kind == "partition" {
+            return partition(options).map(Spec::Partition).map_err(error);
+        }
+        let options = joined(options, continues_a_list);
+        let options = options.iter().map(String::as_str).filter(|option| !option.is_empty()).map(|option| {
             option.split_once('=').ok_or_else(|| error(format!("{option:?} is not of the form key=value")))
         });
         let unknown = |key: &str, value: &str| error(format!("{key}={value} is not an option of it"));
@@ -91,6 +98,7 @@ impl FromStr for Spec {
                             Some(profile) => settings.profile = Some(profile),
                             None => return Err(unknown("profile", name)),
                         },
+                        ("partition", list) => settings.partition = partition(list).map_err(error)?,
                         (key, value) => return Err(unknown(key, value)),
                     }
                 }
@@ -99,6 +107,17 @@ impl FromStr for Spec {
             _ => Err(error("no such kind".into())),
         }
     }
+}
+
+/// The CPUs of a partition, in ascending order.
+fn partition(list: &str) -> Result<Vec<usize>, String> {
+    let mut cpus = linux::cpus::parse(list).map_err(|error| error.to_string())?;
+    cpus.sort_unstable();
+    cpus.dedup();
+    if cpus.is_empty() {
+        return Err("it names no CPU to take from everything else; write for example partition:2-3".into());
+    }
+    Ok(cpus)
 }
 
 /// `HOST[:PORT][,key=FILE]`
@@ -121,20 +140,31 @@ impl Spec {
         match self {
             Spec::Host => EnvironmentKind::Host,
             Spec::Container(_) => EnvironmentKind::Container,
+            Spec::Partition(_) => EnvironmentKind::Partition,
             Spec::Vm(_) => EnvironmentKind::Vm,
             Spec::Remote(_) => EnvironmentKind::Remote,
         }
     }
 
+    /// The CPUs of the host that the environment takes from everything else.
+    pub fn partition(&self) -> Option<&[usize]> {
+        match self {
+            Spec::Partition(cpus) => Some(cpus),
+            Spec::Vm(settings) if !settings.partition.is_empty() => Some(&settings.partition),
+            Spec::Host | Spec::Container(_) | Spec::Vm(_) | Spec::Remote(_) => None,
+        }
+    }
+
     /// Finds out whether this machine can start the environment, and by which means. A container or a virtual machine
-    /// is started once as a proof; a host or a remote machine is accepted without a proof.
+    /// is started once as a proof, CPUs are taken; a host or a remote machine is accepted without a proof.
     ///
     /// # Errors
-    /// The causes of [`Container::prove`] or [`Vm::prove`].
+    /// The causes of [`Container::prove`], [`Partitioned::prove`] or [`Vm::prove`].
     pub fn prove(&self, start: &Start<'_>) -> Result<Proven, Failure> {
         Ok(match self {
             Spec::Host => Proven::Host(Host),
             Spec::Container(settings) => Proven::Container(Container::prove(settings.clone(), start)?),
+            Spec::Partition(cpus) => Proven::Partition(Partitioned::prove(cpus, start)?),
             Spec::Vm(settings) => Proven::Vm(Vm::prove(settings.clone(), start)?.into()),
             Spec::Remote(remote) => Proven::Remote(remote.clone()),
         })
@@ -149,7 +179,7 @@ impl Spec {
         Ok(match self {
             Spec::Container(settings) => Proven::Container(Container::trusted(settings.clone(), start)?),
             Spec::Vm(settings) => Proven::Vm(Vm::trusted(settings.clone(), start)?.into()),
-            Spec::Host | Spec::Remote(_) => self.prove(start)?,
+            Spec::Host | Spec::Partition(_) | Spec::Remote(_) => self.prove(start)?,
         })
     }
 }
@@ -161,6 +191,8 @@ pub enum Proven {
     Host(Host),
     /// A container and its runtime.
     Container(Container),
+    /// CPUs that are taken from everything else.
+    Partition(Partitioned),
     /// A virtual machine and its accelerator.
     Vm(Box<Vm>),
     /// Another machine.
@@ -174,6 +206,7 @@ impl Proven {
         match self {
             Proven::Host(_) => Spec::Host,
             Proven::Container(container) => Spec::Container(container.settled()),
+            Proven::Partition(partition) => Spec::Partition(partition.cpus().to_vec()),
             Proven::Vm(vm) => Spec::Vm(vm.settled()),
             Proven::Remote(remote) => Spec::Remote(remote.clone()),
         }
@@ -183,6 +216,7 @@ impl Proven {
         match self {
             Proven::Host(host) => host,
             Proven::Container(container) => container,
+            Proven::Partition(partition) => partition,
             Proven::Vm(vm) => vm.as_ref(),
             Proven::Remote(remote) => remote,
         }
@@ -211,21 +245,30 @@ impl Environment for Proven {
     }
 }
 
-/// Splits a list at the commas that begin a new environment, and not at the commas between options: after a comma,
-/// `key=value` continues the environment before it.
+/// Splits a list at the commas that begin a new environment, and not at the commas between options or CPUs: after a
+/// comma, `key=value` or a number continues the environment before it.
 pub fn split_list(text: &str) -> Vec<String> {
-    let mut list: Vec<String> = Vec::new();
+    joined(text, |part| part.split(':').next().unwrap_or_default().contains('=') || continues_a_list(part))
+}
+
+/// Whether a part between commas is a CPU or a range of CPUs. No environment and no option begins with a digit.
+fn continues_a_list(part: &str) -> bool {
+    part.starts_with(|first: char| first.is_ascii_digit())
+}
+
+/// The parts of a text between its commas. A part that `continues` is joined to the part before it.
+fn joined(text: &str, continues: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
     for part in text.split(',') {
-        let begins = !part.split(':').next().unwrap_or_default().contains('=');
-        match list.last_mut() {
-            Some(last) if !begins => {
+        match parts.last_mut() {
+            Some(last) if continues(part) => {
                 last.push(',');
                 last.push_str(part);
             }
-            _ => list.push(part.to_owned()),
+            _ => parts.push(part.to_owned()),
         }
     }
-    list
+    parts
 }
 
 #[cfg(test)]
@@ -246,6 +289,12 @@ mod tests {
         };
         assert_eq!("remote:far".parse(), remote("far", None));
         assert_eq!("remote:[::1]:80,key=a.pem".parse(), remote("[::1]:80", Some("a.pem")));
+        assert_eq!("partition:3,1-2".parse(), Ok(Spec::Partition(vec![1, 2, 3])));
+        let Ok(spec @ Spec::Vm(_)) = "vm:partition=2,3,memory=512".parse::<Spec>() else { panic!() };
+        assert_eq!(spec.partition(), Some(&[2, 3][..]));
+        for bad in ["partition", "partition:", "partition:x", "partition:cpus=1", "vm:partition="] {
+            assert!(bad.parse::<Spec>().is_err(), "{bad}");
+        }
         for bad in ["remote", "remote:", "remote:far,key=", "remote:far,cpus=1"] {
             assert!(bad.parse::<Spec>().is_err(), "{bad}");
         }
@@ -269,6 +318,10 @@ mod tests {
         assert_eq!(
             split_list("host,container:cpus=0.5,runtime=runc,vm,remote:far,key=a.pem,host"),
             ["host", "container:cpus=0.5,runtime=runc", "vm", "remote:far,key=a.pem", "host"]
+        );
+        assert_eq!(
+            split_list("partition:2,4-5,host,vm:partition=1,3,memory=512,vm"),
+            ["partition:2,4-5", "host", "vm:partition=1,3,memory=512", "vm"]
         );
     }
 }

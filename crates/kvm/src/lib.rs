@@ -42,5 +42,22 @@ pub fn is_emulated() -> bool {
     #[cfg(target_arch = "x86_64")]
     return micro_vm::tsc::is_emulated();
     #[cfg(not(target_arch = "x86_64"))]
-    return false;
+    return has_emulated_arm(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default());
+}
+
+/// Whether `/proc/cpuinfo` names the implementer 0, which Arm reserves for software (MIDR_EL1): QEMU's CPU `max`.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn has_emulated_arm(cpuinfo: &str) -> bool {
+    let implementer = cpuinfo.lines().find_map(|line| line.strip_prefix("CPU implementer")?.split_once(": "));
+    implementer.is_some_and(|(_, code)| code.trim() == "0x00")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_implementer_of_an_emulated_arm_cpu_is_software() {
+        let cpu = |code| format!("processor\t: 0\nCPU implementer\t: {code}\nCPU part\t: 0x051\n");
+        assert!(super::has_emulated_arm(&cpu("0x00")));
+        assert!(!super::has_emulated_arm(&cpu("0x41")) && !super::has_emulated_arm(""));
+    }
 }

@@ -1,5 +1,6 @@
 //! Child processes that end when their [`Child`] value is dropped, or when the thread that started them ends.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -175,6 +176,21 @@ pub fn end_with_parent(command: &mut Command) {
     // SAFETY: the closure runs between fork and exec and makes only async-signal-safe calls (prctl, getppid); it
     // allocates nothing and takes no lock.
     unsafe { command.pre_exec(move || Ok(end_with(parent, Signal::KILL)?)) };
+}
+
+/// Moves the command's process into cgroups between fork and exec, in this order: each file is the `cgroup.procs` of
+/// one cgroup, open for writing. The program then runs in the last cgroup from its first instruction.
+pub fn enter_cgroups(command: &mut Command, cgroups: Vec<File>) {
+    let enter = move || {
+        for cgroup in &cgroups {
+            // "0" is the writing process itself: cgroups(7).
+            rustix::io::write(cgroup, b"0")?;
+        }
+        Ok(())
+    };
+    // SAFETY: the closure runs between fork and exec and makes only async-signal-safe calls (write); it allocates
+    // nothing and takes no lock.
+    unsafe { command.pre_exec(enter) };
 }
 
 /// Lets the kernel send this process a signal when its parent ends (prctl(2), PR_SET_PDEATHSIG). Must be called

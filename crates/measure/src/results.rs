@@ -20,6 +20,8 @@ pub enum EnvironmentKind {
     Host,
     /// An OCI or LXC container.
     Container,
+    /// CPUs of the host that are taken from everything else.
+    Partition,
     /// A virtual machine.
     Vm,
     /// Another machine.

@@ -1,4 +1,5 @@
-//! A shell in a nested machine, for developers: `make nested`. Programs that are named are copied into it.
+//! A shell in a nested machine, for developers: `make nested`. Programs that are named are copied into it. With
+//! `arm64` as the first argument it is the arm64 machine, with `arm64-nvhe` one whose kernel runs at EL1.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,24 +7,49 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use peers::nested::Settings;
+use peers::Guest;
+use peers::nested::{ArmSettings, KvmMode, Settings};
 
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    eprintln!("booting; half a minute");
     let folder = tempfile::tempdir()?;
     let socket = folder.path().join("shell");
     let chardev = format!("socket,id=shell,path={},server=on,wait=off", socket.display());
-    let settings = std::env::args().skip(1).fold(Settings::default(), |s, file| s.program(Path::new(&file)));
-    let machine = settings.arguments(["-chardev", &chardev, "-serial", "chardev:shell"]).start()?;
-    let line = UnixStream::connect(&socket)?;
-    eprintln!("`exit` leaves; a kernel and an initramfs for a guest are in /guest; more in docs/nested.md");
+    let serial = ["-chardev", &chardev, "-serial", "chardev:shell"];
+    let mut programs: Vec<String> = std::env::args().skip(1).collect();
+    let mode = match programs.first().map(String::as_str) {
+        Some("arm64") => Some(KvmMode::Vhe),
+        Some("arm64-nvhe") => Some(KvmMode::Nvhe),
+        _ => None,
+    };
+    match mode {
+        Some(mode) => {
+            eprintln!("booting; ten seconds");
+            let settings = ArmSettings::default().mode(mode).arguments(serial);
+            let programs = programs.drain(1..);
+            let machine = programs.fold(settings, |s, file| s.program(Path::new(&file))).start()?;
+            shell(&machine, &socket, "ttyAMA1")
+        }
+        None => {
+            eprintln!("booting; half a minute");
+            let settings = Settings::default().arguments(serial);
+            let machine = programs.iter().fold(settings, |s, file| s.program(Path::new(file))).start()?;
+            eprintln!("a kernel and an initramfs for a guest are in /guest");
+            shell(&machine, &socket, "ttyS1")
+        }
+    }
+}
+
+/// Connects this terminal with a shell on a serial port of the machine, until the shell ends.
+fn shell(machine: &Guest, socket: &Path, port: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let line = UnixStream::connect(socket)?;
+    eprintln!("`exit` leaves; more in docs/nested.md");
     let size = stty(&["size"]).unwrap_or_default().trim().replace(' ', " cols ");
     let size = if size.is_empty() { "24 cols 80".to_owned() } else { size };
     let shell = format!(
-        "stty -F /dev/ttyS1 sane rows {size}; export TERM=vt100 PS1='nested:\\w# '; cd /; \
-         exec setsid -c busybox sh -i </dev/ttyS1 >/dev/ttyS1 2>&1"
+        "stty -F /dev/{port} sane rows {size}; export TERM=vt100 PS1='nested:\\w# '; cd /; \
+         exec setsid -c busybox sh -i </dev/{port} >/dev/{port} 2>&1"
     );
     let session = machine.begin(&shell, MONTH)?;
     let before = stty(&["-g"]);

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use crate::guest::cached::ARM64;
 use crate::requirements::Requirements;
 
 /// The variable with the path of QEMU's emulator for x86-64.
@@ -27,11 +28,26 @@ pub fn qemu(needs: &mut Requirements) -> PathBuf {
 
 /// The QEMU of a later release: the QEMU of Debian 13, as set-up has unpacked it.
 pub fn newer_qemu(needs: &mut Requirements) -> PathBuf {
+    unpacked("qemu-10/qemu-system-x86_64", needs)
+}
+
+/// QEMU's emulator for arm64, of the same release as [`newer_qemu`].
+pub fn arm_qemu(needs: &mut Requirements) -> PathBuf {
+    unpacked("qemu-10-arm/qemu-system-aarch64", needs)
+}
+
+/// A program of QEMU in the cache.
+fn unpacked(program: &str, needs: &mut Requirements) -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache");
-    let program = cache.unwrap_or_else(home).join("tautline/qemu-10/qemu-system-x86_64");
+    let program = cache.unwrap_or_else(home).join("tautline").join(program);
     needs.path(&program, "QEMU 10: scripts/setup.sh test unpacks it");
     program
+}
+
+/// The kernel of the arm64 machine.
+pub fn arm_kernel(needs: &mut Requirements) -> PathBuf {
+    ARM64.find(needs)
 }
 
 /// The kernel of a guest: the chosen one, or else the distribution's.

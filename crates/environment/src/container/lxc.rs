@@ -9,8 +9,8 @@ use measure::Failure;
 use measure::quota::CpuQuota;
 
 use super::settings::{AGENT, Settings, cpu_quota};
-use super::undo::Undo;
 use crate::janitor::Leftover;
+use crate::undo::Undo;
 use crate::{Running, Start, host};
 
 pub(super) fn start(runtime: &Path, settings: &Settings, start: &Start<'_>) -> Result<Running, Failure> {

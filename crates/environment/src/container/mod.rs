@@ -4,7 +4,6 @@ mod lxc;
 mod oci;
 mod oci_config;
 mod settings;
-mod undo;
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -11,8 +11,8 @@ use measure::Failure;
 
 use super::oci_config;
 use super::settings::Settings;
-use super::undo::Undo;
 use crate::janitor::Leftover;
+use crate::undo::Undo;
 use crate::{Running, Start, host};
 
 pub(super) fn start(runtime: &Path, settings: &Settings, start: &Start<'_>) -> Result<Running, Failure> {

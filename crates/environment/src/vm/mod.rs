@@ -25,6 +25,7 @@ pub use nic::Nic;
 pub use settings::{Machine, Settings};
 
 use crate::command::find_command;
+use crate::partition::Partition;
 use crate::{Environment, Running, Start};
 
 /// How long a guest of a few instructions may take, with the making of its machine: milliseconds where KVM works.
@@ -72,6 +73,10 @@ impl Vm {
             None => kernel_image::find()?,
         };
         initramfs::require_static(&start.agent.binary)?;
+        let partition = match settings.partition.as_slice() {
+            [] => None,
+            cpus => Some(Partition::hold(cpus, start.janitor)?),
+        };
         let mut vm = Vm {
             version: version(&qemu),
             accelerator_name: accelerator::kvm_name(),
@@ -85,13 +90,15 @@ impl Vm {
                 machine: settings.machine,
                 memory_mib: settings.memory_mib,
                 profile: settings.profile,
+                partition,
                 doorbell: None,
                 nic: None,
                 shared: None,
             },
         };
         if let Some(profile) = settings.profile {
-            let plan = profile::plan(profile, settings.memory_mib, start.cpus)?;
+            let cpus = vm.boot.cpus(start)?;
+            let plan = profile::plan(profile, settings.memory_mib, cpus)?;
             vm.lacking = plan.missing.iter().map(ToString::to_string).collect();
         }
         if vm.wanted.accelerator == Some(Accelerator::Tcg) {
@@ -220,6 +227,7 @@ impl Environment for Vm {
         if let Some(profile) = self.boot.profile {
             facts.push(("profile".into(), profile.name().into()));
         }
+        facts.extend(self.boot.partition.as_deref().map(Partition::fact));
         facts.extend(self.lacking.iter().map(|lacking| ("not as in the profile".into(), lacking.clone())));
         if let Some(why) = &self.kvm_refused {
             facts.push(("why not KVM".into(), why.clone()));

@@ -5,10 +5,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use ::vm::{Accelerator, Plan, Profile, QemuVersion, SharedMemory, arguments};
 use linux::OutputFile;
-use linux::child::inherit;
+use linux::child::{enter_cgroups, inherit};
 use measure::Failure;
 
 use super::doorbell::Doorbell;
@@ -17,6 +18,7 @@ use super::nic::FittedNic;
 use super::settings::Machine;
 use super::{doorbell, initramfs, profile, qmp};
 use crate::channel::Channel;
+use crate::partition::Partition;
 use crate::{Running, Start, guest, spawn};
 
 /// The machine and the files that QEMU boots.
@@ -29,6 +31,8 @@ pub struct Boot {
     pub machine: Machine,
     pub memory_mib: u64,
     pub profile: Option<Profile>,
+    /// The CPUs that the vCPUs own.
+    pub partition: Option<Arc<Partition>>,
     pub doorbell: Option<Doorbell>,
     pub nic: Option<FittedNic>,
     /// Memory of this process that the guest shares.
@@ -45,14 +49,28 @@ impl Boot {
         }
     }
 
+    /// The CPUs of the host on which the vCPUs run: the partition's, or the run's.
+    ///
+    /// # Errors
+    /// The partition has fewer CPUs than the run.
+    pub fn cpus<'a>(&'a self, start: &Start<'a>) -> Result<&'a [usize], Failure> {
+        match &self.partition {
+            Some(partition) => partition.first(start.cpus.len()),
+            None => Ok(start.cpus),
+        }
+    }
+
     /// Starts QEMU, and pins its vCPUs or places its threads as the profile requires.
     ///
     /// # Errors
-    /// A file of the initramfs cannot be read, memory, descriptors or the process are refused, or QEMU ends, refuses
+    /// The partition is no longer valid, or has too few CPUs. A file of the initramfs cannot be read, memory, descriptors or the process are refused, or QEMU ends, refuses
     /// its arguments or does not answer on its monitor within the start's limit. Or a thread cannot be moved to its
     /// CPU.
     pub fn start(&self, start: &Start<'_>) -> Result<Running, Failure> {
-        boot(self, start)
+        if let Some(partition) = &self.partition {
+            partition.verify()?;
+        }
+        boot(self, &Start { cpus: self.cpus(start)?, ..*start })
     }
 }
 
@@ -84,6 +102,10 @@ fn boot(vm: &Boot, start: &Start<'_>) -> Result<Running, Failure> {
     inherited.extend(vm.nic.iter().filter_map(|fitted| Some(fitted.nic.inherited.as_ref()?.as_fd())));
     inherited.extend(vm.shared.iter().map(AsFd::as_fd));
     inherit(&mut command, &inherited);
+    let partition = vm.partition.as_deref();
+    if let Some(partition) = partition {
+        enter_cgroups(&mut command, vec![partition.entrance_of_threads()?]);
+    }
     let child = spawn::spawn(&mut command).map_err(|error| {
         Failure::new(format!("starting {}", vm.qemu.display()), error, "check that QEMU is installed whole")
     })?;
@@ -93,9 +115,12 @@ fn boot(vm: &Boot, start: &Start<'_>) -> Result<Running, Failure> {
     let channel = Channel::new(agent.into(), to_agent.into()).map_err(fail)?;
     let what = format!("QEMU (-accel {})", vm.accelerator);
     let mut running = Running::new(what, channel, child, console).killed_at_end();
+    if let Some(partition) = &vm.partition {
+        running = partition.outlives(running);
+    }
     let placed = match &plan {
-        Some(plan) => qmp::place(control, running.process_id(), &plan.placement, start.limit),
-        None => qmp::pin_vcpus(control, start.cpus, start.limit),
+        Some(plan) => qmp::place(control, running.process_id(), &plan.placement, partition, start.limit),
+        None => qmp::pin_vcpus(control, start.cpus, partition, start.limit),
     };
     let monitor = placed.map_err(|error| {
         let doing = format!("starting {} with -accel {}", vm.qemu.display(), vm.accelerator);

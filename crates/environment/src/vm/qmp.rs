@@ -7,13 +7,20 @@ use ::vm::qmp::QmpError;
 use ::vm::{Placement, Qmp, Role, Watch};
 
 use crate::channel::ChannelError;
+use crate::partition::Partition;
 
-/// Pins vCPU n to the n-th of `cpus`, and returns the monitor for further commands.
+/// Pins vCPU n to the n-th of `cpus`, which are the partition's if there is one, and returns the monitor for further commands.
 ///
 /// # Errors
-/// QEMU does not greet or answer within `limit`, hangs up, or a vCPU's thread cannot be bound to its CPU.
-pub fn pin_vcpus(control: UnixStream, cpus: &[usize], limit: Duration) -> Result<Qmp, ChannelError> {
+/// QEMU does not greet or answer within `limit`, hangs up, or a vCPU's thread cannot be moved to its CPU.
+pub fn pin_vcpus(
+    control: UnixStream,
+    cpus: &[usize],
+    partition: Option<&Partition>,
+    limit: Duration,
+) -> Result<Qmp, ChannelError> {
     let mut qmp = Qmp::over(control, limit).map_err(error)?;
+    take_vcpus(&mut qmp, partition)?;
     for (thread, role) in qmp.roles().map_err(error)?.0 {
         let Role::Vcpu(number) = role else { continue };
         if let Some(&cpu) = cpus.get(number) {
@@ -33,9 +40,11 @@ pub fn place(
     control: UnixStream,
     process: u32,
     placement: &Placement,
+    partition: Option<&Partition>,
     limit: Duration,
 ) -> Result<Qmp, ChannelError> {
     let mut qmp = Qmp::over(control, limit).map_err(error)?;
+    take_vcpus(&mut qmp, partition)?;
     let mut watch = Watch::new(process, placement.clone());
     watch.look(|| qmp.roles().ok()).map_err(std::io::Error::other)?;
     if let Some(shortfall) = watch.shortfalls().first() {
@@ -43,6 +52,17 @@ pub fn place(
     }
     qmp.execute("cont").map_err(error)?;
     Ok(qmp)
+}
+
+/// Moves the vCPUs' threads to the partition; QEMU's other threads stay outside.
+fn take_vcpus(qmp: &mut Qmp, partition: Option<&Partition>) -> Result<(), ChannelError> {
+    let Some(partition) = partition else { return Ok(()) };
+    for (thread, role) in qmp.roles().map_err(error)?.0 {
+        if matches!(role, Role::Vcpu(_)) {
+            partition.take_thread(thread as u32)?;
+        }
+    }
+    Ok(())
 }
 
 fn error(error: QmpError) -> ChannelError {

@@ -27,10 +27,19 @@ pub struct Settings {
     pub kernel: Option<PathBuf>,
     /// The profile of the guest; with `None` each vCPU has its own CPU, and no other setting is made.
     pub profile: Option<Profile>,
+    /// The CPUs of the host that are taken from everything else and given to the vCPUs; none if empty.
+    pub partition: Vec<usize>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { accelerator: None, machine: Machine::Q35, memory_mib: 1024, kernel: None, profile: None }
+        Settings {
+            accelerator: None,
+            machine: Machine::Q35,
+            memory_mib: 1024,
+            kernel: None,
+            profile: None,
+            partition: Vec::new(),
+        }
     }
 }

@@ -57,11 +57,47 @@ fn vhe(survey: &Survey) -> Verdict {
         Ok(log) => log,
         Err(unread) => return Verdict::unknown(unread, "information"),
     };
-    if log.contains("VHE mode initialized successfully") {
-        Verdict::information("VHE: the host kernel runs at EL2")
-    } else if log.contains("Hyp mode initialized successfully") {
-        Verdict::information("nVHE: the host kernel runs at EL1")
-    } else {
-        Verdict::unknown("the kernel's log does not say how KVM was started", "information")
+    match kvm_mode(&log) {
+        Some(words) => Verdict::information(words),
+        None => Verdict::unknown("the kernel's log does not say how KVM was started", "information"),
+    }
+}
+
+/// What the kernel's log says of KVM's mode, as arch/arm64/kvm/arm.c prints it: "VHE", "Hyp" (older kernels), "Hyp nVHE",
+/// "Hyp hVHE", "Protected nVHE" and the like.
+fn kvm_mode(log: &str) -> Option<&'static str> {
+    let said =
+        log.lines().find_map(|line| line.split_once(" mode initialized successfully")?.0.split_once("]: "));
+    // Nested virtualization is named behind the mode.
+    match said?.1.split('+').next()? {
+        "VHE" => Some("VHE: the host kernel runs at EL2"),
+        "Hyp" | "Hyp nVHE" => Some("nVHE: the host kernel runs at EL1"),
+        "Hyp hVHE" => Some("hVHE: the host kernel runs at EL1, KVM's part at EL2 with VHE"),
+        protected if protected.starts_with("Protected") => {
+            Some("protected nVHE: the host kernel runs at EL1 and cannot read guests' memory")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kernels_of_all_ages_print_is_understood() {
+        for (said, mode) in [
+            ("6,212,1002,-;kvm [1]: VHE mode initialized successfully", "VHE: "),
+            ("kvm [1]: VHE+NV2 mode initialized successfully", "VHE: "),
+            ("kvm [1]: Hyp mode initialized successfully", "nVHE: "),
+            ("kvm [1]: IPA Size Limit: 48 bits\nkvm [1]: Hyp nVHE mode initialized successfully", "nVHE: "),
+            ("kvm [1]: Hyp hVHE mode initialized successfully", "hVHE: "),
+            ("kvm [1]: Protected nVHE mode initialized successfully", "protected nVHE: "),
+        ] {
+            assert!(kvm_mode(said).is_some_and(|words| words.starts_with(mode)), "{said}");
+        }
+        for said in ["", "kvm [1]: HYP mode not available", "kvm [1]: new mode initialized successfully"] {
+            assert_eq!(kvm_mode(said), None);
+        }
     }
 }

@@ -42,6 +42,9 @@ pub enum PlanError {
     /// An environment that does not exist.
     #[error(transparent)]
     Environment(#[from] SpecError),
+    /// Partitions that no run can have.
+    #[error("--environments: {0}")]
+    Partitions(&'static str),
     /// A word of `--only` that matches no group and no metric.
     #[error("{0}")]
     Selection(String),

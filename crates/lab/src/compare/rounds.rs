@@ -108,7 +108,7 @@ impl Subject for JobTrial<'_, '_> {
     type Failed = NoAnswer;
 
     fn cpus(&self) -> &[usize] {
-        let cpus = &self.run_plan.plan.cpus;
+        let cpus = self.slot.host_cpus(&self.run_plan.plan.cpus);
         &cpus[..self.job.cpus_used.min(cpus.len())]
     }
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use environment::Spec;
 use environment::spec::split_list;
+use environment::{Spec, vm};
 use measure::{Group, MetricSpec, Plan};
 use workload::catalogue::{self, BudgetKind, Profile};
 use workload::protocol::Request;
@@ -41,13 +41,14 @@ impl RunPlan {
         let pick = |given: Option<Duration>, quick_ms: u64, full_ms: u64| {
             given.map_or(if options.quick { quick_ms } else { full_ms }, |given| given.as_millis() as u64)
         };
+        let mut environments = environments(&options.environments)?;
         let plan = Plan {
             quick: options.quick,
             blocks: options.blocks.unwrap_or(if options.quick { 6 } else { 10 }),
             rounds: options.rounds.unwrap_or(1),
             trial_ms: pick(options.trial, 20, 100),
             wakeup_ms: pick(options.wakeup_trial, 200, 2000),
-            cpus: options.cpus.clone(),
+            cpus: shared_cpus(&options.cpus, &environments)?,
         };
         let externals = match &options.workloads {
             Some(path) => external::load(path)?,
@@ -73,12 +74,11 @@ impl RunPlan {
             jobs.retain(|job| !matches!(job.spec.group, Group::Kvm | Group::Tti));
         }
         network.choose(&options.only);
-        let mut environments = environments(&options.environments)?;
         if environments.iter().all(|place| place.spec != Spec::Host) {
             network.clear();
         }
         let guest = environments.iter().find_map(|place| match &place.spec {
-            Spec::Vm(settings) => Some(settings.clone()),
+            Spec::Vm(settings) => Some(vm::Settings { partition: Vec::new(), ..settings.clone() }),
             _ => None,
         });
         network.guest = guest.unwrap_or_default();
@@ -128,6 +128,27 @@ fn all_jobs(plan: &Plan, externals: &[External], cyclictest: bool) -> Vec<Job> {
     jobs
 }
 
+/// The CPUs of the environments without a partition: the CPUs of the run that no partition takes, and at most as many
+/// as the smallest partition has, so that all environments work on the same number.
+fn shared_cpus(cpus: &[usize], environments: &[PlannedEnvironment]) -> Result<Vec<usize>, PlanError> {
+    let partitions: Vec<&[usize]> = environments.iter().filter_map(|place| place.spec.partition()).collect();
+    let overlap = |one: &[usize], other: &[usize]| one != other && one.iter().any(|cpu| other.contains(cpu));
+    if partitions.iter().any(|one| partitions.iter().any(|other| overlap(one, other))) {
+        return Err(PlanError::Partitions(
+            "two partitions share a CPU; name all of the same CPUs, or others",
+        ));
+    }
+    let is_shared = |cpu: &&usize| !partitions.iter().any(|taken| taken.contains(cpu));
+    let count = partitions.iter().map(|taken| taken.len()).min().unwrap_or(usize::MAX);
+    let shared: Vec<usize> = cpus.iter().filter(is_shared).copied().take(count).collect();
+    if shared.is_empty() {
+        return Err(PlanError::Partitions(
+            "no CPU of --cpus is left beside the partitions; name fewer CPUs for them",
+        ));
+    }
+    Ok(shared)
+}
+
 /// Environments with unique names: a second host is `host-2`.
 fn environments(list: &str) -> Result<Vec<PlannedEnvironment>, PlanError> {
     let mut found: Vec<PlannedEnvironment> = Vec::new();
@@ -153,5 +174,16 @@ mod tests {
             .map(|place| place.name)
             .collect();
         assert_eq!(names, ["host", "host-2", "container"]);
+    }
+
+    #[test]
+    fn all_environments_work_on_the_same_number_of_cpus() {
+        let shared = |list| shared_cpus(&[0, 1, 2, 3], &environments(list).unwrap());
+        assert_eq!(shared("host,container").unwrap(), [0, 1, 2, 3]);
+        assert_eq!(shared("host,partition:2-3").unwrap(), [0, 1]);
+        assert_eq!(shared("host,partition:1,vm:partition=1,vm:partition=2-3").unwrap(), [0]);
+        assert_eq!(shared("host,partition:2-9").unwrap(), [0, 1]);
+        assert!(shared("partition:0-3").unwrap_err().to_string().contains("fewer"));
+        assert!(shared("partition:1-2,vm:partition=2").unwrap_err().to_string().contains("share"));
     }
 }

@@ -69,7 +69,9 @@ impl EnvironmentSlots {
                         running: None,
                         lives: LIVES,
                         cpus: match planned.spec.kind() {
-                            EnvironmentKind::Host | EnvironmentKind::Container => cpus.clone(),
+                            EnvironmentKind::Host
+                            | EnvironmentKind::Container
+                            | EnvironmentKind::Partition => host_cpus(&planned.spec, cpus).to_vec(),
                             // Another machine numbers its own: known once its agent has greeted.
                             EnvironmentKind::Vm | EnvironmentKind::Remote => (0..cpus.len()).collect(),
                         },
@@ -112,6 +114,11 @@ impl EnvironmentSlot {
     /// The environment's entry in the plan, with the means that were proven.
     pub fn planned(&self) -> &PlannedEnvironment {
         &self.planned
+    }
+
+    /// The CPUs of this machine that a trial there uses, of a run on `cpus`.
+    pub fn host_cpus<'a>(&'a self, cpus: &'a [usize]) -> &'a [usize] {
+        host_cpus(&self.planned.spec, cpus)
     }
 
     /// Its kind.
@@ -205,6 +212,11 @@ impl EnvironmentSlot {
         session.progress.note(&format!("{}: {failure}", self.name()));
         session.environment(self.index).failure = Some(failure);
     }
+}
+
+/// The CPUs of this machine that an environment uses: the run's, or as many of its partition's.
+fn host_cpus<'a>(spec: &'a Spec, cpus: &'a [usize]) -> &'a [usize] {
+    spec.partition().map_or(cpus, |own| &own[..own.len().min(cpus.len())])
 }
 
 /// The quota of a cgroup, and how long trials must last to see it.

@@ -82,6 +82,7 @@ impl<'a> Receiver<'a> {
         let files = if is_guest { Vec::new() } else { vec![socket.clone()] };
         let agent = Agent { files, ..agent.clone() };
         let start = Start { agent: &agent, cpus: &[cpu], limit: START_LIMIT, janitor };
+        let cpu = spec.partition().map_or(cpu, |own| own[0]);
         let mut has_kvm = false;
         let place = match spec {
             Spec::Vm(settings) => {

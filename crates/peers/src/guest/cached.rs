@@ -24,6 +24,9 @@ pub const LATER_VDUSE: CachedKernel = CachedKernel {
     what: "a later kernel with VDUSE (Linux 7 of Debian's backports)",
 };
 
+/// Debian's kernel for arm64, with a static busybox beside it.
+pub const ARM64: CachedKernel = CachedKernel { folder: "kernel-arm64", what: "Debian's kernel for arm64" };
+
 impl CachedKernel {
     /// The newest kernel in the folder.
     pub fn find(self, needs: &mut Requirements) -> PathBuf {

@@ -5,7 +5,7 @@
 //! a path if the second is moved to a network namespace of the guest.
 
 pub(crate) mod archive;
-mod cached;
+pub(crate) mod cached;
 mod cards;
 pub(crate) mod control;
 mod elsewhere;

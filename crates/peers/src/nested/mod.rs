@@ -10,6 +10,7 @@
 //! measured in the machine come from an emulated CPU: they show that a path works, and the numbers of its events;
 //! they say nothing about speed.
 
+mod arm;
 mod cache;
 mod deaf;
 pub(crate) mod image;
@@ -23,6 +24,7 @@ pub(crate) mod places;
 mod saved;
 mod transfer;
 
+pub use arm::{ArmMachine, ArmSettings, KvmMode};
 pub use inner::{Inner, InnerSettings};
 pub use machine::{Clock, Machine, PROGRAMS, Settings};
 pub use network::{HANDED_ON, NetworkPath};

@@ -138,12 +138,12 @@ pub struct Compare {
     #[arg(long, value_name = "GROUP,…", value_delimiter = ',')]
     pub only: Vec<String>,
 
-    /// Where to measure; the first is the baseline. Options follow a colon, as in container:cpus=0.5,
-    /// vm:accel=tcg or vm:profile=realtime-guest; remote:HOST is another machine with `tautline agent --listen`.
+    /// Where to measure; the first is the baseline. Options follow a colon, as in container:cpus=0.5, vm:accel=tcg;
+    /// partition:CPUS takes CPUs from everything else; remote:HOST is a machine with `tautline agent --listen`.
     #[arg(long, value_name = "LIST", default_value = "host,container,vm")]
     pub environments: String,
 
-    /// The CPUs to work on [default: all that this process may use].
+    /// The CPUs to work on, without those of partitions [default: all that this process may use].
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
 

@@ -13,6 +13,7 @@ mod crypto;
 mod host_command;
 mod network_honest;
 mod network_paths;
+mod partition;
 mod report;
 mod rfc2544;
 mod scenario;

@@ -8,6 +8,7 @@ mod kvm_worst;
 mod kvm_worst_causes;
 mod nested_events;
 mod network;
+mod partition;
 mod phases;
 mod tti;
 mod vm;

@@ -60,10 +60,10 @@ fn describe(arguments: &Scenario) -> anyhow::Result<Description> {
 /// Why no member can be in an environment.
 fn refused(spec: &Spec) -> Option<&'static str> {
     match spec {
-        Spec::Host | Spec::Container(_) => None,
+        spec if spec.partition().is_some() => Some("members share the CPUs of the switch"),
         Spec::Vm(settings) if settings.profile.is_some() => Some("a member's guest has no profile"),
         Spec::Vm(settings) if settings.machine == Machine::Microvm => Some("a member's guest has PCI"),
-        Spec::Vm(_) => None,
+        Spec::Host | Spec::Container(_) | Spec::Partition(_) | Spec::Vm(_) => None,
         Spec::Remote(_) => Some("members are on this machine, at one switch"),
     }
 }

@@ -1,4 +1,4 @@
-//! Removes the parts that a start has made.
+//! Removes the parts that were made for an environment.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use crate::Janitor;
 use crate::janitor::Leftover;
 
 /// Removes the parts that were made, in reverse order, in whatever way the start ends.
-pub(super) struct Undo {
+#[derive(Debug)]
+pub(crate) struct Undo {
     janitor: Arc<Janitor>,
     leftovers: Vec<Leftover>,
 }

@@ -1,0 +1,133 @@
+//! An arm64 machine in which KVM runs guests: QEMU's board `virt` with EL2, GICv3 with ITS and an SMMUv3, on an emulated
+//! CPU, with Debian's kernel.
+//!
+//! All programs in the machine are static: busybox, and those that [`ArmSettings::program`] names.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use environment::vm::Module;
+
+use crate::Error;
+use crate::chosen;
+use crate::guest::archive::Archive;
+use crate::guest::userland::{PROGRAMS, read};
+use crate::guest::{Guest, modules};
+use crate::requirements::Requirements;
+
+/// The modules that are loaded at the start.
+const MODULES: &[&str] = &["virtio_pci", "virtio_console", "virtio_net", "af_packet", "veth", "tun"];
+
+/// The exception level of the machine's kernel, and with it how KVM enters a guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KvmMode {
+    /// The kernel runs at EL2 (Virtualization Host Extensions).
+    #[default]
+    Vhe,
+    /// The kernel runs at EL1; only KVM's part that switches worlds runs at EL2.
+    Nvhe,
+}
+
+impl KvmMode {
+    /// The word of the kernel's command line; VHE is the kernel's choice where the CPU has it.
+    fn parameter(self) -> &'static str {
+        match self {
+            KvmMode::Vhe => "",
+            KvmMode::Nvhe => " kvm-arm.mode=nvhe",
+        }
+    }
+}
+
+/// The settings of the arm64 machine.
+#[derive(Clone, Debug, Default)]
+pub struct ArmSettings {
+    mode: KvmMode,
+    programs: Vec<PathBuf>,
+    arguments: Vec<String>,
+}
+
+impl ArmSettings {
+    /// Sets how KVM runs guests in the machine. The default is VHE.
+    pub fn mode(self, mode: KvmMode) -> Self {
+        ArmSettings { mode, ..self }
+    }
+
+    /// Copies a static arm64 program to the machine. The program can be called by its file's name.
+    pub fn program(mut self, file: &Path) -> Self {
+        self.programs.push(file.to_owned());
+        self
+    }
+
+    /// Adds arguments for QEMU.
+    pub fn arguments<const N: usize>(mut self, arguments: [&str; N]) -> Self {
+        self.arguments.extend(arguments.map(str::to_owned));
+        self
+    }
+
+    /// Boots the machine, and waits until it accepts commands.
+    ///
+    /// # Errors
+    /// QEMU, the kernel with its modules or busybox is missing, or a file cannot be read or written. QEMU ends, or the
+    /// machine accepts no commands within 120 s.
+    pub fn start(&self) -> Result<ArmMachine, Error> {
+        let mut needs = Requirements::new();
+        let qemu = chosen::arm_qemu(&mut needs);
+        let kernel = chosen::arm_kernel(&mut needs);
+        let busybox = kernel.with_file_name("busybox");
+        needs.path(&busybox, "a static busybox for arm64: scripts/setup.sh test unpacks one");
+        let modules = modules::folder(&kernel, &mut needs);
+        needs.met()?;
+        let folder = tempfile::tempdir().map_err(Error::system("making a folder for the arm64 machine"))?;
+        let initramfs = folder.path().join("initramfs");
+        let archive = self.archive(&busybox, &modules)?;
+        std::fs::write(&initramfs, archive)
+            .map_err(Error::system("writing the arm64 machine's file system"))?;
+        let mut command = Command::new(qemu);
+        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        command.args(["-machine", "virt,virtualization=on,gic-version=3,iommu=smmuv3"]);
+        command.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1G"]);
+        command.arg("-kernel").arg(kernel).arg("-initrd").arg(&initramfs);
+        let line = format!("console=ttyAMA0 quiet panic=-1{}", self.mode.parameter());
+        command.args(["-append", &line, "-serial", "stdio", "-device", "virtio-serial-pci"]);
+        command.args(&self.arguments);
+        Ok(ArmMachine(Guest::launch(command, folder)?))
+    }
+
+    fn archive(&self, busybox: &Path, modules: &Path) -> Result<Vec<u8>, Error> {
+        let failed = |error| Error::System { doing: "making the arm64 machine's file system".into(), error };
+        let mut archive = Archive::default();
+        archive.console().map_err(failed)?;
+        for folder in ["proc", "sys", "bin"] {
+            archive.folder(Path::new(folder)).map_err(failed)?;
+        }
+        archive.file(Path::new("init"), include_bytes!("../guest/init.sh")).map_err(failed)?;
+        archive.file(Path::new("start.sh"), include_bytes!("arm-start.sh")).map_err(failed)?;
+        let busybox = read(busybox)?;
+        for place in [Path::new("bin/busybox"), &Path::new(PROGRAMS).join("sh")] {
+            archive.file(place, &busybox).map_err(failed)?;
+        }
+        let mut order = String::new();
+        for Module { name, content } in modules::with_dependencies(modules, MODULES)? {
+            archive.file(&Path::new("modules").join(&name), &content).map_err(failed)?;
+            order = order + &name + "\n";
+        }
+        archive.file(Path::new("modules/order"), order.as_bytes()).map_err(failed)?;
+        for program in &self.programs {
+            let name = program.file_name().unwrap_or_default();
+            archive.file(&Path::new(PROGRAMS).join(name), &read(program)?).map_err(failed)?;
+        }
+        archive.finish().map_err(failed)
+    }
+}
+
+/// A running arm64 machine. It is killed when this value is dropped.
+pub struct ArmMachine(Guest);
+
+impl Deref for ArmMachine {
+    type Target = Guest;
+
+    fn deref(&self) -> &Guest {
+        &self.0
+    }
+}

@@ -1,0 +1,89 @@
+//! The arm64 machine: KVM in it is real, with the kernel at EL2 and at EL1.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use peers::nested::{ArmMachine, ArmSettings, KvmMode};
+
+/// The limit of a command: the CPU is emulated.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Builds a VMM of one page, with a guest of seven instructions, for arm64.
+fn vmm(folder: &Path) -> std::path::PathBuf {
+    let program = folder.join("guest");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/arm/guest.c");
+    let mut command = Command::new("aarch64-linux-gnu-gcc");
+    let built = command.args(["-O1", "-Wall", "-Werror", "-static", "-o"]).arg(&program).arg(source).status();
+    assert!(built.expect("scripts/setup.sh test installs a compiler for arm64").success());
+    program
+}
+
+/// Whether the kernel says that KVM runs in this mode, and a guest runs to its end.
+fn runs_a_guest(machine: &ArmMachine, mode: KvmMode) {
+    let said = machine.must("dmesg | grep 'mode initialized'");
+    let words = match mode {
+        KvmMode::Vhe => "]: VHE mode",
+        KvmMode::Nvhe => "]: Hyp nVHE mode",
+    };
+    assert!(said.contains(words), "{said}");
+    let devices = machine.must("dmesg | grep -E 'GICv3: .* SPIs|ITS@|arm-smmu-v3'");
+    assert!(devices.contains("SPIs") && devices.contains("ITS@") && devices.contains("smmu"), "{devices}");
+    machine.must("echo 1 >/sys/kernel/tracing/events/kvm/kvm_exit/enable");
+    assert_eq!(machine.must("guest"), "PSCI 1.1\noff\n");
+    let exits = machine.must("cat /sys/kernel/tracing/trace");
+    // The exception classes of Arm's architecture: a hypercall, and a data abort at an address without memory.
+    for class in ["HVC64", "DABT_LOW"] {
+        assert!(exits.contains(class), "no {class} of the guest in {exits}");
+    }
+}
+
+#[test]
+fn kvm_runs_guests_with_vhe_and_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = vmm(folder.path());
+    std::thread::scope(|scope| {
+        for mode in [KvmMode::Vhe, KvmMode::Nvhe] {
+            let program = &program;
+            scope.spawn(move || {
+                let start = Instant::now();
+                let machine = ArmSettings::default().mode(mode).program(program).start().unwrap();
+                println!("{mode:?}: up after {:?}", start.elapsed());
+                runs_a_guest(&machine, mode);
+                println!("{mode:?}: in all {:?}", start.elapsed());
+            });
+        }
+    });
+}
+
+/// The program in `TAUTLINE_ARM64`, which is static and for arm64, measures, audits and switches in both machines.
+#[test]
+#[ignore = "takes a program for arm64 in TAUTLINE_ARM64; scripts/dist-test.sh builds and names one"]
+fn the_program_runs_in_both() {
+    let given = std::env::var_os("TAUTLINE_ARM64").expect("TAUTLINE_ARM64: a static tautline for arm64");
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("tautline");
+    std::fs::copy(given, &program).unwrap();
+    for (mode, words) in [(KvmMode::Vhe, "VHE: the host kernel"), (KvmMode::Nvhe, "nVHE: the host kernel")] {
+        let machine = ArmSettings::default().mode(mode).program(&program).start().unwrap();
+        let run = |line: &str| {
+            let output = machine.run_within(line, LIMIT).unwrap();
+            assert!(output.success(), "{line}: {}\n{}\n{}", output.status, output.stdout, output.stderr);
+            output.stdout
+        };
+        let audit = run("tautline host audit --watch 0s --format json");
+        let vhe = audit.split("\"rule\":").find(|finding| finding.contains("\"vhe\"")).unwrap_or_default();
+        assert!(vhe.contains(words), "{mode:?}: {vhe}");
+        println!("{}", run("tautline compare --quick --only os --blocks 1 --environments host --tables"));
+        let switched = run(
+            "tautline switch --port a=vhost-user:/tmp/a --port b=vhost-user:/tmp/b >/tmp/switch 2>&1 & \
+             until [ -S /tmp/b ]; do sleep 0.1; done; \
+             timeout -s INT 20 tautline rfc2544 --from virtio-user:/tmp/a --to virtio-user:/tmp/b --sizes 64 --quick \
+             --search maximum >/tmp/rates 2>&1; kill -INT %1; wait %1; cat /tmp/switch",
+        );
+        println!("{mode:?}\n{switched}");
+        let frames = switched.lines().filter(|line| line.trim().starts_with("to guest"));
+        let most = frames.filter_map(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok()).max();
+        assert!(most.is_some_and(|frames| frames > 100), "{most:?} frames");
+    }
+}
