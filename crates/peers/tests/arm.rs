@@ -56,6 +56,12 @@ fn kvm_runs_guests_with_vhe_and_without() {
     });
 }
 
+/// A switch, and for some seconds a generator at both of its ports; what the switch counted is printed at its end.
+const SWITCH: &str = "tautline switch --port a=vhost-user:/tmp/a --port b=vhost-user:/tmp/b >/tmp/switch 2>&1 & \
+    switch=$!; until [ -S /tmp/b ]; do sleep 0.1; done; \
+    timeout -s INT 15 tautline rfc2544 --from virtio-user:/tmp/a --to virtio-user:/tmp/b --sizes 64 --quick \
+    --search maximum >/tmp/rates 2>&1; kill $switch; wait $switch; cat /tmp/switch";
+
 /// The program in `TAUTLINE_ARM64`, which is static and for arm64, measures, audits and switches in both machines.
 #[test]
 #[ignore = "takes a program for arm64 in TAUTLINE_ARM64; scripts/dist-test.sh builds and names one"]
@@ -74,13 +80,11 @@ fn the_program_runs_in_both() {
         let audit = run("tautline host audit --watch 0s --format json");
         let vhe = audit.split("\"rule\":").find(|finding| finding.contains("\"vhe\"")).unwrap_or_default();
         assert!(vhe.contains(words), "{mode:?}: {vhe}");
+        let costs = run("tautline kvm costs --samples 100 --format json");
+        let measured = costs.matches("\"median_ticks\":").count();
+        assert!(measured == 7 && costs.contains("\"emulated\":true"), "{measured} rows: {costs}");
         println!("{}", run("tautline compare --quick --only os --blocks 1 --environments host --tables"));
-        let switched = run(
-            "tautline switch --port a=vhost-user:/tmp/a --port b=vhost-user:/tmp/b >/tmp/switch 2>&1 & \
-             until [ -S /tmp/b ]; do sleep 0.1; done; \
-             timeout -s INT 20 tautline rfc2544 --from virtio-user:/tmp/a --to virtio-user:/tmp/b --sizes 64 --quick \
-             --search maximum >/tmp/rates 2>&1; kill -INT %1; wait %1; cat /tmp/switch",
-        );
+        let switched = run(SWITCH);
         println!("{mode:?}\n{switched}");
         let frames = switched.lines().filter(|line| line.trim().starts_with("to guest"));
         let most = frames.filter_map(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok()).max();

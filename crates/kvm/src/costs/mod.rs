@@ -1,6 +1,8 @@
 //! Unit costs of a virtual machine on this machine, as distributions.
 
 pub mod alignment;
+#[cfg(target_arch = "aarch64")]
+mod arm;
 #[cfg(target_arch = "x86_64")]
 mod bench;
 pub mod catalogue;
@@ -15,27 +17,13 @@ pub mod results;
 mod run;
 mod settings;
 
+#[cfg(target_arch = "aarch64")]
+pub use arm::measure;
 pub use catalogue::{ROWS, Row};
 pub use results::{Cost, Costs, SCHEMA};
 #[cfg(target_arch = "x86_64")]
 pub use run::measure;
 pub use settings::{MOST_SAMPLES, Prepared, Settings};
-
-/// Measures all rows, and calls `began` before each. For x86-64 only.
-///
-/// # Errors
-/// Always, because the guest's programs are for x86-64.
-#[cfg(not(target_arch = "x86_64"))]
-pub fn measure(
-    _settings: &Settings,
-    _began: impl FnMut(&'static Row),
-) -> Result<(Prepared, Vec<Cost>), measure::Failure> {
-    Err(measure::Failure::new(
-        "measuring the costs of KVM",
-        "the guest's programs are for x86-64",
-        "use such a machine",
-    ))
-}
 
 /// Settings of the kernel's KVM that affect the rows, as far as they exist.
 pub fn kvm_settings() -> Vec<(String, String)> {

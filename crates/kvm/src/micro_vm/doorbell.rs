@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use measure::Failure;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::failed::SEE_LOG;
+use crate::failed::SEE_LOG;
 
 /// An ioeventfd, and whether the guest that writes to it has ended.
 pub struct Doorbell {

@@ -2,9 +2,7 @@
 //! operating system. The guest runs one [`Program`] at a time on each CPU.
 
 mod doorbell;
-mod failed;
 pub mod layout;
-mod memory;
 mod program;
 mod stop;
 pub mod tsc;
@@ -21,10 +19,10 @@ use kvm_ioctls::{Cap, IoEventAddress, Kvm, NoDatamatch, VmFd};
 use measure::Failure;
 use vmm_sys_util::eventfd::EventFd;
 
+pub use crate::failed::SEE_LOG;
+use crate::failed::failed;
+pub use crate::memory::{Attached, HUGE, Memory, Pages};
 pub use doorbell::Doorbell;
-pub use failed::SEE_LOG;
-use failed::failed;
-pub use memory::{Attached, HUGE, Memory, Pages};
 pub use program::Program;
 pub use stop::Stop;
 pub use vcpu::{Arguments, Vcpu};

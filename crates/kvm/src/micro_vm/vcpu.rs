@@ -6,11 +6,11 @@ use kvm_bindings::{CpuId, KVM_MP_STATE_RUNNABLE, kvm_mp_state, kvm_regs, kvm_seg
 use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
 use measure::Failure;
 
-use super::failed::{SEE_LOG, failed};
-use super::memory::Attached;
 use super::program::{self, Program};
 use super::stop::Stop;
 use super::{layout, tsc_offset};
+use crate::failed::{SEE_LOG, failed};
+use crate::memory::Attached;
 
 /// The arguments of a program.
 #[derive(Clone, Copy, Debug, Default)]

@@ -9,12 +9,12 @@ use std::process::Command;
 
 use environment::vm::Module;
 
-use crate::Error;
-use crate::chosen;
+use super::machine::Clock;
 use crate::guest::archive::Archive;
 use crate::guest::userland::{PROGRAMS, read};
 use crate::guest::{Guest, modules};
 use crate::requirements::Requirements;
+use crate::{Error, chosen};
 
 /// The modules that are loaded at the start.
 const MODULES: &[&str] = &["virtio_pci", "virtio_console", "virtio_net", "af_packet", "veth", "tun"];
@@ -43,6 +43,7 @@ impl KvmMode {
 #[derive(Clone, Debug, Default)]
 pub struct ArmSettings {
     mode: KvmMode,
+    clock: Clock,
     programs: Vec<PathBuf>,
     arguments: Vec<String>,
 }
@@ -51,6 +52,12 @@ impl ArmSettings {
     /// Sets how KVM runs guests in the machine. The default is VHE.
     pub fn mode(self, mode: KvmMode) -> Self {
         ArmSettings { mode, ..self }
+    }
+
+    /// Sets the source of the machine's clock. With [`Clock::Instructions`] one instruction takes 1 ns, which is also
+    /// the period of the CPU's counter (CNTVCT_EL0).
+    pub fn clock(self, clock: Clock) -> Self {
+        ArmSettings { clock, ..self }
     }
 
     /// Copies a static arm64 program to the machine. The program can be called by its file's name.
@@ -86,7 +93,11 @@ impl ArmSettings {
         let mut command = Command::new(qemu);
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
         command.args(["-machine", "virt,virtualization=on,gic-version=3,iommu=smmuv3"]);
-        command.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1G"]);
+        command.args(["-cpu", "max", "-smp", "2", "-m", "1G"]);
+        command.args(match self.clock {
+            Clock::Host => ["-accel", "tcg,thread=multi"].as_slice(),
+            Clock::Instructions => &["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"],
+        });
         command.arg("-kernel").arg(kernel).arg("-initrd").arg(&initramfs);
         let line = format!("console=ttyAMA0 quiet panic=-1{}", self.mode.parameter());
         command.args(["-append", &line, "-serial", "stdio", "-device", "virtio-serial-pci"]);

@@ -94,7 +94,7 @@ impl Memory {
         // SAFETY: the region is this mapping. Where KVM takes it, `Attached` owns it, and unmaps it only after KVM has
         // given it up.
         unsafe { vm.set_user_memory_region(region) }
-            .map_err(|error| Failure::new("KVM_SET_USER_MEMORY_REGION", error, super::failed::SEE_LOG))
+            .map_err(|error| Failure::new("KVM_SET_USER_MEMORY_REGION", error, crate::failed::SEE_LOG))
     }
 
     /// The memory's size in bytes.

@@ -1,0 +1,144 @@
+// Programs of the arm64 guest: EL1, no MMU, one CPU. Each takes x19 = samples, x20 = where they go, x21 = an address or
+// a number of ticks, x22 = where second samples go. Each ends with a store to {DONE}.
+
+.macro stamp register
+    isb
+    mrs \register, cntvct_el0
+.endm
+
+// Stores the ticks from x3 to x4, and begins the next sample or ends.
+.macro sample again
+    sub x5, x4, x3
+    str x5, [x20], #8
+    subs x19, x19, #1
+    b.ne \again
+    b tautline_arm_done
+.endm
+
+.pushsection .rodata.tautline_arm_guest, "a"
+.balign 2048
+.global tautline_arm_begin
+tautline_arm_begin:
+// The vector table: 16 entries of 128 bytes (Arm ARM D1.3). An interrupt of the current level is the only expected one.
+.rept 5
+    b tautline_arm_fault
+    .balign 128
+.endr
+    b tautline_arm_interrupt
+    .balign 128
+.rept 10
+    b tautline_arm_fault
+    .balign 128
+.endr
+
+// The table of programs, as offsets from the beginning.
+.global tautline_arm_table
+tautline_arm_table:
+    .word tautline_arm_initialize - tautline_arm_begin
+    .word tautline_arm_stamps - tautline_arm_begin
+    .word tautline_arm_hypercall - tautline_arm_begin
+    .word tautline_arm_read - tautline_arm_begin
+    .word tautline_arm_write - tautline_arm_begin
+    .word tautline_arm_self - tautline_arm_begin
+    .word tautline_arm_timer - tautline_arm_begin
+
+// x21 = the address of the vector table. Interrupts of group 1, of all priorities.
+tautline_arm_initialize:
+    msr vbar_el1, x21
+    mov x1, #{DISTRIBUTOR}
+    mov w2, #2                      // GICD_CTLR.EnableGrp1
+    str w2, [x1]
+    mov x1, #{REDISTRIBUTOR}
+    str wzr, [x1, #0x14]            // GICR_WAKER: awake
+    add x1, x1, #0x10000            // the frame of SGIs and PPIs
+    mov w2, #-1
+    str w2, [x1, #0x80]             // GICR_IGROUPR0: all of group 1
+    mov w2, #({ENABLED} & 0xffff)
+    movk w2, #({ENABLED} >> 16), lsl #16
+    str w2, [x1, #0x100]            // GICR_ISENABLER0
+    mov x2, #1
+    msr S3_0_C12_C12_5, x2          // ICC_SRE_EL1
+    isb
+    mov x2, #0xff
+    msr S3_0_C4_C6_0, x2            // ICC_PMR_EL1
+    mov x2, #1
+    msr S3_0_C12_C12_7, x2          // ICC_IGRPEN1_EL1
+    isb
+tautline_arm_done:
+    msr daifset, #2
+    mov x1, #{DONE}
+    str wzr, [x1]
+tautline_arm_fault:
+    mov x1, #{FAULT}
+    mrs x2, esr_el1
+    str w2, [x1]
+    b tautline_arm_fault
+
+tautline_arm_stamps:
+    stamp x3
+    stamp x4
+    sample tautline_arm_stamps
+
+// PSCI_VERSION, which KVM answers.
+tautline_arm_hypercall:
+    mov x0, #0x84000000
+    stamp x23
+    hvc #0
+    stamp x4
+    mov x3, x23
+    sample tautline_arm_hypercall
+
+tautline_arm_read:
+    stamp x3
+    ldr w5, [x21]
+    stamp x4
+    sample tautline_arm_read
+
+tautline_arm_write:
+    stamp x3
+    str wzr, [x21]
+    stamp x4
+    sample tautline_arm_write
+
+// SGI 1 to this CPU, from the store to the system register to the handler; then the end of the interrupt.
+tautline_arm_self:
+    mov x6, #1                      // ICC_SGI1R_EL1: target 0
+    movk x6, #0x0100, lsl #16       // INTID 1
+    mov x24, #0
+    msr daifclr, #2
+    stamp x3
+    msr S3_0_C12_C11_5, x6
+1:  cbz x24, 1b
+    mov x4, x24
+    sub x5, x27, x26
+    str x5, [x22], #8
+    sample tautline_arm_self
+
+// The virtual timer (PPI 27) in x21 ticks, and WFI until then.
+tautline_arm_timer:
+    mov x24, #0
+    mrs x3, cntvct_el0
+    add x3, x3, x21
+    msr cntv_cval_el0, x3
+    mov x5, #1
+    msr cntv_ctl_el0, x5
+    msr daifclr, #2
+    isb
+2:  wfi
+    cbz x24, 2b
+    mov x4, x24
+    sample tautline_arm_timer
+
+// x24 = the stamp at its begin; x26 and x27 = stamps around the end of the interrupt.
+tautline_arm_interrupt:
+    stamp x24
+    mrs x25, S3_0_C12_C12_0         // ICC_IAR1_EL1
+    msr cntv_ctl_el0, xzr
+    stamp x26
+    msr S3_0_C12_C12_1, x25         // ICC_EOIR1_EL1
+    stamp x27
+    eret
+
+.global tautline_arm_end
+tautline_arm_end:
+.popsection

@@ -1,0 +1,21 @@
+//! Where things are in the guest's address space.
+
+use crate::costs::settings::MOST_SAMPLES;
+
+/// The GIC's distributor.
+pub const DISTRIBUTOR: u64 = 0x0800_0000;
+/// The GIC's only redistributor.
+pub const REDISTRIBUTOR: u64 = 0x080A_0000;
+/// An address without memory, whose stores this process handles.
+pub const USER: u64 = 0x0900_0000;
+/// A store there ends a program.
+pub const DONE: u64 = 0x0901_0000;
+/// A store there reports an exception.
+pub const FAULT: u64 = 0x0902_0000;
+/// The guest's memory: the vector table and the programs come first.
+pub const CODE: u64 = 0x4000_0000;
+/// Where a program's samples go, and its second samples.
+pub const SAMPLES: [u64; 2] = [CODE + 0x10_0000, CODE + 0x18_0000];
+/// Size of the guest's memory.
+pub const MEMORY: usize = 2 << 20;
+const _: () = assert!((MOST_SAMPLES + 64) * 8 <= 0x8_0000);

@@ -1,0 +1,114 @@
+//! The machine: one CPU at EL1 without MMU, KVM's GICv3, no devices and no operating system.
+
+use std::sync::Arc;
+
+use kvm_bindings::{
+    KVM_ARM_VCPU_PSCI_0_2, KVM_DEV_ARM_VGIC_CTRL_INIT, KVM_DEV_ARM_VGIC_GRP_ADDR, KVM_DEV_ARM_VGIC_GRP_CTRL,
+    KVM_REG_ARM_CORE, KVM_REG_ARM64, KVM_REG_SIZE_U64, KVM_VGIC_V3_ADDR_TYPE_DIST,
+    KVM_VGIC_V3_ADDR_TYPE_REDIST, kvm_create_device, kvm_device_attr,
+    kvm_device_type_KVM_DEV_TYPE_ARM_VGIC_V3, kvm_vcpu_init,
+};
+use kvm_ioctls::{DeviceFd, Kvm, VcpuExit, VcpuFd};
+use measure::Failure;
+
+use super::layout::{CODE, DISTRIBUTOR, DONE, FAULT, MEMORY, REDISTRIBUTOR, SAMPLES, USER};
+use super::program::{self, Program};
+use crate::failed::{SEE_LOG, failed};
+use crate::memory::{Attached, Memory, Pages};
+
+/// A virtual machine with its CPU.
+pub struct Machine {
+    vcpu: VcpuFd,
+    memory: Attached,
+    /// The interrupt controller, which must exist as long as the CPU can run.
+    _gic: DeviceFd,
+}
+
+impl Machine {
+    /// Makes the machine.
+    ///
+    /// # Errors
+    /// `/dev/kvm` cannot be opened, KVM refuses an ioctl (the host has no GICv3), there is no memory, or the CPU does
+    /// not end its first program.
+    pub fn new() -> Result<Self, Failure> {
+        let kvm = Kvm::new().map_err(|error| {
+            let remedy = "boot the host at EL2, enable CONFIG_KVM, and join the group that owns /dev/kvm";
+            Failure::new("opening /dev/kvm", error, remedy)
+        })?;
+        let vm = Arc::new(kvm.create_vm().map_err(failed("KVM_CREATE_VM"))?);
+        let memory = Memory::new(CODE, MEMORY, Pages::Small)?.attach(&vm, 0, 0)?;
+        memory.write(CODE, program::code());
+        let vcpu = vm.create_vcpu(0).map_err(failed("KVM_CREATE_VCPU"))?;
+        let mut target = kvm_vcpu_init::default();
+        vm.get_preferred_target(&mut target).map_err(failed("KVM_ARM_PREFERRED_TARGET"))?;
+        target.features[0] |= 1 << KVM_ARM_VCPU_PSCI_0_2;
+        vcpu.vcpu_init(&target).map_err(failed("KVM_ARM_VCPU_INIT"))?;
+        let mut device =
+            kvm_create_device { type_: kvm_device_type_KVM_DEV_TYPE_ARM_VGIC_V3, fd: 0, flags: 0 };
+        let gic = vm.create_device(&mut device).map_err(failed("KVM_CREATE_DEVICE of a GICv3"))?;
+        for (kind, address) in
+            [(KVM_VGIC_V3_ADDR_TYPE_DIST, DISTRIBUTOR), (KVM_VGIC_V3_ADDR_TYPE_REDIST, REDISTRIBUTOR)]
+        {
+            let attribute = kvm_device_attr {
+                group: KVM_DEV_ARM_VGIC_GRP_ADDR,
+                attr: kind.into(),
+                addr: (&raw const address).addr() as u64,
+                flags: 0,
+            };
+            gic.set_device_attr(&attribute).map_err(failed("KVM_SET_DEVICE_ATTR with a GIC's address"))?;
+        }
+        let init = kvm_device_attr {
+            group: KVM_DEV_ARM_VGIC_GRP_CTRL,
+            attr: KVM_DEV_ARM_VGIC_CTRL_INIT.into(),
+            addr: 0,
+            flags: 0,
+        };
+        gic.set_device_attr(&init).map_err(failed("KVM_SET_DEVICE_ATTR with KVM_DEV_ARM_VGIC_CTRL_INIT"))?;
+        let mut machine = Self { vcpu, memory, _gic: gic };
+        machine.run(Program::Initialize, 0, CODE)?;
+        Ok(machine)
+    }
+
+    /// Runs a program of the guest until it ends, and returns its samples and its second samples, in ticks.
+    ///
+    /// # Errors
+    /// KVM refuses the registers; the guest causes an exception or an exit that its program does not make; or KVM_RUN
+    /// fails.
+    pub fn run(&mut self, program: Program, samples: usize, first: u64) -> Result<[Vec<u64>; 2], Failure> {
+        // Numbers of registers in `struct kvm_regs`: x19 to x22, pc.
+        let values = [(19, samples as u64), (20, SAMPLES[0]), (21, first), (22, SAMPLES[1])];
+        for (number, value) in values.into_iter().chain([(32, program::entry(program))]) {
+            // An index counts words of 32 bits (Documentation/virt/kvm/api.rst, KVM_SET_ONE_REG).
+            let id = KVM_REG_ARM64 | KVM_REG_SIZE_U64 | u64::from(KVM_REG_ARM_CORE) | number * 2;
+            self.vcpu.set_one_reg(id, &value.to_le_bytes()).map_err(failed("KVM_SET_ONE_REG"))?;
+        }
+        let refused = |answer: String| {
+            Failure::new(format!("running {program:?} of the guest with KVM_RUN"), answer, SEE_LOG)
+        };
+        loop {
+            match self.vcpu.run() {
+                Ok(VcpuExit::MmioWrite(DONE, _)) => break,
+                Ok(VcpuExit::MmioWrite(USER, _)) => {}
+                Ok(VcpuExit::MmioWrite(FAULT, data)) => {
+                    return Err(refused(format!("an exception in the guest, ESR_EL1 {data:x?}")));
+                }
+                Ok(exit) => return Err(refused(format!("it ended with the exit {exit:?}"))),
+                Err(error) if [libc::EINTR, libc::EAGAIN].contains(&error.errno()) => {}
+                Err(error) => return Err(refused(error.to_string())),
+            }
+        }
+        self.complete()?;
+        Ok(SAMPLES.map(|place| self.memory.words(place, samples)))
+    }
+
+    /// Lets the kernel finish the store of the last exit: the registers are only then those after it.
+    fn complete(&mut self) -> Result<(), Failure> {
+        self.vcpu.set_kvm_immediate_exit(1);
+        let result = self.vcpu.run().map(|exit| format!("{exit:?}"));
+        self.vcpu.set_kvm_immediate_exit(0);
+        match result {
+            Err(error) if error.errno() == libc::EINTR => Ok(()),
+            answer => Err(Failure::new("finishing a store with KVM_RUN", format!("{answer:?}"), SEE_LOG)),
+        }
+    }
+}
