@@ -14,10 +14,17 @@
 //! also by that table, its registers, and the state, zone, mark, label and first direction of its connection, as far as
 //! flows match them. So connections in the same state share an outcome, and a frame costs one look-up more for each `ct`.
 //!
+//! A meter, a comparison of the length and an address translation whose frame does not go to a table decide about the steps
+//! that follow. They are part of the outcome, as they were for its first frame. For a frame about which they decide
+//! otherwise, the outcome is taken back: the frame goes through the tables, which ask neither the meter nor connection
+//! tracking again.
+//!
 //! A new outcome replaces one that no frame has had since the last replacement in its set. Frames that come once
 //! therefore replace each other, and the outcomes of a connection stay.
 //!
 //! Frames and bytes of a hit are counted in the place alone. [`Cache::flush`] adds them to the flows.
+mod replay;
+
 use std::sync::Arc;
 
 use flow::{Field, Key};
@@ -27,8 +34,8 @@ use crate::fields::{FRAME_WORDS, frame_words};
 use crate::lists::Lists;
 use crate::outcome::{Outcome, Step, Uncached};
 use crate::passage::execute_all;
-use crate::segment::{Saved, Start, Waiting};
-use crate::{Cost, Delivery, Effect, Entry, HeaderWindow, Overrun, Surroundings, Tables};
+use crate::segment::Start;
+use crate::{Cost, Entry, HeaderWindow, Overrun, Surroundings, Tables};
 
 /// The number of places in a set.
 pub const WAYS: usize = 4;
@@ -55,6 +62,8 @@ struct Place {
     overrun: Option<Overrun>,
     /// The visits to tables, without those of earlier segments.
     visits: u32,
+    /// The number of steps up to the last one that says whether those behind it hold; 0 if there is none.
+    guarded: u32,
 }
 
 impl Place {
@@ -171,9 +180,9 @@ impl Cache {
         let mut frame = Passing { tables, frame_bytes: window.frame_bytes(), lists: None };
         execute_all(window, outcome, |start, window, outcome| {
             let probe = self.probe(start.as_ref(), window);
-            match probe.as_ref().and_then(|probe| self.find(probe)) {
-                Some(at) if self.is_within_limits(at, start.as_ref(), outcome) => {
-                    self.hit(at, start, &frame, window, around, outcome);
+            match probe.and_then(|probe| self.find(probe)) {
+                Some(found) if self.is_within_limits(found.at, start.as_ref(), outcome) => {
+                    self.hit(found, start, &mut frame, window, around, outcome);
                 }
                 _ => {
                     self.miss(probe, start.as_ref(), &mut frame, window, around, outcome);
@@ -211,24 +220,6 @@ impl Cache {
         start.is_none()
             || outcome.visits + place.visits <= MAX_RESUBMITS
                 && outcome.waiting.len() + place.keys.len() <= MAX_WAITING
-    }
-
-    /// Repeats the outcome of a place.
-    fn hit<S: Surroundings>(
-        &mut self,
-        at: usize,
-        start: &mut Option<Start>,
-        frame: &Passing<'_>,
-        window: &mut HeaderWindow,
-        around: &mut S,
-        outcome: &mut Outcome,
-    ) {
-        self.counts.hits += 1;
-        let place = &mut self.places[at];
-        place.is_used = true;
-        count(place, at, frame.frame_bytes, &mut self.counted);
-        outcome.overrun = place.overrun;
-        self.replay(at, start, window, around, outcome);
     }
 
     /// Executes the tables, and keeps the outcome if it may be kept. A call of its own: inlined, its addresses would be
@@ -329,9 +320,11 @@ impl Cache {
     }
 
     #[inline(always)]
-    fn find(&self, probe: &Probe) -> Option<usize> {
+    fn find(&self, probe: Probe) -> Option<Found> {
         let (tag, wanted) = (self.tag(probe.hash), &self.probe[..probe.words]);
-        self.set(probe.hash).find(|at| self.tags[*at] == tag && self.keys[self.key(*at, probe)] == *wanted)
+        let mut places = self.set(probe.hash);
+        let at = places.find(|at| self.tags[*at] == tag && self.keys[self.key(*at, &probe)] == *wanted)?;
+        Some(Found { at, probe })
     }
 
     /// Keeps an outcome in place of one that no frame has had since the last replacement, if there is one in the set.
@@ -361,74 +354,12 @@ impl Cache {
         }
         place.is_used = false;
         (place.overrun, place.visits) = (outcome.overrun, outcome.visits - visits_before);
+        let guard = outcome.steps.iter().rposition(Step::is_guard);
+        place.guarded = guard.map_or(0, |at| at as u32 + 1); // at most `MAX_STEPS`
         refill(&mut place.steps, &outcome.steps);
         refill(&mut place.keys, &outcome.keys);
         refill(&mut place.flows, &outcome.hits);
         count(place, at, frame_bytes, &mut self.counted);
-    }
-
-    /// Repeats the steps of a place on a frame's window. The start becomes that of the next segment if its frame is in the
-    /// window, and none otherwise.
-    fn replay<S: Surroundings>(
-        &mut self,
-        at: usize,
-        start: &mut Option<Start>,
-        window: &mut HeaderWindow,
-        around: &mut S,
-        outcome: &mut Outcome,
-    ) {
-        let Self { places, copies, mask, metadata, .. } = self;
-        copies.clear();
-        let place = &places[at];
-        let mut depth = 0;
-        if let Some(start) = start.take() {
-            depth = start.depth;
-            outcome.visits += place.visits;
-        }
-        let mut keys = place.keys.iter();
-        let (waiting, mut tunnel) = (outcome.waiting.len(), None);
-        for (index, step) in place.steps.iter().enumerate() {
-            match step {
-                Step::Write(words) => write(words, mask, window),
-                Step::Copy => copies.push(window.clone()),
-                Step::Return => {
-                    if let Some(before) = copies.pop() {
-                        *window = before;
-                    }
-                }
-                Step::Tunnel(words) => tunnel = Some(words),
-                Step::Deliver { port, queue, cut } => {
-                    let header = outcome.keep(window);
-                    let delivery = Delivery { port: *port, queue: *queue, cut: *cut, header, tunnel: None };
-                    outcome.deliveries.push(delivery);
-                    if let (Some(words), Some(last)) = (tunnel.take(), outcome.deliveries.last_mut()) {
-                        last.tunnel = Some(*words);
-                    }
-                }
-                Step::Normal => {
-                    let header = outcome.keep(window);
-                    outcome.effects.push(Effect::Normal(header));
-                }
-                Step::Track(track, None) => {
-                    around.track(track, window);
-                    window.refresh();
-                }
-                Step::Track(track, Some(then)) => {
-                    if depth == 0 {
-                        outcome.visits = place.visits;
-                    }
-                    let key = *keys.next().unwrap_or(&*metadata); // as many as such steps
-                    let next = Start { then: *then, depth: depth + 1, saved: Saved::default(), key };
-                    if index + 1 == place.steps.len() && outcome.waiting.len() == waiting {
-                        start.insert(next).track(track, window, around);
-                        return;
-                    }
-                    let mut waiting = Waiting { window: window.clone(), start: next };
-                    waiting.start.track(track, &mut waiting.window, around);
-                    outcome.waiting.push(waiting);
-                }
-            }
-        }
     }
 }
 
@@ -464,6 +395,13 @@ struct Probe {
     words: usize,
 }
 
+/// A look-up, and the place that has its outcome.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    at: usize,
+    probe: Probe,
+}
+
 /// The passage of one frame.
 struct Passing<'a> {
     tables: &'a Tables,
@@ -471,15 +409,4 @@ struct Passing<'a> {
     frame_bytes: usize,
     /// Made when the frame first goes through the tables.
     lists: Option<Lists<'a>>,
-}
-
-/// Writes the compared bits of these fields. The frame keeps its other bits, which no action has written.
-fn write(words: &[u64; FRAME_WORDS], mask: &[u64; FRAME_WORDS], window: &mut HeaderWindow) {
-    let mut merged = *frame_words(window.held());
-    for (word, (new, mask)) in merged.iter_mut().zip(words.iter().zip(mask)) {
-        *word = *word & !mask | new & mask;
-    }
-    let mut key = *window.held();
-    key.set_words(Field::FRAME_WORDS.start, &merged);
-    window.write(&key);
 }

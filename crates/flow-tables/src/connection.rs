@@ -1,4 +1,6 @@
 //! The request of actions to connection tracking, and its answer.
+use std::net::IpAddr;
+
 use flow::{Field, Nat};
 
 /// The request of `ct` to connection tracking.
@@ -60,6 +62,19 @@ pub struct Connection {
     pub mark: u32,
     /// Its label.
     pub label: u128,
-    /// The addresses, protocol and ports of the connection's first direction (`ct_nw_src` and so on), if it is known.
-    pub original: Option<[(Field, u128); 5]>,
+    /// Its first direction (`ct_nw_src` and so on), if it is known.
+    pub original: Option<Original>,
+}
+
+/// The first direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Original {
+    /// The sender's address.
+    pub source: IpAddr,
+    /// The receiver's address, of the same version of IP.
+    pub destination: IpAddr,
+    /// The number of the protocol.
+    pub protocol: u8,
+    /// The ports of both, or the type and the code of ICMP.
+    pub ports: [u16; 2],
 }

@@ -12,7 +12,7 @@ use flow::{Action, Controller, Field, Key, port};
 use crate::classifier::Cost;
 use crate::fields::{frame_words, read, swap_original};
 use crate::lists::{Lists, put_in_order};
-use crate::outcome::{HeaderRange, Step};
+use crate::outcome::{Answer, HeaderRange, Step};
 use crate::segment::Start;
 use crate::{Continuation, Delivery, Effect, HeaderWindow, Outcome, Overrun, Surroundings, Tables, Uncached};
 
@@ -64,7 +64,7 @@ pub(crate) struct Run<'a, 'r, S: Surroundings> {
     /// The deliveries and flows of the segments before.
     deliveries: usize,
     hits: usize,
-    /// Whether an address translation may have changed fields, unknown to a cache.
+    /// Whether an address translation may have changed fields, and no action has depended on them since.
     is_translated: bool,
     table: u8,
     cookie: u64,
@@ -157,8 +157,8 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
         self.outcome.visits = self.resubmits;
         let steps = &mut self.outcome.steps;
         if self.outcome.overrun.is_some() {
-            // A frame that is dropped was tracked nevertheless.
-            if steps.iter().any(|step| matches!(step, Step::Track(..))) {
+            // A frame that is dropped was tracked nevertheless, and others may not come to the limit.
+            if steps.iter().any(|step| matches!(step, Step::Track(..)) || step.is_guard()) {
                 self.outcome.uncached.get_or_insert(Uncached::Connection);
             }
             steps.clear();
@@ -328,7 +328,8 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
 
     fn one(&mut self, action: &'a Action) -> Next {
         if self.is_translated && depends_on_fields(action) {
-            self.uncached(Uncached::Connection);
+            self.is_translated = false;
+            self.outcome.steps.push(Step::Expect(*frame_words(&self.key)));
         }
         if self.on_fields(action) {
             return Next::Go;
@@ -347,8 +348,9 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
             Action::Group(group) => return self.group(*group),
             Action::Meter(meter) => {
                 self.write_window();
-                self.uncached(Uncached::Meter);
+                self.outcome.steps.push(Step::Meter(*meter));
                 if !self.passes(*meter) {
+                    self.uncached(Uncached::Meter);
                     self.lists.action_set.clear();
                     return Next::Exit;
                 }
@@ -380,6 +382,9 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
 
     /// Whether a meter lets the frame pass. Meters that are not there, and all meters in a trace, let all frames pass.
     fn passes(&mut self, meter: u32) -> bool {
+        if let Some(Answer::Passes(passes)) = self.outcome.answers.next() {
+            return *passes;
+        }
         let Some(meter) = self.tables.meter(meter).filter(|_| self.outcome.trace.is_none()) else {
             return true;
         };

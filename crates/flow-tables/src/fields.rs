@@ -1,7 +1,9 @@
 //! The fields of a frame during execution: which of them it has, and how actions read and write them.
+use std::net::IpAddr;
+
 use flow::{Field, Key, Needs, Subfield, protocol};
 
-use crate::Connection;
+use crate::{Connection, Original};
 
 /// Whether a frame with these fields has the protocol `needs`.
 pub(crate) fn has(key: &Key, needs: Needs) -> bool {
@@ -90,9 +92,21 @@ pub(crate) fn set_connection(key: &mut Key, connection: &Connection, zone: u16) 
     key.set(Field::CtZone, zone.into());
     key.set(Field::CtMark, connection.mark.into());
     key.set(Field::CtLabel, connection.label);
-    for (field, value) in connection.original.iter().flatten() {
-        key.set(*field, *value);
+    let Some(Original { source, destination, protocol, ports }) = connection.original else { return };
+    match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            key.set(Field::CtNwSrc, source.to_bits().into());
+            key.set(Field::CtNwDst, destination.to_bits().into());
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            key.set(Field::CtIpv6Src, source.to_bits());
+            key.set(Field::CtIpv6Dst, destination.to_bits());
+        }
+        _ => {}
     }
+    key.set(Field::CtNwProto, protocol.into());
+    key.set(Field::CtTpSrc, ports[0].into());
+    key.set(Field::CtTpDst, ports[1].into());
 }
 
 /// Fields of the frame and of the connection's first direction.

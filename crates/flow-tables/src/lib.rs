@@ -83,7 +83,7 @@ mod trace;
 
 pub use cache::{Cache, CacheCounts, MAX_HITS, MAX_STEPS, WAYS};
 pub use classifier::{COLLISIONS, Cost};
-pub use connection::{Connection, Track, Written};
+pub use connection::{Connection, Original, Track, Written};
 pub use entry::{Counters, Entry};
 pub use execute::{MAX_DELIVERIES, MAX_DEPTH, MAX_RESUBMITS, MAX_STACK, MAX_WAITING};
 pub use header::HeaderWindow;

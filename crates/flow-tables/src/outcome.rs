@@ -7,7 +7,7 @@ use flow::{Action, Controller, Key, Sample};
 use crate::fields::FRAME_WORDS;
 use crate::lists::Memory;
 use crate::segment::{Then, Waiting};
-use crate::{Entry, HeaderWindow, Track};
+use crate::{Connection, Entry, HeaderWindow, Surroundings, Track};
 
 /// The place of a frame's header window in an outcome: [`Outcome::header`] reads the bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,16 +91,14 @@ pub enum Overrun {
 /// The reason why the outcome of a frame is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uncached {
-    /// The length of the frame was checked.
-    Length,
-    /// A meter was used.
+    /// A meter has dropped the frame.
     Meter,
     /// A controller gets the frame.
     Controller,
     /// The frame learns a flow.
     Learning,
-    /// Connection tracking was used while the stack or the action set was not empty, or the actions behind an address
-    /// translation depend on the translated fields. Or a limit was reached that segments of the frame share.
+    /// Connection tracking was used while the stack or the action set was not empty. Or a limit was reached by a frame that
+    /// was tracked, metered or measured before, or that segments of the frame share.
     Connection,
     /// The frame is sampled.
     Sample,
@@ -125,6 +123,87 @@ pub(crate) enum Step {
     Normal,
     /// Connection tracking took the frame, or a copy of it that continues in a table.
     Track(Track, Option<Then>),
+    /// This meter was asked, and let the frame pass.
+    Meter(u32),
+    /// The length was compared: whether the frame is larger than this number of bytes.
+    Larger(u16, bool),
+    /// An address translation was made. Its frame has these words: the steps that follow hold for such frames alone.
+    Expect([u64; FRAME_WORDS]),
+}
+
+impl Step {
+    /// Whether the steps that follow hold only for some of the frames with the same compared fields.
+    pub(crate) fn is_guard(&self) -> bool {
+        matches!(self, Step::Meter(_) | Step::Larger(..) | Step::Expect(_))
+    }
+}
+
+/// What a segment has asked its surroundings: it is not asked again when the segment is executed once more.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a box would be allocated for each frame")]
+pub(crate) enum Answer {
+    /// Whether a meter lets the frame pass.
+    Passes(bool),
+    /// Connection tracking, and the frame behind it.
+    Tracked(HeaderWindow, Connection),
+}
+
+/// The answers to a segment, in the order of its steps. [`Answers::repeat`] gives them to the next execution.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    all: Vec<Answer>,
+    /// The next answer that is repeated.
+    next: usize,
+}
+
+impl Answers {
+    pub(crate) fn clear(&mut self) {
+        self.all.clear();
+        self.next = 0;
+    }
+
+    /// Adds an answer, which is not repeated before [`Answers::repeat`].
+    pub(crate) fn push(&mut self, answer: Answer) {
+        self.all.push(answer);
+        self.next = self.all.len();
+    }
+
+    /// The answers count for the execution that follows.
+    pub(crate) fn repeat(&mut self) {
+        self.next = 0;
+    }
+
+    /// The next answer, if it is known.
+    pub(crate) fn next(&mut self) -> Option<&Answer> {
+        let answer = self.all.get(self.next)?;
+        self.next += 1;
+        Some(answer)
+    }
+
+    /// Tracks a frame, or repeats what became of it.
+    pub(crate) fn track<S: Surroundings>(
+        &mut self,
+        track: &Track,
+        window: &mut HeaderWindow,
+        around: &mut S,
+    ) -> Connection {
+        match self.next() {
+            Some(Answer::Tracked(after, connection)) => {
+                window.clone_from(after);
+                connection.clone()
+            }
+            _ => around.track(track, window),
+        }
+    }
+}
+
+/// How far an outcome is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    deliveries: usize,
+    effects: usize,
+    waiting: usize,
+    visits: u32,
 }
 
 /// The text about the execution of a frame.
@@ -161,6 +240,8 @@ pub struct Outcome {
     pub(crate) waiting: Vec<Waiting>,
     /// The visits to tables in all segments so far, behind the first one. [`Outcome::clear`] does not reset them.
     pub(crate) visits: u32,
+    /// What the present segment has asked.
+    pub(crate) answers: Answers,
     pub(crate) trace: Option<Trace>,
     /// The memory of the lists of an execution.
     pub(crate) memory: Memory,
@@ -224,6 +305,24 @@ impl Outcome {
         self.uncached = None;
         self.steps.clear();
         self.keys.clear();
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        Progress {
+            deliveries: self.deliveries.len(),
+            effects: self.effects.len(),
+            waiting: self.waiting.len(),
+            visits: self.visits,
+        }
+    }
+
+    /// Takes back what the present segment has done. Its answers count for the next execution.
+    pub(crate) fn go_back(&mut self, to: Progress) {
+        self.deliveries.truncate(to.deliveries);
+        self.effects.truncate(to.effects);
+        self.waiting.truncate(to.waiting);
+        self.visits = to.visits;
+        self.answers.repeat();
     }
 
     /// The bytes that replace the frame's window.

@@ -18,11 +18,12 @@ pub(crate) fn execute_all(
     loop {
         let waiting = outcome.waiting.len();
         segment(&mut start, window, outcome);
-        if outcome.deliveries.len() > MAX_DELIVERIES {
+        if outcome.overrun.is_some() || outcome.deliveries.len() > MAX_DELIVERIES {
             outcome.overrun.get_or_insert(Overrun::Deliveries);
-        }
-        if outcome.overrun.is_some() {
             break;
+        }
+        if start.is_none() && outcome.waiting.is_empty() {
+            return;
         }
         // Copies go on in the order of the actions, each before those that were made earlier.
         outcome.waiting[waiting..].reverse();

@@ -8,7 +8,7 @@ use std::ops::Range;
 use flow::Key;
 
 use crate::fields::{set_connection, take_frame};
-use crate::{HeaderWindow, Surroundings, Track};
+use crate::{Connection, HeaderWindow};
 
 /// Where a tracked frame goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,17 +55,11 @@ impl Start {
         Self { then: Then::default(), depth: 0, saved: Saved::default(), key }
     }
 
-    /// Tracks the frame in the window, so that the segment begins with the connection's fields.
-    pub(crate) fn track<S: Surroundings>(
-        &mut self,
-        track: &Track,
-        window: &mut HeaderWindow,
-        around: &mut S,
-    ) {
-        let connection = around.track(track, window);
+    /// The segment begins with the fields of this connection and of the frame in the window, which was tracked.
+    pub(crate) fn take(&mut self, connection: &Connection, zone: u16, window: &mut HeaderWindow) {
         window.refresh();
         take_frame(&mut self.key, window.held());
-        set_connection(&mut self.key, &connection, track.zone);
+        set_connection(&mut self.key, connection, zone);
     }
 }
 

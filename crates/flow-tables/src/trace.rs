@@ -69,8 +69,7 @@ fn cached(outcome: &Outcome, flows: usize, compared: &str) -> String {
     let steps = outcome.steps.len();
     let why = match outcome.uncached.or((steps > MAX_STEPS || flows > MAX_HITS).then_some(Uncached::Long)) {
         None => return format!("frames with the same {compared} ({steps} steps, {flows} flows)"),
-        Some(Uncached::Length) => "the length of each frame is checked",
-        Some(Uncached::Meter) => "a meter is asked about each frame",
+        Some(Uncached::Meter) => "a meter has dropped the frame",
         Some(Uncached::Controller) => "a controller gets each frame",
         Some(Uncached::Learning) => "each frame makes a flow",
         Some(Uncached::Connection) => "more than the fields of the connection matters behind ct",

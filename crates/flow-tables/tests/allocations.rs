@@ -12,8 +12,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use common::Random;
-use flow::{Controller, Field, Flow, Group, Key, Learn};
-use flow_tables::{Cache, Change, Connection, HeaderWindow, Limits, Outcome, Surroundings, Tables, Track};
+use flow::{Controller, Flow, Group, Key, Learn};
+use flow_tables::{
+    Cache, Change, Connection, HeaderWindow, Limits, Original, Outcome, Surroundings, Tables, Track,
+};
 
 thread_local! {
     static ALLOCATED: Cell<u64> = const { Cell::new(0) };
@@ -76,7 +78,9 @@ impl Surroundings for Alone {
     /// The state and the mark depend on the frame and on the request.
     fn track(&mut self, track: &Track, window: &mut HeaderWindow) -> Connection {
         let number = u32::from(window.bytes().last().copied().unwrap_or(0)) + u32::from(track.zone);
-        let original = Some([(Field::CtNwProto, 6); 5]).filter(|_| number % 3 == 0);
+        let address = std::net::Ipv4Addr::LOCALHOST.into();
+        let original = Original { source: address, destination: address, protocol: 6, ports: [0; 2] };
+        let original = Some(original).filter(|_| number % 3 == 0);
         Connection { state: 0x20 | 1 << (number % 3), mark: number % 2, label: 7, original }
     }
 

@@ -292,3 +292,131 @@ fn a_frame_with_a_stack_or_an_action_set_is_not_kept_behind_ct() {
     }
     assert_eq!((cache.counts().hits, cache.counts().misses), (0, 8));
 }
+
+/// A meter with few tokens, and the same frames with and without the cache: the same ones pass, and all flows count the
+/// same, also those of frames that the meter drops.
+#[test]
+fn frames_pass_a_meter_from_the_cache_until_it_drops_them() {
+    let flows = [
+        "ip actions=meter:1,set_field:1->reg1,resubmit(,1),output:2".to_owned(),
+        "table=1,ip actions=clone(dec_ttl,resubmit(,2),output:3),output:4".to_owned(),
+        "table=2 actions=meter:2,output:2".to_owned(),
+    ];
+    let both = [(); 2].map(|()| {
+        let mut tables = without_groups(&flows);
+        for text in [
+            "meter=1 pktps burst bands=type=drop rate=1 burst_size=30",
+            "meter=2 pktps burst bands=type=drop rate=1 burst_size=12",
+        ] {
+            tables.set_meter(flow::Meter::parse(text).unwrap(), 0).unwrap();
+        }
+        tables
+    });
+    let (mut cache, mut outcomes) = (Cache::new(16, &metadata(1)), [Outcome::default(), Outcome::default()]);
+    let mut ports = Vec::new();
+    for number in 0..40 {
+        let frame = udp(number);
+        cache.execute(&both[0], &mut HeaderWindow::new(&frame, 60, 1), &mut Ports, &mut outcomes[0]);
+        both[1].execute(&frame, 60, &metadata(1), &mut Ports, &mut outcomes[1]);
+        assert_eq!(shown(&outcomes[0]), shown(&outcomes[1]), "frame {number}");
+        outcomes[1].hits.iter().for_each(|entry| entry.count(60, 0));
+        ports.push(outcomes[0].deliveries.iter().map(|sent| sent.port).collect::<Vec<_>>());
+    }
+    assert_eq!(
+        (&ports[11], &ports[12], &ports[29], ports[30].len()),
+        (&vec![2, 3, 4, 2], &vec![4, 2], &vec![4, 2], 0)
+    );
+    // The frames that a meter drops pass the tables.
+    assert_eq!((cache.counts().hits, cache.counts().misses), (11, 1 + 18 + 10));
+    cache.flush(0);
+    assert_eq!(counts(&both[0]), counts(&both[1]));
+}
+
+/// The outcome of a frame that is larger or smaller is not that of the last one.
+#[test]
+fn the_length_of_a_frame_decides_although_its_fields_are_kept() {
+    let tables = without_groups(&[
+        "ip actions=check_pkt_larger(70)->NXM_NX_REG1[0],resubmit(,1)".to_owned(),
+        "table=1,reg1=0/1 actions=output:2".to_owned(),
+        "table=1,reg1=1/1 actions=output:3".to_owned(),
+    ]);
+    let (mut cache, mut outcome) = (Cache::new(16, &metadata(1)), Outcome::default());
+    let mut sent = |bytes: usize| {
+        let mut frame = udp(1).to_vec();
+        frame.resize(bytes, 0);
+        frame[16..18].copy_from_slice(&(bytes as u16 - 14).to_be_bytes());
+        cache.execute(&tables, &mut HeaderWindow::new(&frame, bytes, 1), &mut Ports, &mut outcome);
+        assert_eq!(outcome.deliveries.len(), 1);
+        outcome.deliveries[0].port
+    };
+    assert_eq!([60, 70, 71, 90, 60, 60].map(&mut sent), [2, 2, 3, 3, 2, 2]);
+    assert_eq!(cache.counts().hits, 3);
+    cache.flush(0);
+    let counted = tables.entries(1).iter().map(|entry| entry.counters().get()).collect::<Vec<_>>();
+    assert_eq!(counted.iter().map(|(frames, _)| frames).sum::<u64>(), 6);
+}
+
+/// Connection tracking that translates the destination of each frame with an odd source port, and counts its frames.
+struct Translating {
+    tracked: usize,
+}
+
+impl flow_tables::Surroundings for Translating {
+    fn now_ms(&mut self) -> u64 {
+        0
+    }
+
+    fn ports(&self) -> &[u16] {
+        &[1, 2, 3, 4]
+    }
+
+    fn is_live(&self, _: u16) -> bool {
+        true
+    }
+
+    fn track(&mut self, _: &flow_tables::Track, window: &mut HeaderWindow) -> flow_tables::Connection {
+        self.tracked += 1;
+        let mut key = *window.held();
+        if key.get(Field::UdpSrc) & 1 == 1 {
+            key.set(Field::IpDst, 0x0a00_0009);
+            window.write(&key);
+        }
+        flow_tables::Connection::default()
+    }
+
+    fn learn(&mut self, _: &std::sync::Arc<flow::Learn>, _: &Key) -> bool {
+        true
+    }
+
+    fn has_room_for_packet_in(&mut self, _: &flow::Controller) -> bool {
+        true
+    }
+}
+
+/// OVN's `ct(commit,nat(src)),resubmit(,N)`: frames with the same compared fields share an outcome as long as they are
+/// translated alike. Each frame is tracked once, also if the kept outcome is not its own.
+#[test]
+fn a_translation_without_a_table_decides_about_the_actions_behind_it() {
+    let flows = [
+        "ip actions=clone(ct(commit,zone=1,nat(src)),output:4),ct(commit,zone=1,nat(src)),dec_ttl,resubmit(,1)".to_owned(),
+        "table=1,ip,nw_dst=10.0.0.9 actions=output:2".to_owned(),
+        "table=1,ip actions=output:3".to_owned(),
+    ];
+    let both = [(); 2].map(|()| without_groups(&flows));
+    let (mut cache, mut outcomes) = (Cache::new(16, &metadata(1)), [Outcome::default(), Outcome::default()]);
+    let mut around = [Translating { tracked: 0 }, Translating { tracked: 0 }];
+    for (number, port) in [2, 4, 6, 1, 3, 5, 8, 10, 12].into_iter().enumerate() {
+        let frame = udp(port);
+        let [one, other] = &mut around;
+        cache.execute(&both[0], &mut HeaderWindow::new(&frame, 60, 1), one, &mut outcomes[0]);
+        both[1].execute(&frame, 60, &metadata(1), other, &mut outcomes[1]);
+        assert_eq!(shown(&outcomes[0]), shown(&outcomes[1]), "source port {port}");
+        outcomes[1].hits.iter().for_each(|entry| entry.count(60, 0));
+        let to: Vec<u16> = outcomes[0].deliveries.iter().map(|sent| sent.port).collect();
+        assert_eq!(to, [4, if port & 1 == 1 { 2 } else { 3 }]);
+        assert_eq!(around[0].tracked, 2 * (number + 1));
+    }
+    assert_eq!((cache.counts().hits, cache.counts().misses), (6, 3));
+    cache.flush(0);
+    assert_eq!(counts(&both[0]), counts(&both[1]));
+}

@@ -11,7 +11,7 @@ use conntrack::{
     protocol, translate_icmp,
 };
 use flow::{Field, Nat, NatSide};
-use flow_tables::{Connection, HeaderWindow, Track};
+use flow_tables::{Connection, HeaderWindow, Original, Track};
 use frame::WINDOW_BYTES;
 
 use crate::PortId;
@@ -74,23 +74,14 @@ fn written(written: &flow_tables::Written) -> Written {
     }
 }
 
-/// The fields of the connection's first direction. For ICMP, the ports are the type and the code.
-fn original(tuple: &Tuple) -> [(Field, u128); 5] {
-    let (source, destination) = match tuple.source.address.is_ipv4() {
-        true => (Field::CtNwSrc, Field::CtNwDst),
-        false => (Field::CtIpv6Src, Field::CtIpv6Dst),
-    };
+/// The connection's first direction. For ICMP, the ports are the type and the code.
+fn original(tuple: &Tuple) -> Original {
     let ports = match tuple.is_icmp() {
         true => [tuple.destination.port >> 8, tuple.destination.port & 0xff],
         false => [tuple.source.port, tuple.destination.port],
     };
-    [
-        (source, number(tuple.source.address)),
-        (destination, number(tuple.destination.address)),
-        (Field::CtNwProto, tuple.protocol.into()),
-        (Field::CtTpSrc, ports[0].into()),
-        (Field::CtTpDst, ports[1].into()),
-    ]
+    let Tuple { source, destination, protocol } = tuple;
+    Original { source: source.address, destination: destination.address, protocol: *protocol, ports }
 }
 
 /// What flows see of a verdict.

@@ -120,16 +120,24 @@ fn tables(random: &mut Random) -> Vec<String> {
             for _ in 0..3 {
                 let (state, port) = (of(random, &STATES), 1 + below(random, 4));
                 let (ct, next) = (ct(random, table), (table + 1).min(5));
-                let more = match below(random, 5) {
+                let more = match below(random, 7) {
                     0 => "exit".to_owned(),
                     1 => format!("resubmit(,{next})"),
                     2 => format!("ct_clear,resubmit(,{next})"),
                     3 => ct,
+                    4 => format!("{ct},resubmit(,{next})"),
+                    5 => {
+                        format!(
+                            "check_pkt_larger(100)->NXM_NX_REG0[0],{ct},clone(resubmit(,{next})),output:2"
+                        )
+                    }
                     _ => format!("{ct},output:3"),
                 };
                 let priority = 6000 + all.len();
+                // A meter is an instruction: it stands first.
+                let meter = of(random, &["", "", "", "meter:1,"]);
                 all.push(format!(
-                    "table={table},priority={priority},{kind},{state} actions=output:{port},{more}"
+                    "table={table},priority={priority},{kind},{state} actions={meter}output:{port},{more}"
                 ));
             }
         }
@@ -158,6 +166,8 @@ fn parsed(flows: &[String]) -> Tables {
         tables.change(Change::Add(flow), 0).unwrap();
     }
     flows::groups().into_iter().for_each(|group| tables.set_group(group).unwrap());
+    let meter = "meter=1 pktps burst bands=type=drop rate=20 burst_size=100";
+    tables.set_meter(flow::Meter::parse(meter).unwrap(), 0).unwrap();
     tables
 }
 

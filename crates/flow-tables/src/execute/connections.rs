@@ -18,7 +18,7 @@ impl<S: Surroundings> Run<'_, '_, S> {
         match then {
             Some(then) => self.track_copy(&track, then),
             None => {
-                self.around.track(&track, self.window);
+                self.outcome.answers.track(&track, self.window, self.around);
                 self.window.refresh();
                 take_frame(&mut self.key, self.window.held());
                 self.is_translated |= track.nat.is_some();
@@ -64,7 +64,8 @@ impl<S: Surroundings> Run<'_, '_, S> {
         self.outcome.keys.push(self.key);
         let mut start = Start { then, depth: self.segments + 1, saved, key: self.key };
         let mut window = self.window.clone();
-        start.track(track, &mut window, self.around);
+        let connection = self.outcome.answers.track(track, &mut window, self.around);
+        start.take(&connection, track.zone, &mut window);
         self.outcome.waiting.push(Waiting { window, start });
     }
 }

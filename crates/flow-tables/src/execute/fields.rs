@@ -2,8 +2,9 @@
 use flow::{Action, Field};
 
 use super::Run;
+use crate::Surroundings;
 use crate::fields::{clear_connection, has, read, write};
-use crate::{Surroundings, Uncached};
+use crate::outcome::Step;
 
 impl<S: Surroundings> Run<'_, '_, S> {
     /// Executes an action on fields; the frame's tags are fields too. Returns false if the action is of another kind.
@@ -47,8 +48,8 @@ impl<S: Surroundings> Run<'_, '_, S> {
             }
             Action::CheckPacketLarger(bytes, bit) => {
                 self.write_window();
-                self.outcome.uncached.get_or_insert(Uncached::Length);
                 let larger = self.window.unpadded_bytes() > usize::from(*bytes);
+                self.outcome.steps.push(Step::Larger(*bytes, larger));
                 write(&mut self.key, bit.field, u128::from(larger) << bit.start, bit.mask());
             }
             Action::CtClear => clear_connection(&mut self.key),
