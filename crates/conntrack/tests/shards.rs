@@ -267,7 +267,7 @@ fn connections_go_on_in_another_process() {
     assert_eq!(answer.translation.unwrap().to.destination.address.to_string(), "10.0.0.2");
     let listed = other.list(ListFrom::default(), Some(2), 10, later).connections;
     assert_eq!((listed[0].state, listed[0].port), (Some("ESTABLISHED"), 2));
-    // They are counted for the port that has them here, and end in their time.
+    // The connections count for the port that has them here, and end in their time.
     let over = later + Duration::from_secs(29);
     assert_eq!(other.list(ListFrom::default(), Some(1), 1000, over).connections.len(), 1, "the answered one");
     // Bytes of no such process change nothing, and neither do connections that are there.

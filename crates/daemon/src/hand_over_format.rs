@@ -58,7 +58,7 @@ pub struct Owned {
 pub struct BridgeWords {
     /// The description by its owner.
     pub description: BridgeDescription,
-    /// Its flows, groups, meters and tunnel options; `None` if its ports learn.
+    /// Flows, groups, meters and tunnel options of the bridge; `None` if its ports learn.
     pub lines: Option<Vec<String>>,
 }
 

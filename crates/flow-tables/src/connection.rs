@@ -62,7 +62,7 @@ pub struct Connection {
     pub mark: u32,
     /// Its label.
     pub label: u128,
-    /// Its first direction (`ct_nw_src` and so on), if it is known.
+    /// The connection's first direction (`ct_nw_src` and so on), if it is known.
     pub original: Option<Original>,
 }
 

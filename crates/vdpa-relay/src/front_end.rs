@@ -142,7 +142,7 @@ impl FrontEnd {
     /// Checks that the device is still there.
     ///
     /// # Errors
-    /// It is gone. The connection and the device must be closed.
+    /// The device is gone. The connection and the device must be closed.
     pub fn check(&self) -> Result<(), End> {
         if self.hardware.is_there() { Ok(()) } else { Err(End::DeviceGone) }
     }
