@@ -230,6 +230,9 @@ fn neutron_connects_guests() {
     let Cloud { mut scene, ovn: _ovn, neutron: _neutron } = cloud;
     scene.switch.kill();
     scene.switch = SwitchProcess::start_in(&scene.network, &arguments);
+    wait_for("br-ex", || {
+        scene.network.run("ip link show br-ex").is_ok_and(|shown| shown.success()).then_some(())
+    });
     scene.network.configure("br-ex", "203.0.113.1/24").unwrap();
     wait_for("the neighbor", || arrived(&within(&guest, 0, &fetch(second, 3))).then_some(()));
     let from_outside = || arrived(&scene.network.run(&fetch(&floating, 3)).unwrap());
