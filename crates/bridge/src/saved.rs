@@ -85,7 +85,7 @@ mod tests {
             "group_id=7,type=select,selection_method=dp_hash,bucket=bucket_id:0,weight:100,actions=output:1",
             "cookie=0x5, idle_timeout=10, send_flow_rem priority=9,ip actions=meter:1,group:7",
             "table=3, priority=1,tun_metadata0=0x1 actions=output:2",
-            "table=8, actions=learn(table=9,idle_timeout=5,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[]),\
+            "table=8, tcp actions=learn(table=9,idle_timeout=5,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[]),\
              controller(userdata=00.00.00.01,pause),ct(commit,zone=3,nat(src=10.0.0.1),alg=ftp)",
         ];
         let mut first = bridge();
