@@ -39,6 +39,7 @@ printf '[database]\nconnection = mysql+pymysql://root@localhost/neutron?unix_soc
 neutron-db-manage --config-file /tmp/neutron.conf upgrade heads >>/tmp/log 2>&1
 kill $!
 wait
+# A file that does not compile is compiled, or fails, when it is imported; then the test says so.
 python3 -m compileall -q -j 2 /usr/lib/python3/dist-packages >/dev/null || true
 SCRIPT
 if ! unshare --mount --net --pid --fork --kill-child sh -c '

@@ -2,7 +2,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The default limit of the memory that a front-end may share, in bytes. All of it is pinned.
+/// The default limit of the memory that a front-end may share, in bytes. The kernel pins shared memory as a whole.
 pub const DEFAULT_MEMORY_BYTES: u64 = 64 << 30;
 
 /// The socket of a front-end: `NAME=vhost-user:PATH[,memory=SIZE]`.

@@ -18,7 +18,8 @@ use crate::options::Port;
 
 /// How long a wait may last before `goes_on` is asked again; a signal ends it earlier.
 const WAIT: Duration = Duration::from_millis(500);
-/// From one look at whether the device is still there to the next. The kernel tells nobody, and waits.
+/// The time between two checks that the device still exists. The kernel does not tell the relay that the device is to be
+/// removed, and waits until the relay has closed the device.
 const LOOK: Duration = Duration::from_millis(200);
 /// The pause before the next front-end while the system or the device refuses.
 const PAUSE: Duration = Duration::from_millis(500);

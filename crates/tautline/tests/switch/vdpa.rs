@@ -74,7 +74,7 @@ impl Lab {
         );
     }
 
-    /// The IOMMU's faults since the last look.
+    /// The IOMMU's faults since the last look. Without faults, grep ends with 1.
     fn faults(&self) -> String {
         self.must("dmesg -c | grep 'DMAR.*\\(fault\\|DMA Read\\|DMA Write\\)' || true")
     }
@@ -124,7 +124,8 @@ fn a_card_behind_an_iommu_works_on_the_rings_of_a_front_end() {
         lab.check();
         lab.must("stop front");
     }
-    // QEMU's card writes to address 0 after a start, where no front-end has memory.
+    // A few writes to page 0, where no front-end has memory, are blocked in each run. Their cause is not known: the
+    // payload is right.
     let faults = lab.faults();
     assert!(faults.lines().all(|fault| fault.contains("addr 0x0 ") || !fault.contains("addr")), "{faults}");
     hostile(&lab);
