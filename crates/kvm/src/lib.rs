@@ -25,6 +25,7 @@ pub mod costs;
 pub mod events;
 mod failed;
 pub mod interrupts;
+mod known_guest;
 #[cfg_attr(
     not(target_arch = "x86_64"),
     allow(dead_code, reason = "huge pages and single words are for x86-64")
@@ -33,14 +34,11 @@ mod memory;
 #[cfg(target_arch = "x86_64")]
 mod micro_vm;
 pub mod path;
-#[cfg(target_arch = "x86_64")]
-mod port_writes;
 pub mod trace;
 mod trial;
 pub mod worst;
 
-#[cfg(target_arch = "x86_64")]
-pub use port_writes::PortWrites;
+pub use known_guest::KnownGuest;
 pub use trial::runs_unmodified_guests;
 
 /// Whether the CPU is emulated by QEMU. Its figures show that a path works, never how fast it is.

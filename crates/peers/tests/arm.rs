@@ -1,16 +1,26 @@
 //! The arm64 machine: KVM in it is real, with the kernel at EL2 and at EL1.
 
-use std::path::Path;
+#[path = "arm/known.rs"]
+mod known;
+
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use peers::nested::{ArmMachine, ArmSettings, KvmMode};
+use peers::nested::{ArmMachine, ArmSettings, Clock, KvmMode};
 
 /// The limit of a command: the CPU is emulated.
 const LIMIT: Duration = Duration::from_secs(300);
 
+/// The folder of the programs for arm64, which are built unless they are there.
+fn programs() -> PathBuf {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/arm-programs.sh");
+    let output = peers::run(&mut Command::new(script), Duration::from_secs(540)).unwrap();
+    PathBuf::from(output.expect_success().trim())
+}
+
 /// Builds a VMM of one page, with a guest of seven instructions, for arm64.
-fn vmm(folder: &Path) -> std::path::PathBuf {
+fn vmm(folder: &Path) -> PathBuf {
     let program = folder.join("guest");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/arm/guest.c");
     let mut command = Command::new("aarch64-linux-gnu-gcc");
@@ -41,15 +51,23 @@ fn runs_a_guest(machine: &ArmMachine, mode: KvmMode) {
 #[test]
 fn kvm_runs_guests_with_vhe_and_without() {
     let folder = tempfile::tempdir().unwrap();
-    let program = vmm(folder.path());
+    let built = programs();
+    let programs = [vmm(folder.path()), built.join("tautline"), built.join("examples/known_guest")];
+    let settings = programs.iter().fold(ArmSettings::default(), |settings, file| settings.program(file));
     std::thread::scope(|scope| {
         for mode in [KvmMode::Vhe, KvmMode::Nvhe] {
-            let program = &program;
+            // By instructions, so that neither host nor tests beside this one change what the kernel accounts.
+            let settings = settings.clone().mode(mode).clock(Clock::Instructions);
             scope.spawn(move || {
                 let start = Instant::now();
-                let machine = ArmSettings::default().mode(mode).program(program).start().unwrap();
+                let machine = settings.start().unwrap();
                 println!("{mode:?}: up after {:?}", start.elapsed());
                 runs_a_guest(&machine, mode);
+                println!("{mode:?}: a guest ran after {:?}", start.elapsed());
+                match mode {
+                    KvmMode::Vhe => known::time_is_accounted(&machine),
+                    KvmMode::Nvhe => known::exits_are_counted(&machine),
+                }
                 println!("{mode:?}: in all {:?}", start.elapsed());
             });
         }

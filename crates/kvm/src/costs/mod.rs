@@ -18,6 +18,8 @@ mod run;
 mod settings;
 
 #[cfg(target_arch = "aarch64")]
+pub(crate) use arm::KnownMachine;
+#[cfg(target_arch = "aarch64")]
 pub use arm::measure;
 pub use catalogue::{ROWS, Row};
 pub use results::{Cost, Costs, SCHEMA};

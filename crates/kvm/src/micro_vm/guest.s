@@ -181,6 +181,7 @@ tautline_kvm_guest_begin:
     .long timer_halted - tautline_kvm_guest_begin
     .long signal_out - tautline_kvm_guest_begin
     .long exchange - tautline_kvm_guest_begin
+    .long spin - tautline_kvm_guest_begin
     .long interrupt - tautline_kvm_guest_begin
     .long fault - tautline_kvm_guest_begin
 
@@ -214,6 +215,11 @@ read_r8:
     TIMED READ_R8
 touch:
     TIMED TOUCH
+
+// For r8 ticks.
+spin:
+    DELAY
+    jmp done
 
 // From the write of the self-IPI register to the handler; in the second array the end of interrupt.
 self_ipi:

@@ -11,6 +11,8 @@ pub const READY: u64 = CONTROL;
 pub const READY_STAMP: u64 = CONTROL + 0x40;
 /// The word in which the host or the other CPU counts the events that it has answered or caused.
 pub const ANSWER: u64 = CONTROL + 0x80;
+/// Where KVM tells the guest its steal time: a multiple of 64 (Documentation/virt/kvm/x86/msr.rst).
+pub const STEAL: u64 = CONTROL + 0x100;
 /// The guest's programs.
 pub const CODE: u64 = 0x1_0000;
 /// The samples of each virtual CPU: two arrays, [`SECOND`] bytes apart.

@@ -48,6 +48,7 @@ pub enum Program {
     TimerHalted,
     SignalOut,
     Exchange,
+    Spin,
     Interrupt,
     Fault,
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kvm_bindings::{CpuId, KVM_MP_STATE_RUNNABLE, kvm_mp_state, kvm_regs, kvm_segment, kvm_sregs};
+use kvm_bindings::{
+    CpuId, KVM_MP_STATE_RUNNABLE, Msrs, kvm_mp_state, kvm_msr_entry, kvm_regs, kvm_segment, kvm_sregs,
+};
 use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
 use measure::Failure;
 
@@ -62,6 +64,22 @@ impl Vcpu {
     /// KVM refuses KVM_GET_TSC_KHZ.
     pub fn tsc_khz(&self) -> Result<u32, Failure> {
         self.vcpu.get_tsc_khz().map_err(failed("KVM_GET_TSC_KHZ"))
+    }
+
+    /// Makes KVM write the CPU's steal time to this address, a multiple of 64, in ns: when a thread enters it next, the
+    /// time in which the thread was ready and did not run (MSR_KVM_STEAL_TIME).
+    ///
+    /// # Errors
+    /// KVM refuses the register: the kernel counts no time in which threads wait.
+    pub fn tell_steal_time(&self, address: u64) -> Result<(), Failure> {
+        const STEAL_TIME: u32 = 0x4b56_4d03;
+        const ENABLED: u64 = 1;
+        let entry = kvm_msr_entry { index: STEAL_TIME, data: address | ENABLED, ..Default::default() };
+        let list = Msrs::from_entries(&[entry]).expect("one entry is not too many");
+        match self.vcpu.set_msrs(&list).map_err(failed("KVM_SET_MSRS with MSR_KVM_STEAL_TIME"))? {
+            1 => Ok(()),
+            _ => Err(Failure::new("asking KVM for steal time", "it refuses MSR_KVM_STEAL_TIME", SEE_LOG)),
+        }
     }
 
     /// Runs a program of the guest until it ends. There is no time limit; another thread can call [`Stop::end`].

@@ -9,10 +9,8 @@ pub mod follow;
 pub mod known;
 pub mod sequence;
 mod step;
-#[cfg(test)]
-mod stories;
 mod summary;
-mod syscalls;
+pub mod syscalls;
 mod walk;
 
 pub use step::{Arrow, Mode, Place, Step};

@@ -1,3 +1,5 @@
+//! Names of system calls.
+
 /// The name of a system call on paths, on x86-64; other calls are given by number.
 pub fn name(number: u64) -> String {
     const NAMES: &[(u64, &str)] = &[

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use super::histogram::Row;
+
 /// The virtualization extension that defines the reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {
@@ -23,17 +25,40 @@ impl Extension {
             () => Self::Svm,
         }
     }
+
+    /// The number of an exit's reason, as an expression of histogram triggers. On Arm it is the exception's class plus
+    /// twice the kernel's code of the exception (0: interrupt, 1: SError, 2: trap, 3: illegal state). The class is 0 if
+    /// the code is no trap, and Arm has no class 2, so each pair has its own number.
+    pub(super) fn number(self) -> &'static str {
+        if self == Self::Arm { "esr_ec+ret+ret" } else { "exit_reason" }
+    }
+
+    /// The fields of the event by which exits are counted.
+    pub(super) fn fields(self) -> &'static str {
+        if self == Self::Arm { "ret,esr_ec" } else { "vcpu_id,exit_reason" }
+    }
+
+    /// The number of the reason of a row with these fields.
+    pub(super) fn number_in(self, row: &Row) -> Option<u64> {
+        match self {
+            Self::Vmx | Self::Svm => row.get("exit_reason"),
+            Self::Arm => Some(row.get("esr_ec")? + 2 * row.get("ret")?),
+        }
+    }
 }
+
+/// The kernel's code of a trap (`ARM_EXCEPTION_TRAP`).
+const TRAP: u64 = 2;
 
 /// Names of exit reasons by number.
 #[derive(Debug)]
 pub struct Reasons {
-    extension: Extension,
+    pub(super) extension: Extension,
     names: HashMap<u64, String>,
 }
 
 impl Reasons {
-    /// The names in a `format` file. `None` if the event has other fields than on x86.
+    /// The names in a `format` file. `None` if the event lacks the extension's fields.
     pub fn parse(text: &str, extension: Extension) -> Option<Self> {
         let has = |field: &str| {
             text.lines().any(|line| line.contains("field:") && line.contains(&format!(" {field};")))
@@ -47,22 +72,29 @@ impl Reasons {
         }
         let print = text.split("print fmt:").nth(1).unwrap_or_default();
         // `(REC->isa == 1) ? __print_symbolic(…VMX…) : __print_symbolic(…SVM…)`, then flags of VMX.
-        let list = print.split("__print_symbolic(").nth(match extension {
-            Extension::Vmx => 1,
-            Extension::Svm => 2,
-            // The first are of `ret`: exception or interrupt.
-            Extension::Arm => 2,
-        });
-        // The list ends at the end of its call; no name contains a brace.
-        let list = list.unwrap_or_default().split("})").next().unwrap_or_default();
-        Some(Self { extension, names: pairs(list).collect() })
+        // A list ends at the end of its call; no name contains a brace.
+        let list = |number: usize| {
+            let list = print.split("__print_symbolic(").nth(number);
+            pairs(list.unwrap_or_default().split("})").next().unwrap_or_default())
+        };
+        let names = match extension {
+            Extension::Vmx => list(1).collect(),
+            Extension::Svm => list(2).collect(),
+            // The kernel's codes, then the classes of traps.
+            Extension::Arm => {
+                let codes = list(1).filter_map(|(code, name)| Some((code.checked_mul(2)?, name)));
+                codes.chain(list(2).map(|(class, name)| (class + 2 * TRAP, name))).collect()
+            }
+        };
+        Some(Self { extension, names })
     }
 
     /// The name of a reason, or its number if it has no name.
     pub fn name(&self, reason: u64) -> String {
         // VMX has flags above (Intel SDM volume 3, 25.9.1).
         let basic = if self.extension == Extension::Vmx { reason & 0xFFFF } else { reason };
-        self.names.get(&basic).cloned().unwrap_or_else(|| format!("{basic:#x}"))
+        let class = if self.extension == Extension::Arm { basic.saturating_sub(2 * TRAP) } else { basic };
+        self.names.get(&basic).cloned().unwrap_or_else(|| format!("{class:#x}"))
     }
 
     /// Whether the reason is a halt: the guest waits for the next event.
@@ -88,6 +120,7 @@ fn pairs(list: &str) -> impl Iterator<Item = (u64, String)> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::histogram::Histograms;
 
     /// Shortened from Linux 6.1.
     const FORMAT: &str = r#"name: kvm_exit
@@ -111,9 +144,14 @@ print fmt: "vcpu %u reason %s%s%s rip 0x%lx", REC->vcpu_id, (REC->isa == 1) ? __
     fn arm_has_classes_of_exceptions() {
         let format = "field:unsigned int ret;\toffset:8;\nfield:unsigned int esr_ec;\toffset:12;\n\
             print fmt: \"%s: HSR_EC: 0x%04x (%s), PC: 0x%016lx\", __print_symbolic(REC->ret, { 0, \"IRQ\" }, \
-            { 2, \"TRAP\" }), REC->esr_ec, __print_symbolic(REC->esr_ec, { (0x01), \"WFx\" }, { (0x24UL), \"DABT_LOW\" }), REC->vcpu_pc";
+            { 2, \"TRAP\" }, { 3, \"IL\" }), REC->esr_ec, __print_symbolic(REC->esr_ec, { (0x00), \"UNKNOWN\" }, { (0x01), \"WFx\" }, { (0x24UL), \"DABT_LOW\" }), REC->vcpu_pc";
         let reasons = Reasons::parse(format, Extension::Arm).unwrap();
-        assert_eq!([0x01, 0x24, 0x3f].map(|number| reasons.name(number)), ["WFx", "DABT_LOW", "0x3f"]);
+        let rows = [(0, 0), (2, 0), (2, 1), (2, 0x24), (2, 0x3f), (3, 0)].map(|(code, class)| {
+            let line = format!("{{ common_pid: 1, ret: {code}, esr_ec: {class} }} hitcount: 1");
+            let rows = Histograms::parse(&line).rows;
+            reasons.name(Extension::Arm.number_in(&rows[0]).unwrap())
+        });
+        assert_eq!(rows, ["IRQ", "UNKNOWN", "WFx", "DABT_LOW", "0x3f", "IL"]);
         assert!(Reasons::is_halt("WFx") && Reasons::parse(format, Extension::Svm).is_none());
     }
 

@@ -41,7 +41,11 @@ pub fn tracefs() -> Result<PathBuf, Failure> {
     })?;
     match found.join(EVENT).is_dir() {
         true => Ok(found),
-        false => Err(Failure::new(tried, "this kernel does not have it", "load kvm_intel or kvm_amd")),
+        false => Err(Failure::new(
+            tried,
+            "this kernel does not have it",
+            "load kvm_intel or kvm_amd; boot an Arm host at EL2",
+        )),
     }
 }
 
@@ -59,18 +63,16 @@ impl Tracer {
     /// counts once the caller has carried out [`Tracer::steps`].
     ///
     /// # Errors
-    /// There is no process of this id, the format of kvm:kvm_exit cannot be read, or it lacks the fields of an x86
-    /// host.
+    /// There is no process of this id, the format of kvm:kvm_exit cannot be read, or it lacks the reason of an exit.
     pub fn new(tracefs: &Path, instance: &Path, pid: u32) -> Result<Self, Failure> {
         let threads = Threads::of(pid)?;
         let path = instance.join(EVENT).join("format");
         let format = fs::read_to_string(&path)
             .map_err(|error| Failure::new(format!("reading {}", path.display()), error, "run as root"))?;
-        let extension = Extension::of_host();
-        let reasons = Reasons::parse(&format, extension).filter(|_| extension != Extension::Arm);
-        let reasons = reasons.ok_or_else(|| {
-            let remedy = "trace on an x86 host; other architectures are not known yet";
-            Failure::new("reading the fields of kvm:kvm_exit", "there is no exit_reason and vcpu_id", remedy)
+        let reasons = Reasons::parse(&format, Extension::of_host()).ok_or_else(|| {
+            let answer = "there is no exit_reason and vcpu_id, nor ret and esr_ec";
+            let remedy = "trace with a kernel of Linux 5.15 or later";
+            Failure::new("reading the fields of kvm:kvm_exit", answer, remedy)
         })?;
         let events = Events::of(std::process::id());
         Ok(Self { tracefs: tracefs.into(), instance: instance.into(), events, reasons, threads })
@@ -78,7 +80,7 @@ impl Tracer {
 
     /// The lines to write, in this order.
     pub fn steps(&self) -> Vec<Step> {
-        self.events.steps(&self.tracefs, &self.instance)
+        self.events.steps(self.reasons.extension, &self.tracefs, &self.instance)
     }
 
     /// Updates the process's threads. Must be called from time to time. Returns whether the process still runs.

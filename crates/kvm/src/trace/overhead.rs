@@ -1,4 +1,4 @@
-//! The cost of the tracing itself for an exit: a guest of this program makes port writes while the tracer's triggers
+//! The cost of the tracing itself for an exit: a guest of this program exits to user space while the tracer's triggers
 //! are active, and before and after that.
 
 use std::sync::mpsc;
@@ -58,8 +58,7 @@ impl Probe {
     /// How long one exit takes at present, in ns: the fastest of nine batches of 500.
     ///
     /// # Errors
-    /// The guest cannot be made or run, its thread has ended (always, on other processors than x86-64), or it does
-    /// not answer within 5 s.
+    /// The guest cannot be made or run, its thread has ended, or it does not answer within 5 s.
     pub fn exit_ns(&self) -> Result<f64, Failure> {
         let failed = |said: &str| {
             Failure::new("timing the exits of a guest of our own", said, "see what `tautline kvm costs` says")
@@ -69,19 +68,18 @@ impl Probe {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 fn serve(asked: &mpsc::Receiver<()>, answer: &mpsc::Sender<Result<f64, Failure>>) {
     /// Exits in a batch.
     const BATCH: usize = 500;
     const BATCHES: usize = 9;
-    let mut guest = crate::PortWrites::prepare();
+    let mut guest = crate::KnownGuest::prepare();
     while asked.recv().is_ok() {
         let found = match &mut guest {
             Err(failure) => Err(failure.clone()),
             Ok(guest) => (0..BATCHES)
                 .map(|_| {
                     let start = std::time::Instant::now();
-                    guest.make(BATCH).map(|()| start.elapsed().as_nanos() as f64 / BATCH as f64)
+                    guest.write(BATCH).map(|()| start.elapsed().as_nanos() as f64 / BATCH as f64)
                 })
                 .collect::<Result<Vec<f64>, _>>()
                 .map(|found| found.into_iter().fold(f64::INFINITY, f64::min)),
@@ -90,11 +88,6 @@ fn serve(asked: &mpsc::Receiver<()>, answer: &mpsc::Sender<Result<f64, Failure>>
             return;
         }
     }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn serve(_asked: &mpsc::Receiver<()>, _answer: &mpsc::Sender<Result<f64, Failure>>) {
-    // The guest's program is for x86-64: on other processors the thread ends, and the requester gets an error.
 }
 
 #[cfg(test)]

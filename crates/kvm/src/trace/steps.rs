@@ -7,6 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::format::Extension;
+
 /// One line for one file of tracefs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -43,8 +45,8 @@ impl Events {
         instance.join(format!("events/{}/{name}/hist", self.prefix))
     }
 
-    /// All steps, for a tracing instance in `tracefs`. `exit_reason` is a field of four bytes.
-    pub fn steps(&self, tracefs: &Path, instance: &Path) -> Vec<Step> {
+    /// All steps, for a tracing instance in `tracefs`. The fields of an exit's reason have four bytes.
+    pub fn steps(&self, extension: Extension, tracefs: &Path, instance: &Path) -> Vec<Step> {
         let Self { prefix } = self;
         let dynamic = |line: String, event: String| Step {
             file: tracefs.join("dynamic_events"),
@@ -70,7 +72,10 @@ impl Events {
             let line = format!("hist:keys={keys}:vals=ns:size=4096");
             trigger(&format!("synthetic/{prefix}_{name}"), line)
         };
-        let exits = "hist:keys=common_pid,vcpu_id,exit_reason:size=16384";
+        let exits = format!("hist:keys=common_pid,{}:size=16384", extension.fields());
+        let number = extension.number();
+        // Built into the kernel of an Arm host.
+        let module = if extension == Extension::Arm { "" } else { "kvm:" };
         let mut steps = vec![
             synthetic("outside", "u32 reason; u64 ns"),
             synthetic("guest", "u64 ns"),
@@ -78,7 +83,7 @@ impl Events {
             sums("outside", "common_pid,reason"),
             sums("guest", "common_pid"),
             sums("user", "common_pid,reason"),
-            times("kvm/kvm_exit", "left=common_timestamp,reason=exit_reason,cause=exit_reason"),
+            times("kvm/kvm_exit", &format!("left=common_timestamp,reason={number},cause={number}")),
             times("kvm/kvm_userspace_exit", "returned=common_timestamp"),
             times("kvm/kvm_entry", "entered=common_timestamp"),
             times(
@@ -98,17 +103,17 @@ impl Events {
                 "before=common_timestamp-$returned-ns,by=$cause:onmatch(kvm.kvm_userspace_exit).OWN_user($by,$before)",
             ),
             trigger("kvm/kvm_vcpu_wakeup", "hist:keys=common_pid:vals=ns".into()),
-            trigger("kvm/kvm_exit", exits.into()),
+            trigger("kvm/kvm_exit", exits),
         ];
         let lengths = "hist:keys=common_pid,reason,ns.log2:size=16384";
         let optional = [
             trigger(&format!("synthetic/{prefix}_outside"), lengths.into()),
             dynamic(
-                format!("r:{prefix}/ioeventfd kvm:ioeventfd_write answer=$retval:s32"),
+                format!("r:{prefix}/ioeventfd {module}ioeventfd_write answer=$retval:s32"),
                 format!("{prefix}/ioeventfd"),
             ),
             trigger(&format!("{prefix}/ioeventfd"), "hist:keys=common_pid if answer==0".into()),
-            dynamic(format!("p:{prefix}/irqfd kvm:irqfd_wakeup"), format!("{prefix}/irqfd")),
+            dynamic(format!("p:{prefix}/irqfd {module}irqfd_wakeup"), format!("{prefix}/irqfd")),
             trigger(&format!("{prefix}/irqfd"), "hist:keys=common_pid".into()),
             trigger("kvm/kvm_inj_virq", "hist:keys=common_pid".into()),
         ];
@@ -123,7 +128,7 @@ mod tests {
 
     #[test]
     fn each_step_can_be_undone_and_variables_come_before_their_readers() {
-        let steps = Events::of(7).steps(Path::new("/t"), Path::new("/t/instances/i"));
+        let steps = Events::of(7).steps(Extension::Svm, Path::new("/t"), Path::new("/t/instances/i"));
         for (number, step) in steps.iter().enumerate() {
             assert!(step.undo.starts_with(['!', '-']), "{step:?}");
             // `$name` that no earlier line defines, nor the line itself; `$retval` is the probe's.

@@ -1,5 +1,7 @@
 //! The results by reason and by virtual CPU.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::format::Reasons;
@@ -72,6 +74,12 @@ pub struct Vcpu {
     pub halted_ns: u64,
     /// Time that it was runnable while another thread ran, ns; contained in the times above.
     pub waited_ns: u64,
+    /// The part of its thread's CPU time that the kernel accounts as a guest's, ns; a multiple of a tick.
+    #[serde(default)]
+    pub accounted_guest_ns: u64,
+    /// The rest of its thread's CPU time, as the kernel accounts it, ns.
+    #[serde(default)]
+    pub accounted_host_ns: u64,
     /// How often the virtual CPU was preempted.
     pub involuntary_switches: u64,
     /// The number of ended halts.
@@ -123,6 +131,8 @@ impl Times {
             vcpu.user_ns = vcpu.user_ns.saturating_sub(known.user_ns);
             vcpu.halted_ns = vcpu.halted_ns.saturating_sub(known.halted_ns);
             vcpu.waited_ns = vcpu.waited_ns.saturating_sub(known.waited_ns);
+            vcpu.accounted_guest_ns = vcpu.accounted_guest_ns.saturating_sub(known.accounted_guest_ns);
+            vcpu.accounted_host_ns = vcpu.accounted_host_ns.saturating_sub(known.accounted_host_ns);
             vcpu.involuntary_switches = vcpu.involuntary_switches.saturating_sub(known.involuntary_switches);
             vcpu.wake_ups = vcpu.wake_ups.saturating_sub(known.wake_ups);
             vcpu.injections = less(vcpu.injections, known.injections);
@@ -142,14 +152,17 @@ impl Sums {
     /// The results for these threads.
     pub fn times(&self, reasons: &Reasons, threads: &Threads) -> Times {
         let mut times = Times { lost: self.lost(), ..Times::default() };
-        for row in &self.exits.rows {
-            let keys = ["vcpu_id", "exit_reason", "hitcount"].map(|name| row.get(name));
-            let (Some(thread), [Some(vcpu), Some(number), Some(count)]) = (row.thread(), keys) else {
+        let own = |row: &&Row| row.thread().is_some_and(|thread| threads.contains(thread));
+        // Arm's event has no number of the virtual CPU: a VMM starts their threads in order.
+        let running: BTreeSet<_> = self.exits.rows.iter().filter(own).filter_map(Row::thread).collect();
+        for row in self.exits.rows.iter().filter(own) {
+            let number = reasons.extension.number_in(row);
+            let (Some(thread), Some(number), Some(count)) = (row.thread(), number, row.get("hitcount"))
+            else {
                 continue;
             };
-            if !threads.contains(thread) {
-                continue;
-            }
+            let place = || running.range(..thread).count() as u64;
+            let vcpu = row.get("vcpu_id").unwrap_or_else(place);
             let of = |histograms: &Histograms| -> u64 {
                 let same = |row: &&Row| row.thread() == Some(thread) && row.get("reason") == Some(number);
                 sum(histograms.rows.iter().filter(same), "ns")
@@ -188,7 +201,6 @@ impl Sums {
             (b.time_ns, b.count, a.vcpu, &a.reason).cmp(&(a.time_ns, a.count, b.vcpu, &b.reason))
         });
         times.vcpus.sort_by_key(|vcpu| (vcpu.vcpu, vcpu.thread));
-        let own = |row: &&Row| row.thread().is_some_and(|thread| threads.contains(thread));
         times.irqfd_signals =
             self.irqfds.as_ref().map(|found| sum(found.rows.iter().filter(own), "hitcount"));
         times
@@ -215,6 +227,8 @@ impl Sums {
             user_ns,
             halted_ns,
             waited_ns: scheduled.waited_ns,
+            accounted_guest_ns: scheduled.guest_ns,
+            accounted_host_ns: scheduled.host_ns,
             involuntary_switches: scheduled.involuntary,
             wake_ups: sum(halts, "hitcount"),
             injections: count(&self.injections),

@@ -97,7 +97,7 @@ impl Port {
     }
 
     /// QEMU's arguments for the port with this index.
-    pub(super) fn arguments(&self, index: usize, default_mac: &str, qemu: QemuVersion) -> Vec<String> {
+    pub(crate) fn arguments(&self, index: usize, default_mac: &str, qemu: QemuVersion) -> Vec<String> {
         let mode = match (self.server, self.reconnect) {
             (true, _) => "server=on,wait=on".to_owned(),
             (false, true) => format!("server=off,{}", qemu.reconnect()),

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use environment::vm::Module;
+use vm::QemuVersion;
 
 use super::machine::Clock;
 use crate::guest::archive::Archive;
 use crate::guest::userland::{PROGRAMS, read};
-use crate::guest::{Guest, modules};
+use crate::guest::{Guest, Port, modules};
 use crate::requirements::Requirements;
 use crate::{Error, chosen};
 
@@ -46,6 +47,7 @@ pub struct ArmSettings {
     clock: Clock,
     programs: Vec<PathBuf>,
     arguments: Vec<String>,
+    ports: Vec<Port>,
 }
 
 impl ArmSettings {
@@ -63,6 +65,12 @@ impl ArmSettings {
     /// Copies a static arm64 program to the machine. The program can be called by its file's name.
     pub fn program(mut self, file: &Path) -> Self {
         self.programs.push(file.to_owned());
+        self
+    }
+
+    /// Adds a network interface, whose back-end maps the machine's memory.
+    pub fn port(mut self, port: Port) -> Self {
+        self.ports.push(port);
         self
     }
 
@@ -90,10 +98,13 @@ impl ArmSettings {
         let archive = self.archive(&busybox, &modules)?;
         std::fs::write(&initramfs, archive)
             .map_err(Error::system("writing the arm64 machine's file system"))?;
+        let version = QemuVersion::of(&qemu);
         let mut command = Command::new(qemu);
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
         command.args(["-machine", "virt,virtualization=on,gic-version=3,iommu=smmuv3"]);
         command.args(["-cpu", "max", "-smp", "2", "-m", "1G"]);
+        let memory = "memory-backend-memfd,id=memory,size=1G,share=on";
+        command.args(["-object", memory, "-machine", "memory-backend=memory"]);
         command.args(match self.clock {
             Clock::Host => ["-accel", "tcg,thread=multi"].as_slice(),
             Clock::Instructions => &["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"],
@@ -101,6 +112,9 @@ impl ArmSettings {
         command.arg("-kernel").arg(kernel).arg("-initrd").arg(&initramfs);
         let line = format!("console=ttyAMA0 quiet panic=-1{}", self.mode.parameter());
         command.args(["-append", &line, "-serial", "stdio", "-device", "virtio-serial-pci"]);
+        for (index, port) in self.ports.iter().enumerate() {
+            command.args(port.arguments(index, &format!("02:00:00:00:a4:{index:02x}"), version));
+        }
         command.args(&self.arguments);
         Ok(ArmMachine(Guest::launch(command, folder)?))
     }

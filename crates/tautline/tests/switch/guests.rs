@@ -1,5 +1,6 @@
 //! A stock Linux guest on the switch, started as a user starts it. Nothing here asserts a speed.
 
+mod arm;
 mod migration;
 mod pairs;
 mod switch;

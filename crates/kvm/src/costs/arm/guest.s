@@ -41,6 +41,7 @@ tautline_arm_table:
     .word tautline_arm_write - tautline_arm_begin
     .word tautline_arm_self - tautline_arm_begin
     .word tautline_arm_timer - tautline_arm_begin
+    .word tautline_arm_spin - tautline_arm_begin
 
 // x21 = the address of the vector table. Interrupts of group 1, of all priorities.
 tautline_arm_initialize:
@@ -113,6 +114,15 @@ tautline_arm_self:
     sub x5, x27, x26
     str x5, [x22], #8
     sample tautline_arm_self
+
+// For x21 ticks.
+tautline_arm_spin:
+    stamp x3
+1:  stamp x4
+    sub x5, x4, x3
+    cmp x5, x21
+    b.lo 1b
+    b tautline_arm_done
 
 // The virtual timer (PPI 27) in x21 ticks, and WFI until then.
 tautline_arm_timer:

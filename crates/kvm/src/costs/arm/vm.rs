@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use kvm_bindings::{
-    KVM_ARM_VCPU_PSCI_0_2, KVM_DEV_ARM_VGIC_CTRL_INIT, KVM_DEV_ARM_VGIC_GRP_ADDR, KVM_DEV_ARM_VGIC_GRP_CTRL,
-    KVM_REG_ARM_CORE, KVM_REG_ARM64, KVM_REG_SIZE_U64, KVM_VGIC_V3_ADDR_TYPE_DIST,
-    KVM_VGIC_V3_ADDR_TYPE_REDIST, kvm_create_device, kvm_device_attr,
+    KVM_ARM_VCPU_PSCI_0_2, KVM_ARM_VCPU_PVTIME_CTRL, KVM_ARM_VCPU_PVTIME_IPA, KVM_DEV_ARM_VGIC_CTRL_INIT,
+    KVM_DEV_ARM_VGIC_GRP_ADDR, KVM_DEV_ARM_VGIC_GRP_CTRL, KVM_REG_ARM_CORE, KVM_REG_ARM64, KVM_REG_SIZE_U64,
+    KVM_VGIC_V3_ADDR_TYPE_DIST, KVM_VGIC_V3_ADDR_TYPE_REDIST, kvm_create_device, kvm_device_attr,
     kvm_device_type_KVM_DEV_TYPE_ARM_VGIC_V3, kvm_vcpu_init,
 };
 use kvm_ioctls::{DeviceFd, Kvm, VcpuExit, VcpuFd};
@@ -69,12 +69,43 @@ impl Machine {
         Ok(machine)
     }
 
+    /// Makes KVM write the CPU's steal time to memory, in the structure of Arm DEN 0057, each time that a thread enters
+    /// the CPU.
+    ///
+    /// # Errors
+    /// KVM refuses the address: it is no multiple of 64, or the kernel counts no time in which threads wait.
+    pub fn tell_steal_time(&self, address: u64) -> Result<(), Failure> {
+        let attribute = kvm_device_attr {
+            group: KVM_ARM_VCPU_PVTIME_CTRL,
+            attr: KVM_ARM_VCPU_PVTIME_IPA.into(),
+            addr: (&raw const address).addr() as u64,
+            flags: 0,
+        };
+        self.vcpu
+            .set_device_attr(&attribute)
+            .map_err(failed("KVM_SET_DEVICE_ATTR with KVM_ARM_VCPU_PVTIME_IPA"))
+    }
+
+    /// The steal time that KVM wrote there, in ns: the second word of the structure.
+    pub fn stolen_ns(&self, address: u64) -> u64 {
+        self.memory.load(address + 8)
+    }
+
     /// Runs a program of the guest until it ends, and returns its samples and its second samples, in ticks.
+    ///
+    /// # Errors
+    /// The causes of [`Machine::execute`].
+    pub fn run(&mut self, program: Program, samples: usize, first: u64) -> Result<[Vec<u64>; 2], Failure> {
+        self.execute(program, samples, first)?;
+        Ok(SAMPLES.map(|place| self.memory.words(place, samples)))
+    }
+
+    /// Runs a program of the guest until it ends.
     ///
     /// # Errors
     /// KVM refuses the registers; the guest causes an exception or an exit that its program does not make; or KVM_RUN
     /// fails.
-    pub fn run(&mut self, program: Program, samples: usize, first: u64) -> Result<[Vec<u64>; 2], Failure> {
+    pub fn execute(&mut self, program: Program, samples: usize, first: u64) -> Result<(), Failure> {
         // Numbers of registers in `struct kvm_regs`: x19 to x22, pc.
         let values = [(19, samples as u64), (20, SAMPLES[0]), (21, first), (22, SAMPLES[1])];
         for (number, value) in values.into_iter().chain([(32, program::entry(program))]) {
@@ -97,8 +128,7 @@ impl Machine {
                 Err(error) => return Err(refused(error.to_string())),
             }
         }
-        self.complete()?;
-        Ok(SAMPLES.map(|place| self.memory.words(place, samples)))
+        self.complete()
     }
 
     /// Lets the kernel finish the store of the last exit: the registers are only then those after it.

@@ -1,8 +1,8 @@
 //! Constructed traces, each of one path. Order and fields are those of Linux 6.1.
 
-use super::step::Arrow::{self, Device, Entry, Exit, Return, SystemCall, WakeUp};
-use super::*;
-use crate::events::{Context, Event, Kind, Pid, Target, Trace};
+use kvm::events::{Context, Event, Kind, Pid, Target, Trace};
+use kvm::path::Arrow::{self, Device, Entry, Exit, Return, SystemCall, WakeUp};
+use kvm::path::{Traffic, follow, syscalls};
 
 const VCPU: Pid = 101;
 const QEMU: Pid = 100;
