@@ -27,6 +27,7 @@ arm_qemu=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/qemu-10-arm
 arm_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/kernel-arm64
 newer_ovs=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/openvswitch-3.5
 neutron=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/neutron
+newer_ovn=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/ovn-sid
 clean_root=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/debian-root.tar
 debian_keys=/usr/share/keyrings/debian-archive-keyring.gpg
 machine=$(uname -m)
@@ -192,6 +193,34 @@ fetch_osvif() {
         --only-binary :all: --require-hashes -r "${0%/*}/os-vif.txt" && has_osvif
 }
 
+# Programs that run with the libraries of the root beside them.
+with_libraries() { # with_libraries FOLDER PROGRAM…: in FOLDER.new, for FOLDER
+    libraries=$1/root/usr/lib/x86_64-linux-gnu
+    folder=$1
+    shift
+    for program; do
+        mkdir -p "$folder.new/usr/${program%/*}"
+        cat >"$folder.new/usr/$program" <<SCRIPT
+#!/bin/sh
+exec $libraries/ld-linux-x86-64.so.2 --library-path $libraries $folder/root/usr/$program "\$@"
+SCRIPT
+        chmod 755 "$folder.new/usr/$program"
+    done
+}
+
+# OVN of Debian's unstable release, with its libraries.
+has_newer_ovn() { "$newer_ovn/usr/bin/ovn-controller" --version >/dev/null 2>&1; }
+fetch_newer_ovn() { # fetch_newer_ovn MIRROR
+    say "fetching OVN of Debian unstable into $newer_ovn (it is not installed)"
+    $as_root rm -rf "$newer_ovn.new" "$newer_ovn"
+    mkdir -p "$newer_ovn.new/usr/share"
+    $as_root mmdebstrap --quiet --variant=extract --format=directory --include=ovn-central,ovn-host \
+        --aptopt='Acquire::Check-Valid-Until "false"' --keyring="$debian_keys" unstable "$newer_ovn.new/root" "$1" || return 1
+    with_libraries "$newer_ovn" bin/ovn-nbctl bin/ovn-sbctl bin/ovn-northd bin/ovn-controller
+    cp -r "$newer_ovn.new/root/usr/share/ovn" "$newer_ovn.new/usr/share/"
+    mv "$newer_ovn.new" "$newer_ovn" && has_newer_ovn
+}
+
 # The programs around the database of Open vSwitch in Debian 13, with their libraries: `ovs-vsctl` and others.
 has_newer_ovs() { "$newer_ovs/usr/bin/ovs-vsctl" --version >/dev/null 2>&1; }
 fetch_newer_ovs() { # fetch_newer_ovs MIRROR
@@ -200,16 +229,8 @@ fetch_newer_ovs() { # fetch_newer_ovs MIRROR
     mkdir -p "$newer_ovs.new/usr/share/openvswitch"
     $as_root mmdebstrap --quiet --variant=extract --format=directory --include=openvswitch-switch-dpdk \
         --aptopt='Acquire::Check-Valid-Until "false"' --keyring="$debian_keys" trixie "$newer_ovs.new/root" "$1" || return 1
-    libraries=$newer_ovs/root/usr/lib/x86_64-linux-gnu
-    for program in bin/ovs-vsctl bin/ovs-ofctl bin/ovs-appctl bin/ovsdb-tool sbin/ovsdb-server \
-        lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk; do
-        mkdir -p "$newer_ovs.new/usr/${program%/*}"
-        cat >"$newer_ovs.new/usr/$program" <<SCRIPT
-#!/bin/sh
-exec $libraries/ld-linux-x86-64.so.2 --library-path $libraries $newer_ovs/root/usr/$program "\$@"
-SCRIPT
-        chmod 755 "$newer_ovs.new/usr/$program"
-    done
+    with_libraries "$newer_ovs" bin/ovs-vsctl bin/ovs-ofctl bin/ovs-appctl bin/ovsdb-tool sbin/ovsdb-server \
+        lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk
     cp "$newer_ovs.new/root/usr/share/openvswitch/vswitch.ovsschema" "$newer_ovs.new/usr/share/openvswitch/"
     mv "$newer_ovs.new" "$newer_ovs" && has_newer_ovs
 }
@@ -267,7 +288,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
             [ ! -d "$root/lib/rustlib/$foreign-unknown-linux-gnu/lib" ] || foreign_rust=
         done
     fi
-    root_tar= qemu_10= arm_qemu_10= arm_kernel= ovs_3_5= neutron_root=
+    root_tar= qemu_10= arm_qemu_10= arm_kernel= ovs_3_5= ovn_sid= neutron_root=
     if [ "$purpose" = test ]; then
         # What the tests of a release need: emulation, a clean root, an image's unpacker, systemd's checks.
         need "qemu-$foreign-static" qemu-user-static
@@ -280,7 +301,8 @@ look() { # finds out what is missing; once more at the end, whether each step ma
             has_newer_qemu "$arm_qemu" qemu-system-aarch64 || arm_qemu_10=missing
             has_arm_kernel || arm_kernel=missing
             has_newer_ovs || ovs_3_5=missing
-            [ -z "$qemu_10$arm_qemu_10$arm_kernel$ovs_3_5" ] || [ -e "$debian_keys" ] ||
+            has_newer_ovn || ovn_sid=missing
+            [ -z "$qemu_10$arm_qemu_10$arm_kernel$ovs_3_5$ovn_sid" ] || [ -e "$debian_keys" ] ||
                 packages="$packages debian-archive-keyring"
         fi
         if ! has_neutron; then
@@ -349,7 +371,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
     esac
 }
 nothing_is_missing() {
-    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$vduse_7$vp_vdpa$root_tar$qemu_10$arm_qemu_10$arm_kernel$ovs_3_5$neutron_root${osvif_tools:-}${dpdk:-}${ovs:-}${ovn:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
+    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$vduse_7$vp_vdpa$root_tar$qemu_10$arm_qemu_10$arm_kernel$ovs_3_5$ovn_sid$neutron_root${osvif_tools:-}${dpdk:-}${ovs:-}${ovn:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
 }
 look
 ! nothing_is_missing || exit 0
@@ -399,6 +421,7 @@ plan() { # what is missing
     [ -z "$arm_qemu_10" ] || say "  QEMU 10 of Debian 13 for arm64 with its libraries, unpacked (mmdebstrap), in $arm_qemu/"
     [ -z "$arm_kernel" ] || say "  Debian 13's kernel and busybox for arm64, unpacked (mmdebstrap), in $arm_cache/"
     [ -z "$ovs_3_5" ] || say "  Open vSwitch of Debian 13 with its libraries, unpacked (mmdebstrap), in $newer_ovs/"
+    [ -z "$ovn_sid" ] || say "  OVN of Debian unstable with its libraries, unpacked (mmdebstrap), in $newer_ovn/"
     [ -z "$neutron_root" ] || say "  Neutron of Debian 13 with MariaDB and RabbitMQ, unpacked (mmdebstrap), in $neutron/"
     [ -z "${osvif_tools:-}" ] || say "  os-vif from the Python package index, in $osvif/ (Python 3 with venv)"
     [ -z "$kernel" ] || say "  a stock kernel for the guest, never booted by this machine: a vmlinuz-* in $cache/$(size_of_kernel "$kernel_packages")"
@@ -572,7 +595,7 @@ fi
 if [ -n "${irqbalance:-}" ]; then unpack "$irqbalance_cache" irqbalance usr irqbalance; fi
 
 # --- QEMU 10, and a clean root in which packages are installed (a tar): by mmdebstrap, never this system's ---
-if [ -n "$qemu_10$arm_qemu_10$arm_kernel$ovs_3_5$neutron_root$root_tar$vduse_7" ]; then
+if [ -n "$qemu_10$arm_qemu_10$arm_kernel$ovs_3_5$ovn_sid$neutron_root$root_tar$vduse_7" ]; then
     codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
     mirror=$(apt-get indextargets 'Created-By: Packages' --format '$(CODENAME) $(REPO_URI)' | sed -n "s/^$codename //p" | head -n 1)
 fi
@@ -580,6 +603,10 @@ debian=${mirror:-}
 [ "$(. /etc/os-release && echo "$ID")" = debian ] || debian=http://deb.debian.org/debian
 if [ -n "$ovs_3_5" ] && { [ "$as_root" = none ] || ! fetch_newer_ovs "$debian"; }; then
     say "it could not be made; as root: mmdebstrap --variant=extract --include=openvswitch-switch-dpdk trixie $newer_ovs/root $debian"
+    missing=yes
+fi
+if [ -n "$ovn_sid" ] && { [ "$as_root" = none ] || ! fetch_newer_ovn "$debian"; }; then
+    say "it could not be made; as root: mmdebstrap --variant=extract --include=ovn-central,ovn-host unstable $newer_ovn/root $debian"
     missing=yes
 fi
 if [ -n "$qemu_10" ]; then

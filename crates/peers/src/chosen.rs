@@ -15,6 +15,8 @@ pub const KERNEL: &str = "TAUTLINE_KERNEL";
 pub const TESTPMD: &str = "TAUTLINE_TESTPMD";
 /// The variable with the folder in which the packages of Open vSwitch with DPDK were unpacked.
 pub const OPENVSWITCH: &str = "TAUTLINE_OPENVSWITCH";
+/// The variable with the folder in which the packages of OVN were unpacked.
+pub const OVN: &str = "TAUTLINE_OVN";
 
 /// The path in a variable, if the variable is set.
 pub fn named(variable: &str) -> Option<PathBuf> {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Error;
+use crate::chosen::{OVN, named};
 use crate::ovs::{LIMIT, find, run};
 use crate::ovs_database::OvsDatabase;
 use crate::process::Process;
@@ -68,7 +69,7 @@ impl Ovn {
     pub fn start(database: &OvsDatabase) -> Result<Self, Error> {
         let mut needs = Requirements::new();
         let ovs = find(None, &mut needs);
-        let programs = cached("ovn").join("usr");
+        let programs = named(OVN).unwrap_or_else(|| cached("ovn")).join("usr");
         needs.path(&programs.join("bin/ovn-controller"), "OVN: scripts/setup.sh test fetches it");
         needs.met()?;
         let folder = database.socket().parent().map(PathBuf::from).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Runs the tests that work with QEMU, guests, DPDK and Open vSwitch against the builds of other releases of Debian:
+//! Runs the tests that work with QEMU, guests, DPDK, Open vSwitch and OVN against the builds of other releases of Debian:
 //! `make test-matrix`. Arguments are the sets to run; all otherwise. What came out is in
 //! `docs/results/support-matrix.json`, and docs/support-matrix.md shows it.
 
@@ -8,7 +8,7 @@ mod root;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use peers::chosen::{KERNEL, OPENVSWITCH, QEMU, TESTPMD};
+use peers::chosen::{KERNEL, OPENVSWITCH, OVN, QEMU, TESTPMD};
 use root::{Builds, Set, Versions};
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +20,22 @@ const TESTS: &[&[&str]] = &[
     &["-p", "tautline", "--test", "switch", "dpdk::"],
     &["-p", "tautline", "--test", "switch", "ovsdb::"],
     &["-p", "tautline", "--test", "switch", "recovery_drivers::"],
-    &["-p", "port", "--test", "virtio_user", "--test", "virtio_user_ovs"],
-    &["-p", "peers", "--test", "guest", "--test", "guest_testpmd", "--test", "ovs", "--test", "testpmd"],
-    &["-p", "vhost-user", "--test", "qemu"],
-    &["-p", "vhost-user", "--test", "testpmd"],
-    &["-p", "traffic", "--test", "testpmd"],
+    &["-p", "tautline-port", "--test", "virtio_user", "--test", "virtio_user_ovs"],
+    &[
+        "-p",
+        "tautline-peers",
+        "--test",
+        "guest",
+        "--test",
+        "guest_testpmd",
+        "--test",
+        "ovs",
+        "--test",
+        "testpmd",
+    ],
+    &["-p", "tautline-vhost-user", "--test", "qemu"],
+    &["-p", "tautline-vhost-user", "--test", "testpmd"],
+    &["-p", "tautline-traffic", "--test", "testpmd"],
 ];
 
 /// A test of how another build is named, which the variables would name already.
@@ -88,7 +99,7 @@ fn run(set: &Set, builds: Builds) -> Result<Outcome, Failed> {
         command.args(["test", "--locked", "--no-fail-fast"]).args(*arguments);
         command.args(["--", "--test-threads", "1", "--skip", NAMES_ITS_OWN]);
         command.env(QEMU, &builds.qemu).env(KERNEL, &builds.kernel);
-        command.env(TESTPMD, &builds.testpmd).env(OPENVSWITCH, &builds.open_vswitch);
+        command.env(TESTPMD, &builds.testpmd).env(OPENVSWITCH, &builds.open_vswitch).env(OVN, &builds.ovn);
         let output = command.stderr(Stdio::inherit()).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         print!("{text}");

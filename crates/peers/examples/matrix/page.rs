@@ -22,13 +22,13 @@ pub fn write(page: &Path, results: &Results) -> Result<(), Failed> {
 
 fn table(results: &Results) -> Result<String, Failed> {
     let mut text =
-        "\n| builds of | QEMU | Linux in the guest | DPDK | Open vSwitch | tests | day |\n".to_owned();
-    text += "|---|---|---|---|---|---|---|\n";
+        "\n| builds of | QEMU | Linux in the guest | DPDK | Open vSwitch | OVN | tests | day |\n".to_owned();
+    text += "|---|---|---|---|---|---|---|---|\n";
     for one in &results.sets {
         let all = one.passed.len() + one.failed.len();
         let (set, date) = (&one.set, &one.date);
-        let Versions { qemu, linux, dpdk, open_vswitch } = &one.builds;
-        let builds = [qemu, linux, dpdk, open_vswitch].map(String::as_str).join(" | ");
+        let Versions { qemu, linux, dpdk, open_vswitch, ovn } = &one.builds;
+        let builds = [qemu, linux, dpdk, open_vswitch, ovn].map(String::as_str).join(" | ");
         write!(text, "| {set} | {builds} | {} of {all} pass", one.passed.len())?;
         if !one.failed.is_empty() {
             let names: Vec<String> = one.failed.iter().map(|name| format!("`{name}`")).collect();

@@ -23,7 +23,8 @@ pub const SETS: [Set; 3] = [
     Set { name: "sid", suite: "sid", backports: false },
 ];
 
-const PACKAGES: &str = "qemu-system-x86,dpdk-dev,openvswitch-switch-dpdk,linux-image-cloud-amd64";
+const PACKAGES: &str =
+    "qemu-system-x86,dpdk-dev,openvswitch-switch-dpdk,linux-image-cloud-amd64,ovn-central,ovn-host";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
 /// Where tests find the builds of a set.
@@ -31,6 +32,7 @@ pub struct Builds {
     pub qemu: PathBuf,
     pub testpmd: PathBuf,
     pub open_vswitch: PathBuf,
+    pub ovn: PathBuf,
     pub kernel: PathBuf,
     pub versions: Versions,
 }
@@ -42,6 +44,9 @@ pub struct Versions {
     pub linux: String,
     pub dpdk: String,
     pub open_vswitch: String,
+    /// Older results have none.
+    #[serde(default)]
+    pub ovn: String,
 }
 
 /// What comes after a word in what a program says of its version.
@@ -139,14 +144,22 @@ fn prepare(root: PathBuf) -> Result<Builds, Failed> {
     let link = open_vswitch.join(schema);
     fs::create_dir_all(link.parent().ok_or("no folder")?)?;
     symlink(root.join(schema), link)?;
+    let ovn = programs.join("ovn");
+    for program in ["ovn-nbctl", "ovn-sbctl", "ovn-northd", "ovn-controller"] {
+        let program = format!("usr/bin/{program}");
+        write(&format!("ovn/{program}"), format!("exec {run} {} \"$@\"", below(&program)))?;
+    }
+    fs::create_dir_all(ovn.join("usr/share"))?;
+    symlink(root.join("usr/share/ovn"), ovn.join("usr/share/ovn"))?;
     let (kernel, linux) = kernel(&root, &programs.join("kernel"))?;
     let versions = Versions {
         qemu: version(&qemu, "emulator version ")?,
         linux,
         dpdk: version(&vswitchd, "DPDK ")?,
         open_vswitch: version(&vswitchd, "(Open vSwitch) ")?,
+        ovn: version(&ovn.join("usr/bin/ovn-controller"), "ovn-controller ")?,
     };
-    Ok(Builds { qemu, testpmd, open_vswitch, kernel, versions })
+    Ok(Builds { qemu, testpmd, open_vswitch, ovn, kernel, versions })
 }
 
 fn plugins(libraries: &Path) -> Result<PathBuf, Failed> {
