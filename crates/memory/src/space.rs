@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::access::{Access, FaultKind};
 use crate::sg_run::Window;
-use crate::{AtomicData, AtomicSlice, BindError, Fault, Iotlb, MAX_REGIONS, Region};
+use crate::{AtomicData, AtomicSlice, BindError, Fault, Iotlb, MAX_REGIONS, Region, SharedSlice};
 
 /// An address, together with its address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +189,11 @@ impl AddressSpace {
     /// The guest-physical address of an address in any space, for the dirty log.
     pub fn guest_address(&self, address: Address) -> Option<u64> {
         self.locate(address).map(|(region, offset)| region.guest_base() + offset)
+    }
+
+    /// The guest-physical address of a slice that this snapshot handed out. `None` if its region is not in this one.
+    pub fn guest_of(&self, slice: SharedSlice<'_>) -> Option<u64> {
+        self.guest_of_host(slice.as_ptr())
     }
 
     /// The guest-physical address of a host pointer that this snapshot handed out, for the dirty log.

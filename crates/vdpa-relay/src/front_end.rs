@@ -16,14 +16,23 @@ use vhost_user::socket::{Connection, SocketError};
 
 use crate::hardware::Hardware;
 use crate::mapped::{GuestMemory, Table};
-use crate::rings::{NewRing, NotStopped, QUEUES, Rings};
+use crate::rings::{NewRing, NotStopped, QUEUES, Rings, State};
+
+/// The first of the tokens of rings that the relay serves, two for each.
+pub(crate) const RINGS: u32 = 16;
+
+/// The tokens of a ring's two eventfds.
+fn ring_tokens(index: usize) -> [Token; 2] {
+    [0, 1].map(|end| Token(RINGS + 2 * index as u32 + end))
+}
 
 /// From one look at whether memory is still being unmapped to the next.
 const UNMAP_INTERVAL: Duration = Duration::from_millis(1);
 
-/// No logging of dirty pages, which devices do not do; no region of requests in flight, which devices do not keep; and
-/// no host notifiers (docs/decisions/doorbells-of-a-relay.md).
+/// No region of requests in flight, which devices do not keep, and no host notifiers
+/// (docs/decisions/doorbells-of-a-relay.md).
 const PROTOCOL: ProtocolFeatures = ProtocolFeatures::REPLY_ACK
+    .union(ProtocolFeatures::LOG_SHMFD)
     .union(ProtocolFeatures::CONFIGURE_MEM_SLOTS)
     .union(ProtocolFeatures::RESET_DEVICE);
 
@@ -42,7 +51,7 @@ pub(crate) enum End {
     NotStopped(#[from] NotStopped),
     #[error("the vDPA device is gone; front-ends can connect again when it is back")]
     DeviceGone,
-    #[error("cannot watch the socket: {0}")]
+    #[error("cannot watch a descriptor: {0}")]
     Watch(#[from] std::io::Error),
 }
 
@@ -125,15 +134,17 @@ impl FrontEnd {
                 Ok(Some(reply))
             }
             Received::Event(event) => {
-                let ran = self.rings.runs();
+                let was = self.rings.state();
                 let Sent { reply, refused } = self.act(event)?;
                 if let Some((message, reason)) = refused {
                     log.warn(context, format_args!("request rejected: {message}: {reason}"));
                 }
-                if self.rings.runs() != ran {
-                    self.ran |= !ran;
-                    log.log(context, if ran { "the device has stopped" } else { "the device runs" });
+                let is = self.rings.state();
+                if is != was {
+                    self.ran |= is != State::Stopped;
+                    log.log(context, is);
                 }
+                self.watch_rings(context)?;
                 Ok(reply)
             }
         }
@@ -147,11 +158,54 @@ impl FrontEnd {
         if self.hardware.is_there() { Ok(()) } else { Err(End::DeviceGone) }
     }
 
+    /// Watches the eventfds of the rings that the relay serves, if they have changed.
+    fn watch_rings(&mut self, context: &mut dyn Context) -> std::io::Result<()> {
+        if !self.rings.take_rewatch() {
+            return Ok(());
+        }
+        for index in 0..QUEUES {
+            for (end, token) in ring_tokens(index).into_iter().enumerate() {
+                match self.rings.watched(index) {
+                    Some(watched) => context.watch(token, watched[end].shared(), Interest::Readable)?,
+                    None => context.unwatch(token),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Called when an eventfd of a ring is ready that the relay serves.
+    ///
+    /// # Errors
+    /// The eventfds cannot be watched. The connection must be closed.
+    pub fn serve_rings(&mut self, log: &Log, context: &mut dyn Context) -> Result<(), End> {
+        for (index, broken) in self.rings.run() {
+            log.warn(context, format_args!("queue {index} is stopped: {broken}; reset the guest's device"));
+        }
+        Ok(self.watch_rings(context)?)
+    }
+
+    /// Stops watching the eventfds of rings.
+    pub fn unwatch_rings(context: &mut dyn Context) {
+        (0..QUEUES).flat_map(ring_tokens).for_each(|token| context.unwatch(token));
+    }
+
     /// Carries out an event and answers it.
     fn act(&mut self, event: Event) -> Result<Sent, End> {
         let FrontEnd { session, rings, memory, hardware, .. } = self;
         let sent = match event {
-            Event::FeaturesSet { features, done } => session.answer(done, rings.set_features(features)),
+            Event::FeaturesSet { features, done } => {
+                session.answer(done, rings.set_features(features, hardware, memory)?)
+            }
+            Event::LogSet { area, file, done } => {
+                let set = memory.set_log(area, &file);
+                rings.update_logs(memory);
+                session.answer(done, set)
+            }
+            Event::VringLogChanged { index, log, done } => {
+                rings.set_log_place(index.as_usize(), log, memory);
+                session.answer(done, Ok(()))
+            }
             Event::MemoryTableSet { regions, done } => {
                 let table = memory.table(regions, hardware);
                 let outcome = self.change_memory(table)?;
@@ -203,7 +257,11 @@ impl FrontEnd {
     fn change_memory(&mut self, table: Result<Table, Refusal>) -> Result<Outcome, End> {
         let checked = table.and_then(|table| self.rings.check(&table.space).map(|()| table));
         match checked {
-            Ok(table) => self.memory.change(table, &self.hardware).map(Ok).map_err(End::NotMapped),
+            Ok(table) => {
+                self.rings.stop_shadows(&self.hardware, self.memory.space())?;
+                self.memory.change(table, &self.hardware).map_err(End::NotMapped)?;
+                Ok(self.rings.start_device(&self.hardware, &self.memory))
+            }
             Err(refusal) => Ok(Err(refusal)),
         }
     }
@@ -212,9 +270,7 @@ impl FrontEnd {
     fn refuse(&mut self, event: Event) -> Result<Sent, SessionError> {
         let session = &mut self.session;
         match event {
-            Event::VringLogChanged { done, .. }
-            | Event::LogSet { done, .. }
-            | Event::LogNotifierSet { done, .. }
+            Event::LogNotifierSet { done, .. }
             | Event::VringKicked { done, .. }
             | Event::BackendChannelSet { done, .. }
             | Event::IotlbChanged { done, .. }

@@ -40,6 +40,34 @@ const fn with(mut set: Features, more: &[Features]) -> Features {
     set
 }
 
+/// Bytes at the end of the device's addresses that are left for the relay's own rings: two of 32,768 descriptors.
+pub(crate) const WINDOW_BYTES: u64 = 2 << 20;
+/// No guest has memory as high as this, and some devices state no end at all.
+const HIGHEST: u64 = (1 << 48) - 1;
+
+/// Why a device does not run.
+#[derive(Debug)]
+pub(crate) enum NotStarted {
+    /// The device begins a queue only where a new one begins. There is no other way to tell it a position.
+    Position(Refusal),
+    /// The device refuses something else.
+    Other(Refusal),
+}
+
+impl NotStarted {
+    pub fn into_refusal(self) -> Refusal {
+        match self {
+            NotStarted::Position(refusal) | NotStarted::Other(refusal) => refusal,
+        }
+    }
+}
+
+impl From<Refusal> for NotStarted {
+    fn from(refusal: Refusal) -> Self {
+        NotStarted::Other(refusal)
+    }
+}
+
 /// What the device is told of one ring.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
@@ -59,6 +87,8 @@ pub struct Hardware {
     interface: u64,
     range: AddressRange,
     largest_queue: u16,
+    /// Whether the device tells where a queue stands. Of a packed ring nothing else does.
+    tells_positions: bool,
     config: Vec<u8>,
 }
 
@@ -95,14 +125,27 @@ impl Hardware {
             interface,
             range: device.address_range()?,
             largest_queue: device.largest_queue()?,
+            tells_positions: device.queue_base(0).is_ok(),
             config: device.config(CONFIG_BYTES)?,
             device,
         })
     }
 
-    /// The features that a front-end is offered.
+    /// The features that a front-end is offered. A packed ring must be left where its position is known, because it may
+    /// have to be served by the relay.
     pub(crate) fn offered(&self) -> Features {
-        self.features.intersection(OFFERED)
+        let left_out = if self.tells_positions { Features::empty() } else { Features::RING_PACKED };
+        self.features.intersection(OFFERED).difference(left_out).union(Features::VHOST_LOG_ALL)
+    }
+
+    /// The first of [`WINDOW_BYTES`] addresses for the relay's own rings.
+    pub(crate) fn window(&self) -> u64 {
+        (self.range.last.min(HIGHEST) + 1).saturating_sub(WINDOW_BYTES)
+    }
+
+    /// The most descriptors of a queue.
+    pub(crate) fn largest_queue(&self) -> u16 {
+        self.largest_queue
     }
 
     /// Whether the kernel still has the device.
@@ -114,10 +157,10 @@ impl Hardware {
         self.interface & feature != 0
     }
 
-    /// Whether a range of guest addresses is one at which the device may have memory.
+    /// Whether a range of guest addresses is one at which the device may have a guest's memory.
     pub(crate) fn reaches(&self, start: u64, bytes: u64) -> bool {
-        let AddressRange { first, last } = self.range;
-        start >= first && start.checked_add(bytes - 1).is_some_and(|end| end <= last)
+        let first = self.range.first;
+        start >= first && start.checked_add(bytes).is_some_and(|end| end <= self.window())
     }
 
     /// Changes the device's memory, at once if the kernel can.
@@ -142,7 +185,7 @@ impl Hardware {
     ///
     /// # Errors
     /// The device refuses the features or a ring. The device must be reset then.
-    pub(crate) fn start(&self, features: Features, queues: &[&Queue]) -> Result<(), Refusal> {
+    pub(crate) fn start(&self, features: Features, queues: &[&Queue]) -> Result<(), NotStarted> {
         let device = &self.device;
         let set = |bits: u8| device.set_status(bits).map_err(refused("start"));
         let mut bits = status::ACKNOWLEDGE;
@@ -152,12 +195,12 @@ impl Hardware {
         set(bits)?;
         // The device sees memory as the host's driver maps it; the guest need not know.
         let features = features.union(self.features.intersection(Features::ACCESS_PLATFORM));
-        let told = features.difference(Features::VHOST_PROTOCOL_FEATURES);
+        let told = features.difference(Features::VHOST_PROTOCOL_FEATURES).difference(Features::VHOST_LOG_ALL);
         device.set_features(told.bits()).map_err(refused(format_args!("the features {told}")))?;
         bits |= status::FEATURES_OK;
         set(bits)?;
         if device.status().map_err(refused("start"))? & status::FEATURES_OK == 0 {
-            return Err(Refusal::new(format!("the device refuses the features {told}")));
+            return Err(Refusal::new(format!("the device refuses the features {told}")).into());
         }
         for (index, queue) in (0..).zip(queues) {
             self.set_up(index, queue, told.contains(Features::RING_PACKED))?;
@@ -171,27 +214,23 @@ impl Hardware {
         Ok(())
     }
 
-    fn set_up(&self, index: u32, queue: &Queue, is_packed: bool) -> Result<(), Refusal> {
+    fn set_up(&self, index: u32, queue: &Queue, is_packed: bool) -> Result<(), NotStarted> {
         let Queue { size, addresses, base, call, .. } = queue;
         if size.get() > self.largest_queue {
             let most = self.largest_queue;
-            return Err(Refusal::new(format!(
-                "queue {index} has {} descriptors, the device takes {most} at the most",
-                size.get()
-            )));
+            let (size, most) = (size.get(), format_args!("the device takes {most} at the most"));
+            return Err(Refusal::new(format!("queue {index} has {size} descriptors, {most}")).into());
         }
         let layout = if is_packed { RingLayout::Packed } else { RingLayout::Split };
         self.device.set_queue_size(index, size.get()).map_err(refused("a queue's size"))?;
         self.device.set_queue_base(index, base.to_wire()).map_err(|error| {
+            let refusal = refused(format_args!("the position of queue {index}"))(error);
             let at_start = *base == VringBase::start(layout);
-            let hint =
-                "it starts queues at their beginning only; reset the guest's device or restart the guest";
-            let hint = if at_start { String::new() } else { format!("; {hint}") };
-            Refusal::new(format!("the device refuses the position of queue {index}: {error}{hint}"))
+            if at_start { NotStarted::Other(refusal) } else { NotStarted::Position(refusal) }
         })?;
         self.device.set_queue_addresses(index, *addresses).map_err(refused("a queue's addresses"))?;
         self.set_call(index, call.as_ref())?;
-        self.device.enable_queue(index).map_err(refused("to enable a queue"))
+        Ok(self.device.enable_queue(index).map_err(refused("to enable a queue"))?)
     }
 
     /// Gives a ring another eventfd for calls.

@@ -5,6 +5,10 @@
 //! rings, and gives the kernel the guest's eventfds for kicks and calls. No packet and no notification passes this
 //! process. The front-end and the device agree on features that both have.
 //!
+//! While pages are logged for a migration, and where a device cannot begin a ring at its position, the device works on
+//! rings of the relay, which serves the guest's (docs/decisions/dirty-pages-of-a-device.md). Descriptors then pass this
+//! process, and payload does not.
+//!
 //! The device reaches what the relay has mapped and nothing else: its IOMMU, or for a device in software its driver,
 //! checks each access. The relay checks all that a front-end says before the device is told: regions are whole, within
 //! limits and inside the addresses that the device has, and rings lie inside the regions.
@@ -21,7 +25,9 @@
 //!   front_end  one connection: messages in, replies out
 //!   hardware   the device: what it offers, how it is started and stopped
 //!   mapped     the memory that the device has
-//!   rings      the front-end's rings, and when the device runs
+//!   rings      the front-end's rings, and when and how the device runs
+//!   shadows    the relay's own rings, for a queue pair that the relay serves
+//!   shadow     one ring that the relay serves
 //! ```
 #![forbid(unsafe_code)]
 
@@ -31,6 +37,8 @@ mod mapped;
 mod options;
 mod relay;
 mod rings;
+mod shadow;
+mod shadows;
 
 pub use hardware::{Hardware, OFFERED};
 pub use options::{DEFAULT_MEMORY_BYTES, Port};

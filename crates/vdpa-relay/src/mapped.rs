@@ -4,9 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use linux::vhost_vdpa::MemoryChange;
-use memory::{AddressSpace, Mapping, PeerMemory, Size};
+use memory::{AddressSpace, DirtyLog, Mapping, PeerMemory, Size};
 use vhost_device::SharedMemory;
-use vhost_user::codec::payload::MemoryRegion;
+use vhost_user::SharedFd;
+use vhost_user::codec::payload::{LogArea, MemoryRegion};
 use vhost_user::session::Refusal;
 use vhost_user::session::backend::SharedRegion;
 
@@ -61,8 +62,27 @@ impl GuestMemory {
         GuestMemory { shared: SharedMemory::new(peer), regions: Regions::new() }
     }
 
-    pub fn space(&self) -> &AddressSpace {
+    pub fn space(&self) -> &Arc<AddressSpace> {
         &self.shared.space
+    }
+
+    /// The dirty log.
+    pub fn log(&self) -> Option<&Arc<DirtyLog>> {
+        self.shared.log.as_ref()
+    }
+
+    /// Maps the dirty log (SET_LOG_BASE).
+    ///
+    /// # Errors
+    /// The causes of [`SharedMemory::new_log`].
+    pub fn set_log(&mut self, area: LogArea, file: &SharedFd) -> Result<(), Refusal> {
+        self.shared.log = Some(Arc::new(self.shared.new_log(area, file)?));
+        Ok(())
+    }
+
+    /// Forgets the dirty log. The next migration has another one.
+    pub fn end_log(&mut self) {
+        self.shared.log = None;
     }
 
     /// The table with these regions alone (SET_MEM_TABLE).

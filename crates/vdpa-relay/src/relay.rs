@@ -12,7 +12,7 @@ use vhost_device::{
 };
 use vhost_user::socket::{Connection, DescriptorFilter, Listener, SocketError};
 
-use crate::front_end::{End, FrontEnd};
+use crate::front_end::{End, FrontEnd, RINGS};
 use crate::hardware::Hardware;
 use crate::options::Port;
 
@@ -122,6 +122,7 @@ impl<'a> Relay<'a> {
                 context.after(DEVICE, LOOK);
                 front_end.check()
             }
+            Token(RINGS..) => front_end.serve_rings(&self.log, context),
             _ => Ok(()),
         };
         if let Err(why) = outcome {
@@ -182,6 +183,7 @@ impl<'a> Relay<'a> {
     fn end(&mut self, why: &End, context: &mut Context) -> Result<(), DeviceError> {
         let ran = self.front_end.take().is_some_and(|front_end| front_end.ran);
         context.unwatch(PEER);
+        FrontEnd::unwatch_rings(context);
         match why {
             End::Socket(SocketError::Closed) => self.log.log(context, "the front-end has disconnected"),
             why => self.log.warn(context, format_args!("{why}; disconnected")),

@@ -22,7 +22,8 @@ pub struct SharedMemory {
     peer: Arc<PeerMemory>,
     /// The table of regions.
     pub space: Arc<AddressSpace>,
-    pub(crate) log: Option<Arc<DirtyLog>>,
+    /// The dirty log of a migration.
+    pub log: Option<Arc<DirtyLog>>,
     pub(crate) in_flight: Option<InFlight>,
 }
 
@@ -74,7 +75,7 @@ impl SharedMemory {
     /// # Errors
     /// The log cannot be mapped ([`DirtyLog::of_peer`]), or the device's limit (memory=SIZE) would be exceeded, also
     /// with files that the front-end still holds.
-    pub(crate) fn new_log(&self, area: LogArea, file: &SharedFd) -> Result<DirtyLog, Refusal> {
+    pub fn new_log(&self, area: LogArea, file: &SharedFd) -> Result<DirtyLog, Refusal> {
         self.check_limit(area.size_bytes, Part::Log)?;
         let log = DirtyLog::of_peer(&self.peer, file, area.offset, area.size_bytes);
         let log = log.map_err(refused_mapping)?;
