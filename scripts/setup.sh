@@ -21,6 +21,7 @@ mlrsearch=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/mlrsearch
 nova=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/nova
 tuned_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/tuned
 irqbalance_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/irqbalance
+osken=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/os-ken
 osvif=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/os-vif
 newer_qemu=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/qemu-10
 arm_qemu=${XDG_CACHE_HOME:-$HOME/.cache}/tautline/qemu-10-arm
@@ -193,6 +194,21 @@ fetch_osvif() {
         --only-binary :all: --require-hashes -r "${0%/*}/os-vif.txt" && has_osvif
 }
 
+# The message files of os-ken (OpenStack's OpenFlow library), which the package has in its source only.
+has_osken() { [ -d "$osken/packet_data/of13" ]; }
+fetch_osken() {
+    say "fetching os-ken's message files into $osken (it is not installed)"
+    rm -rf "$osken.new" "$osken"
+    mkdir -p "$osken.new"
+    printf '%s\n' 'os-ken==4.2.2 --hash=sha256:bf6a640c0e67c377d4e6c0014f1de36bbf53d16eb7ecb080e5f9b5ede9bbf836' |
+        python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --require-hashes \
+            -d "$osken.new" -r /dev/stdin || return 1
+    tar -xzf "$osken.new"/os_ken-*.tar.gz -C "$osken.new" || return 1
+    mv "$osken.new"/os_ken-*/os_ken/tests/packet_data "$osken.new/"
+    rm -rf "$osken.new"/os_ken-*
+    mv "$osken.new" "$osken" && has_osken
+}
+
 # Programs that run with the libraries of the root beside them.
 with_libraries() { # with_libraries FOLDER PROGRAM…: in FOLDER.new, for FOLDER
     libraries=$1/root/usr/lib/x86_64-linux-gnu
@@ -332,7 +348,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         need sockperf sockperf
         need tcpdump tcpdump
         need ethtool ethtool
-        ovs= ovn= mlr= tuned= irqbalance= flavor= crate_tools= osvif_tools=
+        ovs= ovn= mlr= tuned= irqbalance= flavor= crate_tools= osvif_tools= osken_files=
         [ -x "$ovs_cache/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk" ] || ovs=missing
         [ -x "$ovn_cache/usr/bin/ovn-controller" ] || ovn=missing
         has_mlrsearch || mlr=missing
@@ -340,8 +356,9 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         [ -x "$irqbalance_cache/usr/sbin/irqbalance" ] || irqbalance=missing
         has_nova || flavor=missing
         has_osvif || osvif_tools=missing
+        has_osken || osken_files=missing
         has_tools || crate_tools=missing
-        [ -z "$mlr$flavor$crate_tools$osvif_tools" ] || has_venv || packages="$packages python3-venv"
+        [ -z "$mlr$flavor$crate_tools$osvif_tools$osken_files" ] || has_venv || packages="$packages python3-venv"
     fi
     rust=
     [ "$purpose" = run ] || rust_is_recent || rust=missing
@@ -371,7 +388,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
     esac
 }
 nothing_is_missing() {
-    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$vduse_7$vp_vdpa$root_tar$qemu_10$arm_qemu_10$arm_kernel$ovs_3_5$ovn_sid$neutron_root${osvif_tools:-}${dpdk:-}${ovs:-}${ovn:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
+    [ -z "$packages$rust$foreign_rust$kernel$cards$generic$realtime$vduse$vduse_7$vp_vdpa$root_tar$qemu_10$arm_qemu_10$arm_kernel$ovs_3_5$ovn_sid$neutron_root${osvif_tools:-}${osken_files:-}${dpdk:-}${ovs:-}${ovn:-}${tuned:-}${irqbalance:-}${mlr:-}${flavor:-}${crate_tools:-}" ]
 }
 look
 ! nothing_is_missing || exit 0
@@ -423,6 +440,7 @@ plan() { # what is missing
     [ -z "$ovs_3_5" ] || say "  Open vSwitch of Debian 13 with its libraries, unpacked (mmdebstrap), in $newer_ovs/"
     [ -z "$ovn_sid" ] || say "  OVN of Debian unstable with its libraries, unpacked (mmdebstrap), in $newer_ovn/"
     [ -z "$neutron_root" ] || say "  Neutron of Debian 13 with MariaDB and RabbitMQ, unpacked (mmdebstrap), in $neutron/"
+    [ -z "${osken_files:-}" ] || say "  os-ken's message files from the Python package index, in $osken/ (Python 3 with pip)"
     [ -z "${osvif_tools:-}" ] || say "  os-vif from the Python package index, in $osvif/ (Python 3 with venv)"
     [ -z "$kernel" ] || say "  a stock kernel for the guest, never booted by this machine: a vmlinuz-* in $cache/$(size_of_kernel "$kernel_packages")"
     [ -z "$cards" ] || say "  a generic kernel with a driver for emulated cards, for guests, never booted by this machine: a vmlinuz-* in $cards_cache/$(size_of_kernel "$generic_packages")"
@@ -554,6 +572,12 @@ fi
 if [ -n "${osvif_tools:-}" ] && ! { has_venv && fetch_osvif; }; then
     say "os-vif could not be fetched from the Python package index; see that python3 -m venv works and that"
     say '  pip reaches the index, then call this again'
+    missing=yes
+fi
+
+# --- os-ken's message files ----------------------------------------------------------------------------------
+if [ -n "${osken_files:-}" ] && ! fetch_osken; then
+    say "os-ken's source could not be fetched from the Python package index; see that pip reaches the index, then call this again"
     missing=yes
 fi
 
