@@ -2,13 +2,10 @@
 
 use flow::{Action, Field, Subfield};
 
-use super::wire::{nx, put, put_nicira, standard, v10};
+use super::wire::{PRESENT, nx, put, put_nicira, standard, v10};
 use crate::bytes::{Reader, Writer};
 use crate::oxm::{self, IN_ACTION, Prefer};
 use crate::{Failure, Version};
-
-/// The bit of presence of a tag.
-const PRESENT: u128 = 0x1000;
 
 /// Returns the bits if an action may write them.
 pub(super) fn writable(bits: Subfield) -> Result<Subfield, Failure> {
@@ -186,6 +183,13 @@ fn write_set_10(writer: &mut Writer, field: Field, value: u128) -> bool {
                 writer.zeros(6).value(value, 8);
             }),
         }
+        return true;
+    }
+    if field == Field::VlanVid && value & PRESENT != 0 {
+        // The action pushes a tag where there is none: `push_vlan` before it has no bytes.
+        put(writer, v10::SET_VLAN_VID, |writer| {
+            writer.value(value & 0xfff, 2).zeros(2);
+        });
         return true;
     }
     let (kind, bytes) = match field {

@@ -9,6 +9,9 @@ use crate::failure::NICIRA;
 /// The type of experimenters' actions.
 pub(super) const EXPERIMENTER: u16 = 0xffff;
 
+/// The bit of presence of a tag.
+pub(super) const PRESENT: u128 = 0x1000;
+
 /// Actions of OpenFlow 1.0.
 pub(super) mod v10 {
     pub const OUTPUT: u16 = 0;
