@@ -1,6 +1,6 @@
 # Other builds of the peers, and other distributions; included by the Makefile.
 
-.PHONY: test-matrix test-setup test-roots
+.PHONY: test-matrix test-setup test-roots suites
 
 ## test-matrix: the tests with QEMU, guests, DPDK and Open vSwitch against the builds of Debian 13, its backports and sid (SETS=sid: one of them); writes docs/support-matrix.md
 test-matrix:
@@ -16,3 +16,8 @@ test-setup:
 test-roots:
 	ARCHITECTURES=$(shell uname -m) scripts/dist.sh
 	scripts/clean-roots.sh dist/*.deb $(ROOTS)
+
+## suites: OVN's and Open vSwitch's own suites with our switch in the place of ovs-vswitchd; hours (SUITES="ovn-system ovn:51": some of it); writes docs/suites.md
+suites: release
+	@scripts/setup.sh test
+	scripts/suites.sh $(SUITES)

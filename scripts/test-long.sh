@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:${XDG_CACHE_HOME:-$HOME/.cache}/tautline/tools/bin
 # Steps write results that are committed with the record.
-results=':!bench-results :!docs/support-matrix.md :!docs/results/support-matrix.json'
+results=':!bench-results :!docs/support-matrix.md :!docs/suites.md :!docs/results'
 if [ -n "$(git status --porcelain --untracked-files=no -- . $results)" ]; then
     echo 'test-long: the record names a commit, and the work tree differs from it; commit or stash first' >&2
     exit 1
@@ -59,6 +59,7 @@ step prove make prove
 step paths make bench-paths
 step setup make test-setup
 step matrix make test-matrix
+step suites make suites
 
 for name in "$@"; do
     case "$known " in

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Reads what a suite of autotest has logged, and writes docs/results/suites.json and docs/suites.md.
+
+page.py SUITE FOLDER: SUITE is a key of SUITES; FOLDER has what the suite printed (`output`), its `list` of cases, and `testsuite.dir`.
+page.py: the page again, from the results.
+"""
+
+import datetime
+import json
+import os
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "docs/results/suites.json"
+PAGE = ROOT / "docs/suites.md"
+SUITES = {
+    "ovn": "ovn.at and ovn-controller.at of OVN 26.03: simulated chassis",
+    "ovn-system": "system-ovn.at of OVN 26.03: namespaces, with the datapath in user space",
+    "ovs-system": "system-traffic.at of Open vSwitch 4.0: namespaces, with AF_XDP",
+}
+# Reasons by what the log of a failed case has, the most precise first.
+REASONS = [
+    (r'"([\w/-]+)" is not a valid command of this switch', "the switch has no command `{0}`"),
+    (r"Error: Unknown device type", "this kernel has no such kind of interface"),
+    (r"no such counter: coverage/show", "the run was before counters of Open vSwitch's code were answered with 0"),
+    (r"open interface \S+ by AF_XDP: (.{0,60})", "AF_XDP on this interface: {0}"),
+    (r"open interface \S+: (No such device)", "the case adds an interface that comes later: {0}"),
+    (r"\|WARN\|(failed to initialize representor VIF plug)", "the run was before this warning of Debian's OVN was silenced: {0}"),
+    (r"timeval\|WARN\|(Unreasonably long)", "the machine was busy: {0}"),
+    (r'column error.*?"([^"]{5,80})', "the switch refuses an interface: {0}"),
+    (r"(ovstest|test-\w+): (?:command )?not found", "needs a program of the build tree, `{0}`"),
+    (r"(ovn-trace|ovn-ic|ovs-sandbox|ovn-northd-ddlog|ovs-testcontroller|ovn-controller-vtep): (?:command )?not found",
+     "needs a program that is not in Debian's packages that set-up fetches, `{0}`"),
+    (r"No module named '?(\w+)", "needs the Python module `{0}`"),
+]
+
+
+def outcomes(folder):
+    """The cases that ended: number, file, name, outcome, place."""
+    files = dict(re.findall(r"^ *(\d+): (\S+?):\d+\b", (folder / "list").read_text(), re.M))
+    end = re.compile(r"^ *(\d+): (.*?) +(ok|FAILED|skipped|expected failure)\b *(.*)$", re.M)
+    for number, name, outcome, place in end.findall((folder / "output").read_text(errors="replace")):
+        yield int(number), files.get(number, ""), name.split(" -- parallelization")[0], outcome, place
+
+
+def reason(folder, number):
+    """Why a case failed: by its log, or the check that failed first."""
+    texts = []
+    for path in sorted(folder.glob(f"testsuite.dir/{number:0>4}/testsuite.log")) + sorted(
+        folder.glob(f"testsuite.dir/{number}/testsuite.log")
+    ) + sorted(folder.glob(f"testsuite.dir/{number:0>3}/testsuite.log")):
+        texts.append(path.read_text(errors="replace"))
+    text = "\n".join(texts)
+    for pattern, words in REASONS:
+        if match := re.search(pattern, text):
+            return words.format(*match.groups())
+    checks = re.findall(r"^(?:\./|/\S*/)?(\S+?\.at):(\d+): (.*)$", text, re.M)
+    if not checks:
+        return "not analysed: nothing logged"
+    waited = re.search(r"(\S+\.at):(\d+): wait failed", text)
+    if waited:
+        said = re.search(rf"{re.escape(waited[1])}:{waited[2]}: waiting (.*)", text)
+        return f"not analysed: {waited[1].rsplit('/')[-1]}:{waited[2]} waited in vain " + (said[1] if said else "")
+    file, line, words = checks[-1]
+    return f"not analysed: {file}:{line}: {words}"
+
+
+def read(suite, folder):
+    cases = []
+    for number, file, name, outcome, place in outcomes(folder):
+        case = {"number": number, "file": os.path.basename(file), "name": name, "outcome": outcome}
+        if outcome == "FAILED":
+            case["reason"] = reason(folder, number)[:220]
+        elif outcome == "skipped":
+            case["reason"] = f"the suite skips it here {place}".strip()
+        cases.append(case)
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    known = {case["number"]: case for case in results.get(suite, {}).get("cases", [])}
+    known.update({case["number"]: case for case in cases})
+    cases = [known[number] for number in sorted(known)]
+    results[suite] = {"date": datetime.date.today().isoformat(), "cases": cases}
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def cell(text):
+    return text.replace("|", "\\|").replace("<", "\\<").replace("\n", " ")
+
+
+def page(results):
+    lines = [
+        "# The suites of OVN and Open vSwitch", "",
+        "The own test suites of OVN and Open vSwitch, of Debian's source packages, run with `tautline switch` in the place of "
+        "ovs-vswitchd; all other programs are Debian's. Simulated interfaces (`--enable-dummy`) are TAPs in a network "
+        "namespace, with a program between the switch and its database that gives them their type "
+        "(`scripts/suites/ovs-vswitchd.py`). This page is made from [suites.json](results/suites.json).", "",
+        "<!-- test: parse, it takes hours -->", "```sh", 'make suites', 'make suites SUITES="ovn"', "```", "",
+        "| suite | cases run | pass | fail | the suite skips | day |", "|---|---|---|---|---|---|",
+    ]
+    for suite, words in SUITES.items():
+        cases = results.get(suite, {}).get("cases", [])
+        if not cases:
+            lines.append(f"| `{suite}`: {words} | not run yet | | | | |")
+            continue
+        count = lambda outcome: sum(case["outcome"] == outcome for case in cases)
+        lines.append(
+            f"| `{suite}`: {words} | {len(cases)} | {count('ok')} | {count('FAILED')} | {count('skipped')} | "
+            f"{results[suite]['date']} |"
+        )
+    for suite in SUITES:
+        cases = [case for case in results.get(suite, {}).get("cases", []) if case["outcome"] == "FAILED"]
+        if not cases:
+            continue
+        lines += ["", f"## What fails in `{suite}`", ""]
+        reasons = {}
+        for case in cases:
+            reasons.setdefault(case["reason"], []).append(case)
+        lines += ["| reason | cases |", "|---|---|"]
+        for why, of in sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0])):
+            names = "; ".join(cell(f"{case['number']} {case['name']}") for case in of)
+            lines.append(f"| {cell(why)} | {names} |")
+    PAGE.write_text("\n".join(lines) + "\n")
+
+
+def main():
+    if len(sys.argv) == 3:
+        read(sys.argv[1], pathlib.Path(sys.argv[2]))
+    page(json.loads(RESULTS.read_text()))
+
+
+main()
