@@ -83,8 +83,6 @@ fn missing(action: &Action) -> Option<(&Action, &'static str)> {
         Action::Clone(actions) | Action::WriteActions(actions) => return actions.iter().find_map(missing),
         Action::Output(port::LOCAL) => "the switch has no port of its own",
         Action::OutputCut(..) => "frames are not cut",
-        Action::Ct(ct) if ct.helper != 0 => "there are no helpers for FTP and TFTP",
-        Action::Sample(_) => "there are no samples",
         _ => return None,
     };
     Some((action, why))
@@ -193,7 +191,6 @@ mod tests {
     #[test]
     fn what_is_not_there_yet_is_refused_with_its_line() {
         let refused = [
-            ("tcp,actions=ct(commit,alg=ftp)", "there are no helpers for FTP and TFTP"),
             ("actions=clone(LOCAL)", "the switch has no port of its own"),
             ("group_id=1,type=all,bucket=LOCAL", "the switch has no port of its own"),
             ("group_id=1,type=any", "group_id=1"),

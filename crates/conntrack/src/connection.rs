@@ -1,10 +1,12 @@
 //! One connection.
+use crate::controls::ControlPlace;
 use crate::nat::Sides;
 use crate::packet::{Packet, Payload};
 use crate::sctp::Sctp;
 use crate::tcp::{Known, Tcp};
 use crate::{
-    Direction, Mark, Request, State, Timeouts, Translate, Translation, Tuple, Verdict, protocol, sctp, tcp,
+    Direction, Helper, Mark, Request, State, Timeouts, Translate, Translation, Tuple, Verdict, protocol,
+    sctp, tcp,
 };
 
 /// The part of a connection that its protocol has.
@@ -48,6 +50,12 @@ pub(crate) struct Connection {
     /// The pool that its source port is from.
     pub pool: Option<u64>,
     pub mark: Mark,
+    /// [`State::RELATED`] if a control channel has announced the connection.
+    pub related: State,
+    /// The helper that reads its frames.
+    pub helper: Option<Helper>,
+    /// Its place among the control channels, if there was room.
+    pub control: Option<ControlPlace>,
     /// When the connection ends, in milliseconds.
     pub deadline: u64,
     /// The second in which the timer wheel looks at it.
@@ -125,7 +133,7 @@ impl Connection {
 
     /// Whether its two directions do not lead to one table of several ([`crate::Shards`]).
     pub fn needs_whole_zone(&self) -> bool {
-        self.tuples[0].reversed() != Some(self.tuples[1])
+        self.helper.is_some() || self.tuples[0].reversed() != Some(self.tuples[1])
     }
 
     /// The tuple with which frames of a direction leave.
@@ -145,7 +153,7 @@ impl Connection {
 
     /// Describes the connection for a frame.
     pub fn verdict_of(&self, direction: Direction, state: State, request: &Request<'_>) -> Verdict {
-        let mut state = state | State::TRACKED;
+        let mut state = state | State::TRACKED | self.related;
         let Sides { source, destination } = self.sides;
         let is_translated = request.translate != Translate::No && (source || destination);
         if is_translated {
@@ -160,6 +168,14 @@ impl Connection {
         }
         let translation = is_translated
             .then(|| Translation { from: self.tuples[direction as usize], to: self.leaving(direction) });
-        Verdict { state, mark: self.mark, original: Some(self.tuples[0]), translation, refusal: None }
+        let is_control = self.control.is_some() && !request.is_seen;
+        Verdict {
+            state,
+            mark: self.mark,
+            original: Some(self.tuples[0]),
+            translation,
+            refusal: None,
+            is_control,
+        }
     }
 }

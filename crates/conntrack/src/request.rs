@@ -1,5 +1,5 @@
 //! What is asked about a frame, what is known about it, and how a table is set up.
-use crate::{Choice, Limits, Mapping, Refusal, Seed, State, TcpRules, Timeouts, Translation, Tuple};
+use crate::{Choice, Helper, Limits, Mapping, Refusal, Seed, State, TcpRules, Timeouts, Translation, Tuple};
 
 /// The mark and the label of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct Request<'a> {
     pub force: bool,
     /// Whether the frame is translated.
     pub translate: Translate<'a>,
+    /// The helper of a connection that the frame begins and that is kept. All connections of the zone are then in one table.
+    pub helper: Option<Helper>,
     /// Whether the frame was tracked in this zone before: it then does not change the connection's state again.
     pub is_seen: bool,
     /// Whether the zone's connections are divided among tables ([`Settings::shard`]). The answers to a connection that is
@@ -51,11 +53,14 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Whether the connection may get addresses or ports of its own choice, so that all connections of the zone must be in
-    /// one table. A mapping that changes a port only if two connections would have equal tuples needs no such table.
+    /// Whether the connection may get addresses or ports of its own choice, or announce other connections, so that all
+    /// connections of the zone must be in one table. A mapping that changes a port only if two connections would have equal tuples needs no such table.
     pub(crate) fn needs_whole_zone(&self) -> bool {
-        let Translate::New(mapping) = self.translate else { return false };
-        mapping.addresses.is_some() || mapping.ports.is_some() || mapping.choice != Choice::Keep
+        let Translate::New(mapping) = self.translate else { return self.helper.is_some() };
+        self.helper.is_some()
+            || mapping.addresses.is_some()
+            || mapping.ports.is_some()
+            || mapping.choice != Choice::Keep
     }
 }
 
@@ -73,6 +78,8 @@ pub struct Verdict {
     pub translation: Option<Translation>,
     /// The reason why the connection was not kept.
     pub refusal: Option<Refusal>,
+    /// Whether the frame belongs to a control channel: [`crate::Shards::read_control`] reads it.
+    pub is_control: bool,
 }
 
 impl Verdict {

@@ -2,7 +2,8 @@
 //!
 //! A record has the fields of a connection in the order of [`Saved`], with the lowest byte first. The windows of TCP are
 //! not saved: segments of a connection that was restored pass unchecked by windows, as those of a connection that was
-//! found after its beginning.
+//! found after its beginning. Of a control channel, its helper is saved, and neither the connection that it expects nor the
+//! shift of its sequence numbers.
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::bytes::STATE_BYTES;
@@ -10,7 +11,7 @@ use crate::connection::{Connection, Protocol};
 use crate::nat::Sides;
 use crate::sctp::Sctp;
 use crate::tcp::Tcp;
-use crate::{Endpoint, Mark, Tuple, protocol};
+use crate::{Endpoint, Helper, Mark, State, Tuple, protocol};
 
 /// Bits of a record's flags.
 const ANSWERED: u8 = 1;
@@ -19,6 +20,8 @@ const SOURCE: u8 = 1 << 2;
 const DESTINATION: u8 = 1 << 3;
 const FROM_POOL: u8 = 1 << 4;
 const V6: u8 = 1 << 5;
+const RELATED: u8 = 1 << 6;
+const WITH_HELPER: u8 = 1 << 7;
 
 /// Bytes of a tuple: two addresses and two ports.
 const TUPLE_BYTES: usize = 36;
@@ -84,6 +87,8 @@ pub(crate) fn put(bytes: &mut Vec<u8>, connection: &Connection, now: u64) {
         | flag(sides.source, SOURCE)
         | flag(sides.destination, DESTINATION)
         | flag(connection.pool.is_some(), FROM_POOL)
+        | flag(connection.related == State::RELATED, RELATED)
+        | flag(connection.helper.is_some(), WITH_HELPER)
         | flag(tuples[0].source.address.is_ipv6(), V6);
     bytes.extend(zone.to_le_bytes());
     bytes.extend(port.to_le_bytes());
@@ -126,6 +131,9 @@ pub(crate) fn read(record: &[u8]) -> Saved {
         sides: Sides { source: has(SOURCE), destination: has(DESTINATION) },
         pool: has(FROM_POOL).then_some(0),
         mark,
+        related: if has(RELATED) { State::RELATED } else { State::NONE },
+        helper: Helper::of_protocol(kind).filter(|_| has(WITH_HELPER)),
+        control: None,
         deadline: 0,
         due: 0,
     };

@@ -17,7 +17,8 @@ use std::time::Duration;
 use crate::limits::Held;
 use crate::saved::{self, Saved};
 use crate::{
-    Counters, ListFrom, Listed, Packet, Page, Refusal, Request, Settings, Shard, Tracker, Tuple, Verdict,
+    ControlChange, Counters, ListFrom, Listed, Packet, Page, Refusal, Request, Settings, Shard, Tracker,
+    Tuple, Verdict,
 };
 
 /// How often a worker asks for a lock that another one has, before it sleeps.
@@ -107,6 +108,19 @@ impl Shards {
                 return verdict;
             }
         }
+    }
+
+    /// Works like [`Tracker::read_control`]. The zone of a control channel is whole.
+    #[cold]
+    pub fn read_control(
+        &self,
+        datagram: &[u8],
+        packet: &Packet<'_>,
+        request: &Request<'_>,
+        now: Duration,
+    ) -> ControlChange {
+        let table = self.table(self.is_whole(request.zone), request.zone, &packet.tuple);
+        self.tables[table].lock().read_control(datagram, packet, request, now)
     }
 
     /// Ends all connections of a zone; `None` ends those of all zones.

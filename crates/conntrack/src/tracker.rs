@@ -1,19 +1,20 @@
 //! The table of connections, and what it says about a frame.
+mod helpers;
+mod prepare;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::connection::{Connection, Judgement, Protocol, Rules};
+use crate::controls::Controls;
 use crate::index::{Index, Reference};
 use crate::limits::{Held, Pools};
 use crate::links::{Links, List};
-use crate::nat::{self, Sides};
 use crate::packet::{Packet, Payload};
 use crate::tcp::Known;
 use crate::wheel::Wheel;
-use crate::{
-    Counters, Direction, Limits, Mark, Refusal, Request, Settings, Shard, State, Translate, Tuple, Verdict,
-};
+use crate::{Counters, Direction, Helper, Mark, Refusal, Request, Settings, State, Tuple, Verdict};
 
 /// Connections that are ended at most before a connection is kept, because their time is over.
 const EXPIRED_AT_ONCE: usize = 8;
@@ -38,6 +39,7 @@ pub struct Tracker {
     /// The numbers of connections in all tables.
     held: Arc<Held>,
     pools: Pools,
+    controls: Controls,
     counters: Counters,
 }
 
@@ -73,6 +75,7 @@ impl Tracker {
             ports: vec![0; settings.limits.ports.into()],
             held,
             pools: Pools::new(places),
+            controls: Controls::new(settings.seed),
             counters: Counters::default(),
         }
     }
@@ -226,7 +229,10 @@ impl Tracker {
     fn known(&mut self, found: Found, packet: &Packet<'_>, request: &Request<'_>, now: u64) -> Verdict {
         let Found { place, direction } = found;
         let rules = self.rules;
-        let Some(connection) = self.at(place) else { return Verdict::invalid(None) };
+        let Some(connection) = &mut self.places[place as usize] else { return Verdict::invalid(None) };
+        let shifts = connection.control.and_then(|control| self.controls.get(control));
+        let corrected = shifts.map(|control| control.shifts.corrected(packet, direction));
+        let packet = corrected.as_ref().unwrap_or(packet);
         let known = connection.known();
         let judgement = match request.is_seen {
             true => Judgement::Accepted { timeout: None, is_assured: false },
@@ -283,12 +289,20 @@ impl Tracker {
         let known = Known { is_answered: false, is_assured: false };
         let judged = protocol.judge(packet, Direction::Original, known, &self.rules);
         let Judgement::Accepted { timeout, .. } = judged else { return invalid };
-        let state = State::TRACKED | State::NEW;
-        let Some(written) = request.commit else {
-            return Verdict { state, original: Some(packet.tuple), ..Verdict::default() };
+        let announcement = match self.controls.expected() {
+            0 => None,
+            _ => self.announcement(&packet.tuple, request.zone, now),
         };
+        let related = if announcement.is_some() { State::RELATED } else { State::NONE };
+        let mark = announcement.map_or(Mark::default(), |announcement| announcement.mark);
+        let state = State::TRACKED | State::NEW | related;
+        let Some(written) = request.commit else {
+            return Verdict { state, mark, original: Some(packet.tuple), ..Verdict::default() };
+        };
+        let helper =
+            request.helper.filter(|helper| Helper::of_protocol(packet.tuple.protocol) == Some(*helper));
         let timeout = timeout.unwrap_or(0);
-        let connection = match self.prepare(packet, request, now) {
+        let connection = match self.prepare(packet, request, announcement.as_ref(), now) {
             Ok((chosen, reply)) => Connection {
                 tuples: [packet.tuple, reply],
                 zone: request.zone,
@@ -298,7 +312,10 @@ impl Tracker {
                 is_assured: false,
                 sides: chosen.sides,
                 pool: chosen.ports.map(|_| self.pool(request.zone, &chosen.translated)),
-                mark: written.over(Mark::default()),
+                mark: written.over(mark),
+                related,
+                helper,
+                control: None,
                 deadline: now + timeout,
                 due: self.wheel.due(now + timeout),
             },
@@ -309,92 +326,13 @@ impl Tracker {
         };
         let request = Request { commit: None, ..*request };
         let verdict = connection.verdict_of(Direction::Original, State::NEW, &request);
-        match self.insert(connection) {
-            true => verdict,
-            false => Verdict::invalid(Some(Refusal::Port)),
+        if !self.insert(connection) {
+            return Verdict::invalid(Some(Refusal::Port));
         }
-    }
-
-    /// Makes room for a connection and chooses its translation.
-    fn prepare(
-        &mut self,
-        packet: &Packet<'_>,
-        request: &Request<'_>,
-        now: u64,
-    ) -> Result<(nat::Chosen, Tuple), Refusal> {
-        self.make_room(request, now)?;
-        let plain = nat::Chosen { translated: packet.tuple, sides: Sides::default(), ports: None };
-        let is_free = |tuple: &Tuple| self.is_free(request, tuple);
-        let salt = self.counters.begun;
-        let chosen = match request.translate {
-            Translate::No if is_free(&packet.tuple) => plain,
-            Translate::No => return Err(Refusal::Taken),
-            Translate::Existing => nat::choose(&packet.tuple, None, &self.settings.seed, salt, is_free)
-                .ok_or(Refusal::Translation)?,
-            Translate::New(mapping) => {
-                nat::choose(&packet.tuple, Some(mapping), &self.settings.seed, salt, is_free)
-                    .ok_or(Refusal::Translation)?
-            }
-        };
-        if let Some(ports) = chosen.ports {
-            let pool = self.pool(request.zone, &chosen.translated);
-            if !self.pools.allows(pool, request.port, ports) {
-                return Err(Refusal::Translation);
-            }
+        if let Some(announcement) = &announcement {
+            self.fulfil(announcement);
         }
-        let reply = chosen.translated.reversed().ok_or(Refusal::Translation)?;
-        Ok((chosen, reply))
-    }
-
-    /// The key of the pool of source ports that a translated tuple is from.
-    fn pool(&self, zone: u16, translated: &Tuple) -> u64 {
-        let mut tuple = *translated;
-        tuple.source.port = 0;
-        self.settings.seed.hash(zone, &tuple)
-    }
-
-    /// Whether the answers to a tuple belong to no connection, and come to this table.
-    fn is_free(&self, request: &Request<'_>, tuple: &Tuple) -> bool {
-        let Request { zone, is_divided, .. } = *request;
-        let Some(reply) = tuple.reversed() else { return false };
-        let Shard { table, tables } = self.settings.shard;
-        let seed = &self.settings.seed;
-        let is_taken =
-            self.index.find(seed.hash(zone, &reply), |reference| self.has(reference, zone, &reply));
-        is_taken.is_none() && (!is_divided || tables <= 1 || Shard::of(seed, zone, &reply, tables) == table)
-    }
-
-    /// Makes room for another connection of a port: a connection of the same port that had no answer gives its place.
-    fn make_room(&mut self, request: &Request<'_>, now: u64) -> Result<(), Refusal> {
-        let Limits { per_port, per_zone, connections, .. } = self.settings.limits;
-        self.expire_at(now, EXPIRED_AT_ONCE);
-        let full_zone = self.held_in(request.zone) >= per_zone;
-        let replaceable = self.replaceable.get(usize::from(request.port)).ok_or(Refusal::Port)?;
-        let free = connections.saturating_sub(self.held.kept.load(Ordering::Relaxed));
-        let is_within = self.held_by(request.port) < per_port.min(free);
-        if !full_zone && is_within && self.has_share(request.port) {
-            return Ok(());
-        }
-        let refusal = if full_zone { Refusal::Zone } else { Refusal::Port };
-        let place = replaceable.first().ok_or(refusal)?;
-        let Some(connection) = self.at(place) else { return Err(refusal) };
-        if full_zone && connection.zone != request.zone {
-            return Err(refusal);
-        }
-        let is_over = connection.deadline <= now;
-        self.remove(place);
-        match is_over {
-            true => self.counters.expired += 1,
-            false => self.counters.evicted += 1,
-        }
-        Ok(())
-    }
-
-    /// Whether a port holds fewer places of this table than are free here. A zone whose addresses are translated has no
-    /// other table ([`crate::Shards`]), so a share of all tables together is not enough.
-    fn has_share(&self, port: u16) -> bool {
-        let held = self.ports.get(usize::from(port)).copied().unwrap_or(0) as usize;
-        held < self.limit.saturating_sub(self.counters.kept as usize) // as many as places, at most
+        Verdict { is_control: helper.is_some(), ..verdict }
     }
 
     fn has_place(&self) -> bool {
@@ -402,7 +340,7 @@ impl Tracker {
     }
 
     /// Adds a connection. Returns false if all places are taken, which [`Tracker::make_room`] prevents.
-    fn insert(&mut self, connection: Connection) -> bool {
+    fn insert(&mut self, mut connection: Connection) -> bool {
         if !self.has_place() {
             return false;
         }
@@ -416,6 +354,10 @@ impl Tracker {
         for (hash, direction) in hashes.into_iter().zip([Direction::Original, Direction::Reply]) {
             // The index has room for both directions of as many connections as there are places.
             self.index.insert(hash, Reference::new(place, direction));
+        }
+        if let Some(helper) = connection.helper {
+            let Connection { zone, port, .. } = connection;
+            connection.control = self.controls.begin(helper, place, zone, port);
         }
         self.wheel.insert(place, connection.due);
         if !connection.is_assured {
@@ -434,7 +376,10 @@ impl Tracker {
     }
 
     fn remove(&mut self, place: u32) -> Option<Connection> {
-        let connection = self.places[place as usize].take()?;
+        let mut connection = self.places[place as usize].take()?;
+        if let Some(control) = connection.control.take() {
+            self.controls.end(control);
+        }
         for (tuple, direction) in connection.tuples.iter().zip([Direction::Original, Direction::Reply]) {
             let hash = self.settings.seed.hash(connection.zone, tuple);
             self.index.remove(hash, Reference::new(place, direction));

@@ -35,9 +35,21 @@ const ORIGINAL: [Field; 7] = [
     Field::CtTpDst,
 ];
 
-/// The compared bits of tables without flows.
-pub(crate) fn none() -> Key {
-    ALWAYS.iter().fold(Key::ZERO, |mask, field| mask.with_all(*field))
+/// What flows and groups read of a frame.
+#[derive(Clone, Debug)]
+pub(crate) struct Compared {
+    /// The compared bits.
+    pub mask: Key,
+    /// Whether connections may get a helper, which reads the payload of frames.
+    pub has_helper: bool,
+}
+
+impl Compared {
+    /// Tables without flows.
+    pub fn none() -> Compared {
+        let mask = ALWAYS.iter().fold(Key::ZERO, |mask, field| mask.with_all(*field));
+        Compared { mask, has_helper: false }
+    }
 }
 
 fn add_bits(mask: &mut Key, field: Field, bits: u128) {
@@ -53,13 +65,14 @@ fn add_all(mask: &mut Key, fields: &[Field]) {
 }
 
 /// Adds the bits that a flow matches, and the bits of its actions.
-pub(crate) fn add_flow(mask: &mut Key, flow: &Flow) {
-    mask.add(flow.wanted.mask());
-    add_actions(mask, &flow.actions);
+pub(crate) fn add_flow(compared: &mut Compared, flow: &Flow) {
+    compared.mask.add(flow.wanted.mask());
+    add_actions(compared, &flow.actions);
 }
 
 /// Adds the bits by which a group selects, and the bits of its actions.
-pub(crate) fn add_group(mask: &mut Key, group: &Group) {
+pub(crate) fn add_group(compared: &mut Compared, group: &Group) {
+    let mask = &mut compared.mask;
     // A single bucket is taken by all frames, so no bits select.
     if group.kind == GroupKind::Select && group.buckets.len() > 1 {
         match &group.selection {
@@ -69,11 +82,12 @@ pub(crate) fn add_group(mask: &mut Key, group: &Group) {
             _ => add_all(mask, &FLOW),
         }
     }
-    group.buckets.iter().for_each(|bucket| add_actions(mask, &bucket.actions));
+    group.buckets.iter().for_each(|bucket| add_actions(compared, &bucket.actions));
 }
 
-fn add_actions(mask: &mut Key, actions: &[Action]) {
+fn add_actions(compared: &mut Compared, actions: &[Action]) {
     for action in actions {
+        let mask = &mut compared.mask;
         match action {
             Action::SetField(field, _, bits) => add_bits(mask, *field, *bits),
             Action::Move(from, to) => {
@@ -86,7 +100,7 @@ fn add_actions(mask: &mut Key, actions: &[Action]) {
             | Action::CheckPacketLarger(_, bits) => add_bits(mask, bits.field, bits.mask()),
             Action::DecTtl(_) => add_all(mask, &[Field::NwTtl]),
             Action::WriteMetadata(_, bits) => add_bits(mask, Field::Metadata, (*bits).into()),
-            Action::Clone(inner) | Action::WriteActions(inner) => add_actions(mask, inner),
+            Action::Clone(inner) | Action::WriteActions(inner) => add_actions(compared, inner),
             Action::Resubmit { original: true, .. } => {
                 add_all(mask, &ENDS);
                 add_all(mask, &ORIGINAL);
@@ -103,6 +117,7 @@ fn add_actions(mask: &mut Key, actions: &[Action]) {
                 // Whether a frame was tracked in this zone before.
                 add_bits(mask, Field::CtState, TRACKED);
                 add_all(mask, &[Field::CtZone]);
+                compared.has_helper |= ct.helper != 0;
             }
             Action::Bundle(bundle) => {
                 if bundle.by_weight {

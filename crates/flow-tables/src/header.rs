@@ -2,6 +2,8 @@
 //!
 //! Only fields that differ are written. A checksum is updated by the difference (RFC 1624): a wrong checksum stays
 //! wrong, and bytes behind the window are not needed.
+mod payload;
+
 use flow::{Field, Key, Layers, extract_with, protocol};
 
 use crate::checksum::updated;

@@ -100,8 +100,6 @@ pub enum Uncached {
     /// Connection tracking was used while the stack or the action set was not empty. Or a limit was reached by a frame that
     /// was tracked, metered or measured before, or that segments of the frame share.
     Connection,
-    /// The frame is sampled.
-    Sample,
     /// The outcome is longer than a place of the cache.
     Long,
 }
@@ -264,7 +262,8 @@ impl Outcome {
     pub(crate) fn effect(&mut self, effect: Effect) {
         match effect {
             Effect::PacketIn(_) => _ = self.uncached.get_or_insert(Uncached::Controller),
-            Effect::Sample(..) => _ = self.uncached.get_or_insert(Uncached::Sample),
+            // There is no collector that a repeated outcome would miss.
+            Effect::Sample(..) => {}
             Effect::Normal(_) => self.steps.push(Step::Normal),
         }
         self.effects.push(effect);

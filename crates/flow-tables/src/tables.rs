@@ -7,8 +7,9 @@ use flow::{Flow, Group, Key, Learn, Match, Meter};
 use thiserror::Error;
 
 use crate::classifier::Cost;
+use crate::compared::{self, Compared};
 use crate::table::{Found, Table};
-use crate::{Counters, Entry, MeterState, compared};
+use crate::{Counters, Entry, MeterState};
 
 /// The most pairs of a table and a cookie whose flows are counted from change to change.
 const COOKIES: usize = 256;
@@ -92,8 +93,7 @@ pub struct Tables {
     flows: usize,
     /// The number of flows with a time limit, by table.
     timed: BTreeMap<u8, usize>,
-    /// The bits of fields by which a cache tells frames apart.
-    compared: Key,
+    compared: Compared,
     /// The number of flows that frames of each input port have learned.
     learned: Arc<BTreeMap<u16, usize>>,
     /// The number of flows of a table with a cookie, of [`COOKIES`] pairs that actions `learn` with a limit name.
@@ -120,7 +120,7 @@ impl Tables {
             limits,
             flows: 0,
             timed: BTreeMap::new(),
-            compared: compared::none(),
+            compared: Compared::none(),
             learned: Arc::default(),
             cookies: Arc::default(),
             max_tags,
@@ -138,10 +138,14 @@ impl Tables {
         self.seed
     }
 
-    /// The bits of fields by which a cache tells frames apart: bits that a flow matches, and bits that an action reads
-    /// or writes. Frames that are equal in these bits have the same outcome.
+    /// The bits by which a cache tells frames apart: those that flows match, and those that actions read or write.
     pub fn compared(&self) -> &Key {
-        &self.compared
+        &self.compared.mask
+    }
+
+    /// Whether connections may get a helper, which reads the payload of frames.
+    pub fn has_helper(&self) -> bool {
+        self.compared.has_helper
     }
 
     /// A number that differs after each change, also between clones.
@@ -402,7 +406,7 @@ impl Tables {
             *count -= 1;
         }
         if self.flows == 0 {
-            self.compared = compared::none();
+            self.compared = Compared::none();
             self.groups.values().for_each(|group| compared::add_group(&mut self.compared, group));
         }
         let Some(port) = old.learned_from else { return };

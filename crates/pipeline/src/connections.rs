@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use conntrack::{
-    Choice, Counters, FragmentLimits, Fragments, Limits, ListFrom, Mapping, Mark, Packet, Page, Request,
-    Seed, Settings, Shard, Shards, Side, TcpRules, Timeouts, Translate, Translation, Tuple, Verdict, Written,
-    protocol, translate_icmp,
+    Choice, Counters, FragmentLimits, Fragments, Helper, Limits, ListFrom, Mapping, Mark, Packet, Page,
+    Request, Seed, Settings, Shard, Shards, Side, TcpRules, Timeouts, Translate, Translation, Tuple, Verdict,
+    Written, protocol, translate_icmp,
 };
 use flow::{Field, Nat, NatSide};
 use flow_tables::{Connection, HeaderWindow, Original, Track};
@@ -95,11 +95,12 @@ pub(crate) fn connection(verdict: &Verdict) -> Connection {
 }
 
 /// The number of bytes of a frame that tracking reads, or more: options of TCP, chunks of SCTP, and the datagram that an
-/// ICMP error quotes lie behind the fields.
-pub(crate) fn tracked_bytes(window: &HeaderWindow) -> usize {
+/// ICMP error quotes lie behind the fields, and helpers read the text of control channels.
+pub(crate) fn tracked_bytes(window: &HeaderWindow, has_helper: bool) -> usize {
     let Some(at) = window.layers().transport.map(usize::from) else { return 0 };
     let wanted = match window.held().get(Field::NwProto) as u8 {
         _ if window.held().get(Field::IpFrag) != 0 => WINDOW_BYTES,
+        protocol::TCP | protocol::UDP if has_helper => WINDOW_BYTES,
         protocol::TCP => at + window.bytes().get(at + 12).map_or(0, |byte| usize::from(byte >> 4) * 4),
         protocol::SCTP | protocol::ICMP | protocol::ICMPV6 => WINDOW_BYTES,
         _ => 0,
@@ -198,6 +199,9 @@ impl Connections {
         let layers = window.layers();
         let packet = Packet::read(&window.bytes()[usize::from(layers.network)..]).ok();
         let verdict = self.verdict(port, track, packet.filter(|_| layers.transport.is_some()), now);
+        if verdict.is_control {
+            self.read_control(port, track, window, now);
+        }
         if let Some(translation) = &verdict.translation {
             translate(window, translation);
         }
@@ -219,19 +223,45 @@ impl Connections {
     ) -> Verdict {
         let Some(packet) = packet else { return Verdict::untracked() };
         let mapping = track.nat.and_then(|nat| Some(mapping(&nat, nat.side?)));
-        let request = Request {
+        self.shards.track(&packet, &self.request(port, track, mapping.as_ref()), now)
+    }
+
+    /// Reads a frame of a control channel before its addresses are translated, and translates its text.
+    #[cold]
+    fn read_control(&self, port: Option<PortId>, track: &Track, window: &mut HeaderWindow, now: Duration) {
+        let at = usize::from(window.layers().network);
+        let datagram = &window.bytes()[at..];
+        let Ok(packet) = Packet::read(datagram) else { return };
+        // Text of several segments is not read.
+        let header = datagram.get(packet.transport + 12).map_or(0, |offset| usize::from(offset >> 4) * 4);
+        let read = if window.is_segmented_later() { packet.transport + header } else { datagram.len() };
+        let mapping = track.nat.and_then(|nat| Some(mapping(&nat, nat.side?)));
+        let request = self.request(port, track, mapping.as_ref());
+        let change = self.shards.read_control(&datagram[..read.min(datagram.len())], &packet, &request, now);
+        for word in change.words() {
+            window.put_transport(at + word.at, word.value.to_be_bytes());
+        }
+        if let Some(replaced) = &change.payload {
+            window.replace_payload(at + replaced.at, replaced.removed, replaced.text());
+        }
+        window.extract();
+    }
+
+    #[inline(always)]
+    fn request<'a>(&self, port: Option<PortId>, track: &Track, mapping: Option<&'a Mapping>) -> Request<'a> {
+        Request {
             port: port.map_or(self.ports, |port| port.0),
             zone: track.zone,
             commit: track.commit.then(|| written(&track.written)),
             force: track.force,
-            translate: match (&mapping, track.nat) {
+            translate: match (mapping, track.nat) {
                 (Some(mapping), _) => Translate::New(mapping),
                 (None, Some(_)) => Translate::Existing,
                 (None, None) => Translate::No,
             },
+            helper: Helper::of_port(track.helper),
             is_seen: track.is_seen,
             is_divided: false,
-        };
-        self.shards.track(&packet, &request, now)
+        }
     }
 }

@@ -207,7 +207,7 @@ impl<G: Guard> FlowProgram<G> {
         flows.window.take_with(frame.snapshot(), frame.len_bytes(), flows.tables.max_tags(), &mut more);
         // Flows with `ct` read or write the zone.
         if flows.tables.compared().get(Field::CtZone) != 0 {
-            let bytes = tracked_bytes(&flows.window);
+            let bytes = tracked_bytes(&flows.window, flows.tables.has_helper());
             if bytes > flows.window.bytes().len() {
                 is_extended = true;
                 flows.window.extend(output.window(index, bytes));

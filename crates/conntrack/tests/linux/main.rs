@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod fragments;
+mod helpers;
 mod ours;
 mod router;
 mod talk;
@@ -80,6 +81,14 @@ fn states_and_translations_are_those_of_linux() {
             panic!("loose: {loose}\n{wrong}");
         }
     }
+}
+
+#[test]
+fn control_channels_announce_what_they_announce_to_linux() {
+    let Some(mut router) = Router::start(false) else { return };
+    let seen = helpers::compare(&mut router, 250, 44).unwrap_or_else(|wrong| panic!("{wrong}"));
+    println!("{seen:?}");
+    assert!(seen.related > 300 && seen.replaced > 300 && seen.shifted > 500, "{seen:?}");
 }
 
 #[test]

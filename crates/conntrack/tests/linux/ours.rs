@@ -2,8 +2,8 @@
 use std::time::Duration;
 
 use conntrack::{
-    Choice, Limits, Mapping, Packet, Request, Seed, Settings, Shard, State, TcpRules, Timeouts, Tracker,
-    Translate, Translation, Written, translate_icmp,
+    Choice, ControlChange, Helper, Limits, Mapping, Packet, Request, Seed, Settings, Shard, State, TcpRules,
+    Timeouts, Tracker, Translate, Translation, Written, translate_icmp,
 };
 use flow::Field;
 use flow_tables::HeaderWindow;
@@ -19,6 +19,8 @@ pub struct Ours {
 pub struct Left {
     pub state: &'static str,
     pub datagram: Vec<u8>,
+    /// Whether a part of the payload was replaced, perhaps by the same text.
+    pub is_replaced: bool,
 }
 
 pub fn sum_header(datagram: &mut [u8]) {
@@ -55,7 +57,7 @@ fn name(state: State) -> &'static str {
     let reply = state.has(State::REPLY);
     match () {
         () if state.has(State::INVALID) => "invalid",
-        () if state.has(State::NEW) => "new",
+        () if state.has(State::NEW) && !state.has(State::RELATED) => "new",
         () if state.has(State::ESTABLISHED) => {
             if reply {
                 "established reply"
@@ -69,11 +71,19 @@ fn name(state: State) -> &'static str {
 }
 
 /// Writes a translation into a datagram.
-fn write(datagram: &[u8], translation: &Translation) -> Vec<u8> {
+fn write(datagram: &[u8], translation: &Translation, change: &ControlChange) -> Vec<u8> {
     let mut frame = vec![0; 12];
     frame.extend(if datagram[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] });
     frame.extend(datagram);
     let mut window = HeaderWindow::new(&frame, frame.len(), 0);
+    let known = window.bytes().len();
+    for word in change.words() {
+        window.put_transport(14 + word.at, word.value.to_be_bytes());
+    }
+    if let Some(replaced) = &change.payload {
+        assert!(window.replace_payload(14 + replaced.at, replaced.removed, replaced.text()));
+    }
+    window.extract();
     translate_icmp(&mut window.bytes_mut()[14..], translation);
     window.extract();
     let Translation { from, to } = translation;
@@ -99,7 +109,7 @@ fn write(datagram: &[u8], translation: &Translation) -> Vec<u8> {
     }
     window.write(&key);
     let mut left = window.bytes()[14..].to_vec();
-    left.extend(&frame[window.bytes().len()..]);
+    left.extend(&frame[known..]);
     left
 }
 
@@ -122,9 +132,16 @@ impl Ours {
     }
 
     pub fn pass(&mut self, side: Side, datagram: &[u8]) -> Left {
-        let (state, translation) = self.track(side, Packet::read(datagram).ok());
-        let datagram = translation.map_or(datagram.to_vec(), |translation| write(datagram, &translation));
-        Left { state, datagram }
+        let packet = Packet::read(datagram).ok();
+        let (state, translation, is_control) = self.track(side, packet);
+        let mut change = ControlChange::default();
+        if let Some(packet) = packet.filter(|_| is_control) {
+            let request = Request { translate: Translate::Existing, ..Request::default() };
+            change = self.tracker.read_control(datagram, &packet, &request, Duration::ZERO);
+        }
+        let datagram =
+            translation.map_or(datagram.to_vec(), |translation| write(datagram, &translation, &change));
+        Left { state, datagram, is_replaced: change.payload.is_some() }
     }
 
     /// The fragments of a datagram with so many bytes of payload, the first one first.
@@ -134,24 +151,27 @@ impl Ours {
         fragments: &[Vec<u8>],
         payload: usize,
     ) -> (&'static str, Vec<Vec<u8>>) {
-        let (state, translation) = self.track(side, Packet::read_whole(&fragments[0], payload).ok());
+        let (state, translation, _) = self.track(side, Packet::read_whole(&fragments[0], payload).ok());
         let written = fragments.iter().map(|datagram| {
-            translation.map_or(datagram.to_vec(), |translation| write(datagram, &translation))
+            let change = ControlChange::default();
+            translation.map_or(datagram.to_vec(), |translation| write(datagram, &translation, &change))
         });
         (state, written.collect())
     }
 
-    fn track(&mut self, side: Side, packet: Option<Packet<'_>>) -> (&'static str, Option<Translation>) {
-        let Some(packet) = packet else { return ("invalid", None) };
+    fn track(&mut self, side: Side, packet: Option<Packet<'_>>) -> (&'static str, Option<Translation>, bool) {
+        let Some(packet) = packet else { return ("invalid", None, false) };
         let mapping = rule(side, &packet);
+        let control = packet.tuple.destination.port;
         let request = Request {
             port: side as u16,
             commit: Some(Written::default()),
             translate: mapping.as_ref().map_or(Translate::Existing, Translate::New),
+            helper: Helper::of_port(control),
             ..Request::default()
         };
         // All frames have the same time: no connection ends by time.
         let verdict = self.tracker.track(&packet, &request, Duration::ZERO);
-        (name(verdict.state), verdict.translation)
+        (name(verdict.state), verdict.translation, verdict.is_control)
     }
 }

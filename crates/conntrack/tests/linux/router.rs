@@ -49,9 +49,19 @@ const STATES: [&str; 8] =
     ["none", "new", "established", "related", "invalid", "untracked", "established reply", "related reply"];
 
 /// Addresses behind the router that are translated: `talk.rs` uses the same ones.
-const RULES: &str = "
+const RULES: &str = r#"
 flush ruleset
 table inet t {
+ ct helper ftp4 { type "ftp" protocol tcp; l3proto ip; }
+ ct helper ftp6 { type "ftp" protocol tcp; l3proto ip6; }
+ ct helper tftp4 { type "tftp" protocol udp; l3proto ip; }
+ ct helper tftp6 { type "tftp" protocol udp; l3proto ip6; }
+ chain h { type filter hook prerouting priority -150; policy accept;
+  meta nfproto ipv4 tcp dport 21 ct helper set "ftp4"
+  meta nfproto ipv6 tcp dport 21 ct helper set "ftp6"
+  meta nfproto ipv4 udp dport 69 ct helper set "tftp4"
+  meta nfproto ipv6 udp dport 69 ct helper set "tftp6"
+ }
  chain pre { type nat hook prerouting priority -100; policy accept;
   ip daddr 10.2.0.200 dnat ip to 10.2.0.1
   ip6 daddr fd02::200 dnat ip6 to fd02::1
@@ -75,7 +85,7 @@ table inet t {
  chain i6 { ip6 dscp set 4; }
  chain u6 { ip6 dscp set 5; }
 }
-";
+"#;
 
 /// MAC addresses: of the router's interfaces, and of their other ends.
 const ROUTER: [[u8; 6]; 2] = [[2, 0, 0, 0, 1, 1], [2, 0, 0, 0, 1, 2]];
