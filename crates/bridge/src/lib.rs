@@ -32,6 +32,7 @@
 
 mod answers;
 mod bridge;
+pub mod compose;
 mod flows;
 mod groups;
 pub mod line;
@@ -40,6 +41,7 @@ mod port;
 mod ports;
 mod punted;
 mod refusal;
+pub mod replace;
 mod saved;
 mod state;
 mod time;

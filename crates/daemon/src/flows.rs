@@ -1,7 +1,7 @@
 //! The file of `--flows`: a flow, a group or a meter on each line, as `ovs-ofctl add-flows`, `add-groups` and `add-meter`
 //! read it.
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::bridges::{OWN, SwitchBridge, lines};
 use crate::configuration_file::read_up_to;
@@ -21,12 +21,41 @@ pub fn read(path: &Path) -> Result<SwitchBridge, Invalid> {
     of_text(&text_of("--flows", path)?, &|why| wrong("--flows", path, why))
 }
 
-/// Makes a bridge of the flows that a policy becomes.
+/// The file of `--policy`, and the ports for which it holds.
+pub struct PolicyFile {
+    path: PathBuf,
+    ports: Vec<policy::Port>,
+}
+
+impl PolicyFile {
+    /// The policy's flows, one a line, as the file is now.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no policy for the ports ([`policy::compile`]).
+    pub fn flows(&self) -> Result<String, Invalid> {
+        let text = text_of("--policy", &self.path)?;
+        policy::compile(&text, &self.ports).map_err(|mistake| self.wrong(&mistake))
+    }
+
+    /// Makes a bridge of the policy's flows.
+    ///
+    /// # Errors
+    /// See [`PolicyFile::flows`].
+    pub fn bridge(&self) -> Result<SwitchBridge, Invalid> {
+        of_text(&self.flows()?, &|why| self.wrong(why))
+    }
+
+    /// An error with the name of the file.
+    pub fn wrong(&self, why: &dyn Display) -> Invalid {
+        wrong("--policy", &self.path, why)
+    }
+}
+
+/// The policy in a file.
 ///
 /// # Errors
-/// The file cannot be read, a policy cannot hold for one of the ports, or the file is no policy for them
-/// ([`policy::compile`]).
-pub fn of_policy(path: &Path, settings: &Settings, ports: &[NamedSpec]) -> Result<SwitchBridge, Invalid> {
+/// A policy cannot hold for one of the ports.
+pub fn of_policy(path: &Path, settings: &Settings, ports: &[NamedSpec]) -> Result<PolicyFile, Invalid> {
     let wrong = |why: &dyn Display| wrong("--policy", path, why);
     if settings.flows.is_some() || !settings.wires.is_empty() {
         return Err(wrong(&"flows and wires pass by a policy; leave them out"));
@@ -49,8 +78,7 @@ pub fn of_policy(path: &Path, settings: &Settings, ports: &[NamedSpec]) -> Resul
             addresses: options.addresses.clone().unwrap_or_default(),
         });
     }
-    let text = policy::compile(&text_of("--policy", path)?, &known).map_err(|mistake| wrong(&mistake))?;
-    of_text(&text, &wrong)
+    Ok(PolicyFile { path: path.to_owned(), ports: known })
 }
 
 fn wrong(option: &str, path: &Path, why: &dyn Display) -> Invalid {

@@ -6,12 +6,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use control::protocol::FlowsChange;
 use rustix::event::{Timespec, epoll};
 use switch::{Operator, PortEvent, Snapshot, View};
 
-use crate::bridges::{Bridges, OWN};
+use crate::bridges::{Bridges, FlowsRequest, OWN, What};
 use crate::configured::Configured;
 use crate::control_socket::{ControlSocket, KnownPorts};
+use crate::flows::PolicyFile;
 use crate::metrics::Metrics;
 use crate::readiness;
 use crate::signals::{Signals, Told};
@@ -32,6 +34,7 @@ pub struct Management {
     socket: Option<ControlSocket>,
     metrics: Option<Metrics>,
     configured: Option<Configured>,
+    policy: Option<PolicyFile>,
     bridges: Bridges,
     /// The path at which controllers are served once this switch has taken over.
     openflow: Option<PathBuf>,
@@ -42,11 +45,16 @@ pub struct Management {
 }
 
 impl Management {
-    /// An operator by signals, and by the configuration file if there is one.
+    /// An operator by signals, and by the configuration file and the policy if there are some.
     ///
     /// # Errors
     /// The kernel refuses an epoll set, or to watch a descriptor in it.
-    pub fn new(signals: Signals, configured: Option<Configured>, bridges: Bridges) -> io::Result<Self> {
+    pub fn new(
+        signals: Signals,
+        configured: Option<Configured>,
+        policy: Option<PolicyFile>,
+        bridges: Bridges,
+    ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         watch(&epoll, signals.wake_fd(), SIGNALS, epoll::EventFlags::IN)?;
         if let Some(configured) = &configured {
@@ -60,6 +68,7 @@ impl Management {
             socket: None,
             metrics: None,
             configured,
+            policy,
             bridges,
             openflow: None,
             take_over: None,
@@ -127,6 +136,21 @@ impl Management {
         self.signals.finish(last)
     }
 
+    /// Reads the policy again. A wrong one changes nothing.
+    fn reload_policy(&mut self, switch: &mut View<'_>) {
+        let Some(policy) = &self.policy else { return };
+        let changed = policy.flows().and_then(|text| {
+            let what = What::Change(FlowsChange::Replace, text);
+            self.bridges
+                .request(FlowsRequest { bridge: None, what }, switch)
+                .map_err(|why| policy.wrong(&why))
+        });
+        match changed {
+            Ok(_) => self.log_line("the policy was read again"),
+            Err(why) => self.log_line(&format!("{why}; nothing is changed")),
+        }
+    }
+
     fn begin_reload(&mut self) {
         let Some(configured) = &mut self.configured else { return };
         readiness::reloading();
@@ -186,7 +210,10 @@ impl Operator for Management {
                 }
                 _ => match self.signals.take(switch) {
                     Told::Nothing => {}
-                    Told::Reload => self.begin_reload(),
+                    Told::Reload => {
+                        self.reload_policy(switch);
+                        self.begin_reload();
+                    }
                     Told::End => {
                         readiness::stopping();
                         return ControlFlow::Break(());

@@ -66,23 +66,29 @@ pub fn run(service: &Service, companions: Vec<Companion>) -> Result<(), Error> {
         Some(path) => Some(Configured::new(path.clone(), settings.clone(), service.kinds, read()?)?),
         None => None,
     };
-    let mut bridge = match (&settings.flows, &settings.policy) {
-        (_, Some(path)) => flows::of_policy(path, settings, &read()?)?,
+    let policy = match &settings.policy {
+        Some(path) => Some(flows::of_policy(path, settings, &read()?)?),
+        None => None,
+    };
+    let mut bridge = match (&settings.flows, &policy) {
+        (_, Some(policy)) => policy.bridge()?,
         (Some(path), None) => flows::read(path)?,
         (None, None) => SwitchBridge::of_switch(OWN),
     };
-    let has_flows = settings.flows.is_some() || settings.policy.is_some();
+    let has_flows = settings.flows.is_some() || policy.is_some();
     let tables = has_flows.then(|| bridge.tables());
     let switch = build(service, read()?, tables, control.is_some())?;
     raise_open_files();
     // A guest that shortens its memory file must not end the switch.
     let _guard = memory::TruncationGuard::install()
         .map_err(Error::system("catching SIGBUS", "see that the system lets this process handle signals"))?;
-    let signals = Signals::catch(&service.counters, configured.is_some()).map_err(Error::system(
-        "catching signals",
-        "raise the open-files limit (ulimit -n), and name a file that may be written with --output",
-    ))?;
-    let mut operator = Management::new(signals, configured, Bridges::of_switch(bridge))
+    let signals = Signals::catch(&service.counters, configured.is_some() || policy.is_some()).map_err(
+        Error::system(
+            "catching signals",
+            "raise the open-files limit (ulimit -n), and name a file that may be written with --output",
+        ),
+    )?;
+    let mut operator = Management::new(signals, configured, policy, Bridges::of_switch(bridge))
         .map_err(Error::system("watching signals", "raise the open-files limit (ulimit -n)"))?;
     // The ports of a configuration file belong to the file.
     let (known, wires) = match &service.config {

@@ -1,6 +1,5 @@
 //! Control channels of FTP under flows with `alg=ftp`: the client's address is translated, in the text too, and the
 //! connection that the client announces comes back to it. With a cache, and with checksums that the sender left partial.
-#[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../../conntrack/tests/common/mod.rs"]
 mod datagrams;
 

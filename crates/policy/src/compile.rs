@@ -2,14 +2,18 @@
 use std::collections::BTreeMap;
 
 use toml::Spanned;
-use virtio::net::MacAddress;
 
+use crate::bindings;
 use crate::file::{self, Group, Policy};
 use crate::mistake::{Mistake, Wrong};
-use crate::rules::{Flows, Sets, Way};
+use crate::port::Port;
+use crate::rules::{Flows, KEEP, Sets, Way};
 use crate::values::prefix;
 
-/// The flows that do not depend on ports and rules. Neighbor discovery has the hop limit 255 (RFC 4861 section 6.1).
+/// The mark of connections that were allowed before and are not any more.
+const REFUSED: u32 = u32::MAX;
+
+/// The flows that do not depend on ports and rules, with `MARK` for the mark of allowed connections. Neighbor discovery has the hop limit 255 (RFC 4861 section 6.1).
 const FRAME: &str = "\
 table=0,priority=50,dl_dst=01:80:c2:00:00:00/ff:ff:ff:ff:ff:f0 actions=drop
 table=0,priority=30,arp actions=normal
@@ -21,24 +25,20 @@ table=0,priority=20,ip actions=ct(table=1,zone=1)
 table=0,priority=20,ipv6 actions=ct(table=1,zone=1)
 table=0,priority=0 actions=resubmit(,4)
 table=1,priority=30,ct_state=+trk+inv actions=drop
-table=1,priority=20,ct_state=+trk+est actions=resubmit(,4)
+table=1,priority=25,ct_state=+trk+est+rpl,ct_mark=REFUSED actions=drop
+table=1,priority=25,ct_state=+trk+rel,ct_mark=REFUSED actions=drop
+table=1,priority=20,ct_state=+trk+est,ct_mark=MARK actions=resubmit(,4)
 table=1,priority=20,ct_state=+trk+rel actions=resubmit(,4)
-table=1,priority=10,ct_state=+trk+new actions=resubmit(,2)
+table=1,priority=15,ct_state=+trk+est+rpl actions=resubmit(,4)
+table=1,priority=10,ct_state=+trk+est-rpl actions=load:MARK->NXM_NX_REG1[],resubmit(,2)
+table=1,priority=10,ct_state=+trk+new actions=load:MARK->NXM_NX_REG1[],resubmit(,2)
 table=2,priority=0 actions=resubmit(,3)
-table=3,priority=0,ip actions=ct(commit,zone=1),resubmit(,4)
-table=3,priority=0,ipv6 actions=ct(commit,zone=1),resubmit(,4)
+table=3,priority=0,ip actions=KEEP
+table=3,priority=0,ipv6 actions=KEEP
+table=7,priority=10,ip,ct_state=+trk+est actions=ct(commit,zone=1,exec(set_field:REFUSED->ct_mark))
+table=7,priority=10,ipv6,ct_state=+trk+est actions=ct(commit,zone=1,exec(set_field:REFUSED->ct_mark))
+table=7,priority=0 actions=drop
 ";
-
-/// A port of the switch.
-#[derive(Clone, Debug)]
-pub struct Port {
-    /// The name.
-    pub name: String,
-    /// The OpenFlow number.
-    pub number: u16,
-    /// The only addresses that its frames may come from; any address if empty.
-    pub addresses: Vec<MacAddress>,
-}
 
 /// Ports of groups by their number.
 type Guarded<'a> = BTreeMap<u16, &'a Port>;
@@ -56,7 +56,6 @@ fn flows(text: &str, ports: &[Port]) -> Result<String, Wrong> {
     let policy = file::read(text)?;
     let sets = sets(&policy)?;
     let mut flows = Flows::default();
-    FRAME.lines().for_each(|flow| flows.add(flow));
     let mut guarded = Guarded::new();
     for group in policy.groups.values() {
         for name in &group.ports {
@@ -65,14 +64,27 @@ fn flows(text: &str, ports: &[Port]) -> Result<String, Wrong> {
             rules(port, group, &sets, &mut flows)?;
         }
     }
-    if guarded.is_empty() {
+    for (name, addresses) in &policy.addresses {
+        bindings::bind(guarded_port(name, ports)?, addresses, &mut flows)?;
+    }
+    if guarded.is_empty() && policy.addresses.is_empty() {
         let what =
             "no group has a port, so the policy restricts nothing; write [groups.NAME] and ports = [\"…\"]";
         return Err(Wrong::new(0..0, what));
     }
     guards(&guarded, &mut flows);
     deliveries(&guarded, ports, &mut flows);
-    Ok(flows.finish())
+    let rules = flows.finish();
+    let frame = FRAME.replace("MARK", &mark(&rules).to_string()).replace("REFUSED", &REFUSED.to_string());
+    Ok(frame.replace("KEEP", KEEP) + &rules)
+}
+
+/// The mark of connections that these flows allow: a hash of them (FNV-1a), so that a connection that other flows have
+/// allowed is checked again.
+fn mark(flows: &str) -> u32 {
+    let hash =
+        flows.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    hash.clamp(1, REFUSED - 1)
 }
 
 fn sets(policy: &Policy) -> Result<Sets, Wrong> {
@@ -121,10 +133,10 @@ fn guards(guarded: &Guarded<'_>, flows: &mut Flows) {
     for (number, port) in guarded {
         flows.add(&format!("table=0,priority=40,in_port={number},icmp6,icmp_type=134 actions=drop"));
         flows.add(&format!("table=0,priority=10,in_port={number} actions=drop"));
-        flows.add(&format!("table=2,priority=1,in_port={number} actions=drop"));
+        flows.add(&format!("table=2,priority=1,in_port={number} actions=resubmit(,7)"));
         for address in &port.addresses {
             flows.add(&format!("table=0,priority=10,dl_dst={address} actions=drop"));
-            flows.add(&format!("table=3,priority=1,dl_dst={address} actions=drop"));
+            flows.add(&format!("table=3,priority=1,dl_dst={address} actions=resubmit(,7)"));
         }
     }
 }
@@ -153,6 +165,8 @@ fn outputs<'a>(ports: impl Iterator<Item = &'a Port>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use virtio::net::MacAddress;
+
     use super::*;
 
     fn ports_of(names: &[&str]) -> Vec<Port> {
@@ -170,6 +184,7 @@ mod tests {
                     [groups.web]\nports = [\"one\", \"two\"]\n\
                     in = [{ protocol = \"tcp\", ports = \"80,8000-8099\", with = \"clients\" }, { protocol = \"icmp\" }]\n\
                     out = [{}, { protocol = \"tcp\", ports = \"80,443\", with = \"clients\" }]\n\
+                    [addresses]\nthree = [\"10.0.0.3\", \"fd00::3\"]\n\
                     [groups.more]\nports = [\"two\"]\nin = [{ protocol = \"icmp\" }, { with = \"none\" }]";
         let mut ports = ports_of(&["one", "two", "three", "four"]);
         ports[3].addresses.clear();
@@ -179,11 +194,13 @@ mod tests {
         }
         for expected in [
             "table=3,priority=10,ip,dl_dst=02:00:00:00:00:01,ct_nw_proto=6,nw_src=10.0.0.0/24 actions=conjunction(",
-            "table=3,priority=20,ipv6,dl_dst=02:00:00:00:00:02,ct_nw_proto=58 actions=ct(commit,zone=1),resubmit(,4)",
+            "table=3,priority=20,ipv6,dl_dst=02:00:00:00:00:02,ct_nw_proto=58 actions=ct(commit,zone=1,exec(move:NXM_NX_REG1[]->NXM_NX_CT_MARK[])),resubmit(,4)",
             "table=2,priority=20,ip,in_port=1 actions=resubmit(,3)",
             "table=4,priority=8,dl_dst=02:00:00:00:00:03 actions=output:3\n",
             "table=4,priority=5,dl_dst=01:00:00:00:00:00/01:00:00:00:00:00 actions=output:3,output:4\n",
             "table=4,priority=0 actions=output:4\n",
+            "table=5,priority=20,in_port=3,arp,arp_sha=02:00:00:00:00:03,arp_spa=10.0.0.3/32 actions=load",
+            "table=6,priority=10,in_port=3,ipv6,ipv6_src=fe80::ff:fe00:3 actions=load",
         ] {
             assert!(flows.contains(expected), "{expected}\n{flows}");
         }
@@ -194,9 +211,11 @@ mod tests {
         let rule = |rule: &str| format!("[groups.g]\nports = [\"one\"]\nin = [\n  {rule}\n]\n");
         for (text, line, said) in [
             ("x".to_owned(), 1, "expected"),
-            ("\nspeed = 1".to_owned(), 2, "expected `sets` or `groups`"),
+            ("\nspeed = 1".to_owned(), 2, "expected one of `sets`, `addresses`, `groups`"),
             (String::new(), 1, "no group has a port"),
             ("[groups.g]\nports = []".to_owned(), 1, "no group has a port"),
+            ("[addresses]\none = []\nnone = []".to_owned(), 3, "port 'none': the switch has no such port"),
+            ("[addresses]\none = [\"10.0.0.1/24\"]".to_owned(), 2, "write 10.0.0.1, or the first address"),
             ("[sets]\na = [\"10.0.0.1\",\n\"10.0.0.0/33\"]".to_owned(), 3, "'10.0.0.0/33' is no address"),
             ("[sets]\na = [\"10.0.0.1/24\"]".to_owned(), 2, "write 10.0.0.1, or the first address"),
             ("[groups.g]\nports = [\"none\"]".to_owned(), 2, "port 'none': the switch has no such port"),

@@ -13,6 +13,9 @@ pub struct Policy {
     /// Sets of addresses by name.
     #[serde(default)]
     pub sets: BTreeMap<String, Vec<Spanned<String>>>,
+    /// The addresses that a port's frames may come from, by the name of the port.
+    #[serde(default)]
+    pub addresses: BTreeMap<Spanned<String>, Vec<Spanned<String>>>,
     /// Groups of ports by name.
     #[serde(default)]
     pub groups: BTreeMap<String, Group>,

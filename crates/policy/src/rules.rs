@@ -6,6 +6,8 @@ use crate::file::Rule;
 use crate::mistake::Wrong;
 use crate::values::{Prefix, Version, has_ports, ports, prefix, protocol};
 
+/// Keeps a connection with the mark in `reg1`, and delivers its frame.
+pub const KEEP: &str = "ct(commit,zone=1,exec(move:NXM_NX_REG1[]->NXM_NX_CT_MARK[])),resubmit(,4)";
 /// The most flows that a policy may become.
 const MOST_FLOWS: usize = 1 << 18;
 
@@ -28,7 +30,7 @@ impl Way {
     fn allow(self) -> &'static str {
         match self {
             Way::Out => "resubmit(,3)",
-            Way::In => "ct(commit,zone=1),resubmit(,4)",
+            Way::In => KEEP,
         }
     }
 }

@@ -10,7 +10,6 @@
 //!                               ▲                                 │
 //!                               └──── counters, which they share ─┘
 //! ```
-mod compose;
 mod connection;
 mod dump;
 mod flow_bridge;
@@ -18,7 +17,6 @@ mod identity;
 mod management;
 mod outgoing;
 mod ports;
-mod replace;
 mod request;
 mod served;
 mod switch_bridge;

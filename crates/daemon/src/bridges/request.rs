@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use switch::View;
 
 use super::switch_bridge::SwitchBridge;
-use super::{dump, replace, trace};
+use super::{dump, trace};
 use ::bridge::line::{self, Selection, lines};
+use ::bridge::replace;
 
 /// A request about the flows of one bridge.
 pub struct FlowsRequest {

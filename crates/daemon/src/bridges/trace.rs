@@ -4,8 +4,8 @@ use std::sync::Arc;
 use flow::{Controller, Flow, Key, Learn};
 use flow_tables::{Connection, HeaderWindow, Surroundings, Track};
 
-use super::compose;
 use super::flow_bridge::FlowBridge;
+use ::bridge::compose;
 
 /// A frame's bytes at most.
 const FRAME_BYTES: usize = 65_549;
