@@ -3,7 +3,7 @@
 # ovs-vswitchd: suites.sh [SUITE[:CASES]…], where SUITE is ovn, ovn-system or ovs-system, and CASES is what autotest
 # takes (numbers, ranges, -k WORD). Without a word: all cases of all suites. Called by `make suites`, after set-up.
 # By default, the cases that start a switch run once each, without their variants for other settings of OVN.
-# LIMIT is the time in seconds after which a suite ends; JOBS is how many cases run at once.
+# LIMIT is the time in seconds after which a suite ends; JOBS is how many simulated cases run at once.
 # The results are in docs/results/suites.json, from which scripts/suites/page.py makes docs/suites.md.
 set -eu
 cd "$(dirname "$0")/.."
@@ -75,10 +75,15 @@ suite() { # suite NAME SOURCE FILE PART…: the cases of these parts that start 
     shift 3
     (cd "$work/$name" && PATH=$programs:$PATH bash ./testsuite --list >list 2>/dev/null)
     [ -n "$cases" ] || cases=$(python3 scripts/suites/cases.py "$sources/$source/tests" "$@" <"$work/$name/list")
+    # Cases of a system share names of interfaces and namespaces.
+    case $name in
+    *-system) jobs=1 ;;
+    *) jobs=${JOBS:-2} ;;
+    esac
     # In namespaces of its own: interfaces, folders and processes of the suite end with it.
     (cd "$work/$name" && PATH=$programs:$PATH timeout "${LIMIT:-86400}" unshare --net --mount --pid --fork --kill-child sh -c '
         mount -t proc proc /proc && mount -t tmpfs run /run && mkdir -p /run/netns && ip link set lo up &&
-        exec bash ./testsuite -j"$0" --color=never "$@"' "${JOBS:-2}" $cases) | tee "$work/$name/output"
+        exec bash ./testsuite -j"$0" --color=never "$@"' "$jobs" $cases) | tee "$work/$name/output"
     python3 scripts/suites/page.py "$name" "$work/$name"
 }
 
