@@ -84,6 +84,7 @@ reasons! {
 
 /// Counters of one queue. One thread writes the counters, and any thread may read them.
 #[derive(Debug, Default)]
+#[repr(align(128))] // lines of its own: workers write to neighbouring queues
 pub struct QueueCounters {
     frames: AtomicU64,
     bytes: AtomicU64,

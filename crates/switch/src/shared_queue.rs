@@ -17,6 +17,7 @@ const CLAIM_PAUSE: Duration = Duration::from_micros(50);
 const CLAIM_LIMIT: Duration = Duration::from_millis(20);
 
 /// A source or sink that workers claim.
+#[repr(align(128))] // lines of its own: workers write to neighbouring queues
 pub(crate) struct SharedQueue<T: ?Sized> {
     /// The queue; `None` once it was removed or has stopped.
     queue: Mutex<Option<Box<T>>>,

@@ -18,6 +18,7 @@ use crate::device::{EventFd, StoppedAt, notify_if};
 const MAX_BURST: usize = 256;
 
 /// Frames from a guest's transmitq, borrowed in the guest's memory.
+#[repr(align(128))] // lines of its own: workers write to neighbouring queues
 pub struct FromGuest {
     queue: Box<dyn DeviceQueue>,
     layout: HeaderLayout,
@@ -54,13 +55,11 @@ impl FromGuest {
         counters: Arc<QueueCounters>,
     ) -> Self {
         queue.disable_kicks();
-        let batch = FrameBatch::of_queue(MAX_BURST);
-        let cache_policy = CachePolicy::Auto;
         FromGuest {
             layout,
-            batch,
-            cache_policy,
-            demotion_tuner: cache_policy.demotion_tuner(&*queue),
+            batch: FrameBatch::of_queue(MAX_BURST),
+            cache_policy: CachePolicy::Auto,
+            demotion_tuner: CachePolicy::Auto.demotion_tuner(&*queue),
             needs_release: false,
             pop_limit: MAX_BURST,
             counted_work: 0,

@@ -28,6 +28,7 @@ const MAX_CHAINS: usize = 512;
 const MAX_WORK: u32 = 32_768;
 
 /// Frames to a guest's receiveq, copied directly into the buffers that its driver posted.
+#[repr(align(128))] // lines of its own: workers write to neighbouring queues
 pub struct ToGuest {
     queue: Box<dyn DeviceQueue>,
     options: ToGuestOptions,
@@ -66,11 +67,10 @@ impl ToGuest {
     ) -> Self {
         // No thread ever waits for a receiver's buffers.
         queue.disable_kicks();
-        let burst = Burst::new(MAX_CHAINS);
         let cache_policy = CachePolicy::Auto;
         ToGuest {
             options,
-            burst,
+            burst: Burst::new(MAX_CHAINS),
             next: 0,
             unusable: 0,
             work_before: 0,

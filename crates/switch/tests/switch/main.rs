@@ -4,6 +4,7 @@ mod bench;
 mod changing;
 mod flows;
 mod forwarding;
+mod lines;
 mod loops;
 mod policing;
 mod shares;

@@ -12,6 +12,7 @@ use crate::error::{PopError, RingError};
 use crate::{Burst, Position, QueueSize};
 
 /// A running queue as the device sees it.
+#[repr(align(128))] // lines of its own: workers write to neighbouring queues
 pub struct Device<R: DeviceRing> {
     pub(crate) ring: R,
     owner: u64,

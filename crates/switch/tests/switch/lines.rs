@@ -1,0 +1,108 @@
+//! With a queue pair for each worker, no cache line is written by two workers, and a frame takes as many instructions
+//! with eight queues as with one.
+//!
+//! valgrind's lackey prints each access of a switch between two guests' rings, whose driver halves are one thread of
+//! the same process. Counts do not depend on the speed of the machine.
+mod rings;
+mod trace;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
+use trace::{Addresses, Trace};
+
+/// The number of queue pairs of each guest, for [`traffic`].
+const QUEUES: &str = "TAUTLINE_TEST_QUEUES";
+
+/// What is written with each burst is written at least so often: a lock is taken and given back. The worker that sees a
+/// station first in a second notes the second for all workers: that line may move once a second.
+const OFTEN: u64 = 2 * rings::ROUNDS as u64;
+
+/// Starts the command without prctl(PR_GET_AUXV), which valgrind 3.19 passes on to the kernel: the auxiliary vector
+/// would name a vDSO that valgrind's program does not have. The program reads /proc/self/auxv instead.
+fn start(mut command: Command) -> Child {
+    const PRCTL: i64 = if cfg!(target_arch = "x86_64") { 157 } else { 167 };
+    const PR_GET_AUXV: u64 = 0x4155_5856;
+    let is_it = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, PR_GET_AUXV).unwrap();
+    let rules = [(PRCTL, vec![SeccompRule::new(vec![is_it]).unwrap()])].into();
+    let refused = SeccompAction::Errno(22); // EINVAL, as from kernels before 6.4
+    let architecture = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, architecture).unwrap();
+    let filter: BpfProgram = filter.try_into().unwrap();
+    // A filter holds for a thread and its children.
+    let thread = std::thread::spawn(move || {
+        seccompiler::apply_filter(&filter).unwrap();
+        command.spawn().expect("scripts/setup.sh test installs valgrind")
+    });
+    thread.join().unwrap()
+}
+
+/// Runs [`traffic`] under valgrind, and evaluates its accesses.
+fn traced(queues: u16) -> Trace {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=lackey", "--basic-counts=no", "--trace-mem=yes", "--fair-sched=yes", "-q"]);
+    command.arg(std::env::current_exe().unwrap());
+    command.args(["--exact", "lines::traffic", "--ignored", "--nocapture"]);
+    command.env(QUEUES, queues.to_string());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = start(command);
+    let accesses = BufReader::with_capacity(1 << 20, child.stderr.take().unwrap());
+    let (known, wanted) = std::sync::mpsc::channel();
+    let evaluation = std::thread::spawn(move || Trace::read(accesses, &wanted));
+    let mut words = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let addresses: Addresses = words
+        .find_map(|line| serde_json::from_str(line.strip_prefix(rings::ADDRESSES)?).ok())
+        .expect("the traced program says its addresses");
+    known.send(addresses).unwrap();
+    // From now on, accesses are evaluated.
+    writeln!(child.stdin.take().unwrap()).unwrap();
+    let trace = evaluation.join().unwrap();
+    let rest: Vec<String> = words.collect();
+    assert!(child.wait().unwrap().success(), "{rest:?}");
+    trace
+}
+
+#[test]
+#[ignore = "the other test runs it under valgrind"]
+fn traffic() {
+    let Ok(queues) = std::env::var(QUEUES) else { return };
+    rings::traffic(queues.parse().unwrap());
+}
+
+#[test]
+fn no_line_is_written_by_two_workers() {
+    check(&[1, 4]);
+}
+
+#[test]
+#[ignore = "the table of docs/experiments/lines-of-two-workers.md"]
+fn with_each_number_of_queues() {
+    check(&[1, 2, 4, 8]);
+}
+
+fn check(numbers: &[u16]) {
+    println!("queues and workers | frames | instructions a frame | lines written | by two workers");
+    let measured = |&queues: &u16| {
+        let trace = traced(queues);
+        println!(
+            "{queues} | {} | {:.1} | {} | {}",
+            trace.frames,
+            trace.instructions_per_frame(),
+            trace.lines(),
+            trace.shared(OFTEN).count()
+        );
+        trace.shared(1).for_each(|line| println!("  {line}"));
+        (queues, trace)
+    };
+    let traces: Vec<_> = numbers.iter().map(measured).collect();
+    for (queues, trace) in &traces {
+        assert_eq!(trace.frames, rings::frames(*queues));
+        assert_eq!(trace.workers(), usize::from(*queues), "all workers move frames");
+        assert_eq!(trace.shared(OFTEN).count(), 0, "with {queues} queues");
+    }
+    let [one, most] = [0, numbers.len() - 1].map(|at| traces[at].1.instructions_per_frame());
+    assert!(most < one * 1.1, "{one} and {most} instructions");
+}
