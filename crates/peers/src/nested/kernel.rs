@@ -31,13 +31,14 @@ const MODULES: &[&str] = &[
     "e1000",
     "e1000e",
     "igb",
+    "igbvf",
     "null_blk",
     "af_packet",
     "8021q",
 ];
 
 /// Further modules that a guest within loads if it has this kernel.
-const INNER_DRIVERS: &[&str] = &["e1000", "e1000e", "virtio_blk", "dummy"];
+const INNER_DRIVERS: &[&str] = &["e1000", "e1000e", "igbvf", "virtio_blk", "dummy"];
 
 /// The generic kernel that set-up has unpacked; if there are several, the one with the highest version.
 pub fn find(needs: &mut Requirements) -> PathBuf {

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use super::launch::Launch;
 use super::saved::Saved;
 use super::{image, kernel};
-use crate::Error;
 use crate::guest::Guest;
 use crate::requirements::Requirements;
+use crate::{Error, chosen};
 
 /// The folder of the programs that [`Settings::program`] has copied; it is the first in the `PATH` of commands.
 pub const PROGRAMS: &str = crate::guest::userland::PROGRAMS;
@@ -36,6 +36,7 @@ pub struct Settings {
     programs: Vec<PathBuf>,
     parameters: Vec<String>,
     arguments: Vec<String>,
+    newer_qemu: bool,
 }
 
 impl Default for Settings {
@@ -47,6 +48,7 @@ impl Default for Settings {
             programs: Vec::new(),
             parameters: Vec::new(),
             arguments: Vec::new(),
+            newer_qemu: false,
         }
     }
 }
@@ -80,6 +82,12 @@ impl Settings {
     pub fn arguments<const N: usize>(mut self, arguments: [&str; N]) -> Self {
         self.arguments.extend(arguments.map(str::to_owned));
         self
+    }
+
+    /// Runs the machine in the QEMU of a later release, which has more devices. Guests in the machine run in the
+    /// installed QEMU.
+    pub(super) fn newer_qemu(self) -> Self {
+        Settings { newer_qemu: true, ..self }
     }
 
     /// Starts the machine, and waits until it accepts commands. A machine with a file, a socket or a clock of its own
@@ -126,15 +134,20 @@ impl Machine {
 
     fn start(settings: &Settings) -> Result<Self, Error> {
         let mut needs = Requirements::new();
-        let qemu = needs.program("qemu-system-x86_64", "qemu-system-x86");
+        let installed = needs.program("qemu-system-x86_64", "qemu-system-x86");
+        let qemu = match settings.newer_qemu {
+            true => chosen::newer_qemu(&mut needs),
+            false => installed.clone(),
+        };
         let kernel = kernel::find(&mut needs);
-        let parts = image::Parts::find(&kernel, &qemu, &mut needs);
+        let parts = image::Parts::find(&kernel, &installed, &mut needs);
         needs.met()?;
         let words = settings.words(&qemu, &kernel, &parts.in_cache()?);
         let start = Instant::now();
         let (machine, data) = if settings.can_be_saved() {
-            // The image holds QEMU, whose version counts too, and the kernel.
-            Saved::new(&parts.name(&words)?).restore(settings.memory_mib, || Launch::new(&qemu, &words))?
+            // The image holds the installed QEMU, whose version counts too, and the kernel.
+            let name = [&[qemu.display().to_string()][..], &words].concat();
+            Saved::new(&parts.name(&name)?).restore(settings.memory_mib, || Launch::new(&qemu, &words))?
         } else {
             Launch::new(&qemu, &words)?.boot()?
         };

@@ -27,5 +27,5 @@ mod transfer;
 pub use arm::{ArmMachine, ArmSettings, KvmMode};
 pub use inner::{Inner, InnerSettings};
 pub use machine::{Clock, Machine, PROGRAMS, Settings};
-pub use network::{HANDED_ON, NetworkPath};
+pub use network::{FUNCTION, HANDED_ON, NetworkPath};
 pub use one_way::{Direction, Pings};

@@ -14,6 +14,10 @@ const QUIET: &str =
     "for all in all default; do echo 1 >/proc/sys/net/ipv6/conf/$all/disable_ipv6; done 2>/dev/null";
 /// The PCI address in the machine of the network card that is assigned to a guest.
 pub const HANDED_ON: &str = "00:06.0";
+/// The PCI address in the machine of the virtual function that [`Machine::make_function`] makes.
+pub const FUNCTION: &str = "01:10.0";
+/// The card of which it is a function.
+const PHYSICAL: &str = "52:54:00:00:03:06";
 /// The machine's own card on the same wire.
 const NEAR: &str = "52:54:00:00:01:06";
 
@@ -139,7 +143,33 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// Adds a cable between an e1000e card and a card with virtual functions (igb, SR-IOV) behind a port of the
+    /// emulated IOMMU. The machine runs in the QEMU of a later release.
+    pub fn card_with_functions(self) -> Self {
+        let far = format!("igb,netdev=far,mac={PHYSICAL},bus=functions,romfile=");
+        let near = format!("e1000e,netdev=near,mac={NEAR},addr=07,romfile=");
+        self.newer_qemu()
+            .arguments(["-netdev", "hubport,id=near,hubid=0", "-netdev", "hubport,id=far,hubid=0"])
+            .arguments(["-device", "pcie-root-port,id=functions,chassis=1,addr=06"])
+            .arguments(["-device", &far, "-device", &near])
+    }
+}
+
 impl Machine {
+    /// Makes a virtual function of the card that [`Settings::card_with_functions`] adds: [`FUNCTION`], with the driver
+    /// `igbvf` and the Ethernet address of [`NetworkPath::Direct`]. Returns the interface of the card, which is up.
+    pub fn make_function(&self) -> String {
+        let mac = NetworkPath::Direct.mac();
+        let card = self.must(&format!(
+            "{QUIET}
+             set -e; modprobe igb; card=$(basename $(dirname $(grep -l {PHYSICAL} /sys/class/net/*/address)))
+             ip link set $card up; echo 1 >/sys/class/net/$card/device/sriov_numvfs
+             ip link set $card vf 0 mac {mac}; modprobe igbvf; echo $card"
+        ));
+        card.trim().to_owned()
+    }
+
     /// The machine's own interface at the cable of [`NetworkPath::Direct`]; it is down.
     pub fn near_interface(&self) -> String {
         let found = self.must(&format!(

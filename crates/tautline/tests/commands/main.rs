@@ -14,6 +14,7 @@ mod host_command;
 mod network_honest;
 mod network_paths;
 mod partition;
+mod partition_loads;
 mod report;
 mod rfc2544;
 mod scenario;

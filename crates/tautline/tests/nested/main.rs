@@ -9,6 +9,8 @@ mod kvm_worst_causes;
 mod nested_events;
 mod network;
 mod partition;
+mod partition_loads;
 mod phases;
 mod tti;
+mod virtual_function;
 mod vm;

@@ -17,7 +17,6 @@ const WATCH: &str = "until grep -qs . /sys/fs/cgroup/tautline-*/cgroup.threads; 
         echo $(cat $task/comm): $(sed -n 's/^Cpus_allowed_list://p' $task/status); done >/everywhere";
 
 #[test]
-#[ignore = "two guests boot under an emulated KVM; make test-nested-long"]
 fn the_vcpus_of_a_guest_have_a_partition_and_qemus_other_threads_do_not() {
     peers::standstill::once_more(|| {
         let machine = Settings::default().size(4, 2048).program(Path::new(BINARY)).start().unwrap();

@@ -22,7 +22,7 @@ fn command() -> String {
     )
 }
 
-fn wait_until(machine: &Machine, condition: &str) {
+pub fn wait_until(machine: &Machine, condition: &str) {
     let deadline = Instant::now() + LIMIT;
     while !machine.run(condition).unwrap().success() {
         let said = || machine.must("tail -n 50 /run.err /status.json /serial 2>&1; true");
@@ -31,10 +31,15 @@ fn wait_until(machine: &Machine, condition: &str) {
     }
 }
 
-fn driver(machine: &Machine) -> String {
-    let nic = format!("/sys/bus/pci/devices/0000:{HANDED_ON}");
+/// The driver of a PCI device, and the driver that it may have alone.
+pub fn driver_of(machine: &Machine, device: &str) -> String {
+    let nic = format!("/sys/bus/pci/devices/0000:{device}");
     let output = machine.must(&format!("basename $(readlink {nic}/driver); cat {nic}/driver_override"));
     output.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn driver(machine: &Machine) -> String {
+    driver_of(machine, HANDED_ON)
 }
 
 fn process(machine: &Machine) -> u64 {
