@@ -35,7 +35,7 @@ pub fn absent_paths(has_card: bool) -> Vec<AbsentPath> {
 /// Why there are no paths over VDUSE; `None` if there are.
 pub fn no_vduse() -> Option<Failure> {
     let error = Control::open().err()?;
-    let remedy = "as root: modprobe -a vduse virtio_vdpa; `tautline doctor --require vduse` names what the kernel needs";
+    let remedy = "as root: modprobe -a vduse virtio_vdpa vhost_vdpa; `tautline doctor --require vduse` names what the kernel needs";
     Some(Failure::new(format!("opening {CONTROL}"), error, remedy))
 }
 

@@ -61,9 +61,10 @@ impl PathDescription {
         PathDescription { near: NearEnd::Guest(GuestNic::Vfio), layers: vec![Layer::Wire] }
     }
 
-    /// The paths over interfaces of the kernel without TAPs, if the kernel has VDUSE for this user.
-    pub fn over_vduse() -> [Self; 2] {
-        [NearEnd::Host, NearEnd::Container].map(|near| PathDescription { near, layers: vec![Layer::Vduse] })
+    /// The paths over devices of the kernel without TAPs, if the kernel has VDUSE for this user.
+    pub fn over_vduse() -> [Self; 3] {
+        [NearEnd::Host, NearEnd::Container, NearEnd::Guest(GuestNic::Vdpa)]
+            .map(|near| PathDescription { near, layers: vec![Layer::Vduse] })
     }
 
     /// Whether the path uses something that exists only once, so that only one run at a time can build it.
@@ -129,7 +130,8 @@ mod tests {
             ("guest_vhost-user_packed_switch", "guest + vhost-user + packed + switch")
         );
         assert_eq!(packed.adds_to().map(|below| below.name()).as_deref(), Some("switch"));
-        let [host, container] = PathDescription::over_vduse();
+        let [host, container, guest] = PathDescription::over_vduse();
+        assert_eq!((guest.name().as_str(), guest.adds_to().as_ref()), ("guest_vdpa_vduse", Some(&host)));
         assert_eq!((container.to_string().as_str(), container.adds_to()), ("container + vduse", Some(host)));
         let card = PathDescription::over_card();
         assert_eq!((card.name().as_str(), card.adds_to()), ("guest_vfio_wire", None));

@@ -11,6 +11,8 @@ pub enum GuestNic {
     VhostUser,
     /// virtio-net with its device side in a switch in user space, packed virtqueues.
     VhostUserPacked,
+    /// virtio-net whose rings a relay gives to a vDPA device (`tautline vdpa`).
+    Vdpa,
     /// A card of the host, assigned to the guest.
     Vfio,
 }
@@ -24,6 +26,7 @@ impl GuestNic {
             GuestNic::VhostNet => &["guest", "virtio", "vhost-net"],
             GuestNic::VhostUser => &["guest", "vhost-user"],
             GuestNic::VhostUserPacked => &["guest", "vhost-user", "packed"],
+            GuestNic::Vdpa => &["guest", "vdpa"],
             GuestNic::Vfio => &["guest", "vfio"],
         }
     }
@@ -41,6 +44,8 @@ impl GuestNic {
         match self {
             GuestNic::E1000 => "e1000",
             GuestNic::VhostUserPacked => "virtio-net-pci,packed=on",
+            // Legacy drivers' rings are not those of a vDPA device.
+            GuestNic::Vdpa => "virtio-net-pci,disable-legacy=on",
             _ => "virtio-net-pci",
         }
     }

@@ -101,6 +101,14 @@ impl GuestPath {
                 let switch = UserSpaceSwitch::Tautline(switch);
                 Self::at_switch(nic, near, (switch, folder), &socket.display().to_string(), is_emulated)
             }
+            [Layer::Vduse] => {
+                let folder = folder(start)?;
+                let socket = folder.path().join("vhost-user");
+                let (switch, device) = Switch::behind_relay(&socket, &near, start.agent)?;
+                near.ip(&format!("address add {FAR_ADDRESS}/24 dev {device}"))?;
+                let switch = UserSpaceSwitch::Tautline(switch);
+                Self::at_switch(nic, near, (switch, folder), &socket.display().to_string(), is_emulated)
+            }
             [Layer::OvsDpdk] => {
                 let folder = folder(start)?;
                 let socket = folder.path().join("vhost-user");
@@ -127,7 +135,7 @@ impl GuestPath {
             _ => Err(Failure::new(
                 format!("building a network path into a guest from {layers:?}"),
                 "no guest is joined to these",
-                "name tap, veth and bridge, veth and macvtap, switch, ovs-dpdk or wire",
+                "name tap, veth and bridge, veth and macvtap, switch, vduse, ovs-dpdk or wire",
             )),
         }
     }

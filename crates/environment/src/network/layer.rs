@@ -20,8 +20,8 @@ pub enum Layer {
     /// `tautline switch` between two TAP devices, one in each namespace. Only connection tracking can be combined
     /// with this layer.
     Switch,
-    /// `tautline switch` between two network interfaces of the kernel without TAPs (VDUSE), one in each namespace. Only
-    /// connection tracking can be combined with this layer.
+    /// `tautline switch` between two network interfaces of the kernel without TAPs (VDUSE), one in each namespace, or
+    /// between one and a vDPA device for a relay. Only connection tracking can be combined with this layer.
     Vduse,
     /// The near end is a macvlan device in bridge mode over its Ethernet device.
     Macvlan,

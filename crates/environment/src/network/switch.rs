@@ -36,6 +36,8 @@ pub struct Switch {
     process: Child,
     /// The control socket of a switch that serves a guest.
     control: Option<PathBuf>,
+    /// The relay between a guest and a device of the switch. It ends before the switch removes the device.
+    relay: Option<Child>,
     /// Whether it has devices that the kernel keeps if it is killed.
     ends_in_order: bool,
 }
@@ -51,6 +53,7 @@ pub(super) struct OverVduse {
 
 impl Drop for Switch {
     fn drop(&mut self) {
+        drop(self.relay.take());
         if self.ends_in_order && self.process.signal(Signal::TERM).is_ok() {
             let _ = self.process.wait_within(END_LIMIT);
         }
@@ -92,18 +95,32 @@ impl Switch {
         // Devices have the whole machine's names.
         let names = [near, far].map(|end| format!("tautline-{}", end.holder()));
         let ports = [format!("near=vduse:{}", names[0]), format!("far=vduse:{}", names[1])];
-        // If this process is killed, the switch still removes its devices.
-        let mut command = Command::new(program("setpriv", "util-linux")?);
-        command.args(["--pdeathsig", "TERM", "--"]).arg(&agent.binary);
         let is_ready = || names.iter().all(|name| vduse_interface(name).is_some());
-        let switch = Self::launch(&mut command, &ports, None, is_ready)?;
-        let moved = |name: &str, to: &Namespace| {
-            let device = vduse_interface(name).unwrap_or_default();
-            host_ip(&format!("link set {device} netns {}", to.holder()))?;
-            to.ip(&format!("link set {device} up"))?;
-            Ok::<_, Failure>(device)
-        };
+        let switch = Self::launch(&mut on_the_host(agent)?, &ports, None, is_ready)?;
         Ok(OverVduse { near_device: moved(&names[0], near)?, far_device: moved(&names[1], far)?, switch })
+    }
+
+    /// Starts the switch on the host with a vDPA device (VDUSE) and with a network interface of the kernel, which is moved
+    /// to the far end's namespace. Starts a relay too, which gives the rings of a guest at `socket` to the device. Returns
+    /// the name of the interface.
+    ///
+    /// # Errors
+    /// The kernel has no VDUSE or no vhost-vdpa, or this user may not use them.
+    pub(super) fn behind_relay(
+        socket: &Path,
+        far: &Namespace,
+        agent: &Agent,
+    ) -> Result<(Self, String), Failure> {
+        let [device, interface] = ["device", "far"].map(|end| format!("tautline-{}-{end}", far.holder()));
+        let ports = [format!("near=vduse:{device},driver=vhost_vdpa"), format!("far=vduse:{interface}")];
+        let file = || linux::vdpa::made(&device).filter(|made| made.starts_with('/'));
+        let is_ready = || file().is_some() && vduse_interface(&interface).is_some();
+        let mut switch = Self::launch(&mut on_the_host(agent)?, &ports, None, is_ready)?;
+        let mut relay = on_the_host(agent)?;
+        relay.args(["vdpa", "--port", &format!("guest=vhost-user:{}", socket.display()), "--device"]);
+        relay.arg(file().unwrap_or_default());
+        switch.relay = Some(start(&mut relay, || socket.exists())?);
+        Ok((switch, moved(&interface, far)?))
     }
 
     /// Starts the switch in the far end's namespace, with a back-end for a guest that listens at `socket`.
@@ -139,35 +156,53 @@ impl Switch {
         if let Some(socket) = control {
             command.arg("--control").arg(socket);
         }
-        let tried = format!("starting the switch of a network path: {command:?}");
-        let failed =
-            |answer: String| Failure::new(&tried, answer, "open /dev/net/tun to this user, or run as root");
-        let output = OutputFile::new().map_err(|error| failed(error.to_string()))?;
-        let stdio = || output.stdio().map_err(|error| failed(error.to_string()));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stdio()?);
-        let process = spawn::spawn(command).map_err(|error| failed(error.to_string()))?;
-        let mut switch = Switch {
-            process,
-            control: None,
-            ends_in_order: ports.iter().any(|port| port.contains("=vduse:")),
-        };
-        let until = Instant::now() + START_LIMIT;
-        while !is_ready() {
-            let ended = switch.process.try_wait().ok().flatten();
-            if ended.is_some() || Instant::now() > until {
-                let said = output.tail(4096).unwrap_or_default();
-                let how = ended.map_or("its ports are not there".to_owned(), |status| status.to_string());
-                return Err(failed(format!("{how}; its last output: {}", said.trim())));
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(switch)
+        let ends_in_order = ports.iter().any(|port| port.contains("=vduse:"));
+        Ok(Switch { process: start(command, is_ready)?, control: None, relay: None, ends_in_order })
     }
 
     /// Its process.
     pub fn process_id(&self) -> u32 {
         self.process.id()
     }
+}
+
+/// Our program on the host. If this process is killed, the program still removes its devices.
+fn on_the_host(agent: &Agent) -> Result<Command, Failure> {
+    let mut command = Command::new(program("setpriv", "util-linux")?);
+    command.args(["--pdeathsig", "TERM", "--"]).arg(&agent.binary);
+    Ok(command)
+}
+
+/// Starts a program and waits until it is ready.
+fn start(command: &mut Command, is_ready: impl Fn() -> bool) -> Result<Child, Failure> {
+    let tried = format!("starting the switch of a network path: {command:?}");
+    let failed =
+        |answer: String| Failure::new(&tried, answer, "open /dev/net/tun to this user, or run as root");
+    let output = OutputFile::new().map_err(|error| failed(error.to_string()))?;
+    let stdio = || output.stdio().map_err(|error| failed(error.to_string()));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stdio()?);
+    let mut process = spawn::spawn(command).map_err(|error| failed(error.to_string()))?;
+    let until = Instant::now() + START_LIMIT;
+    while !is_ready() {
+        let ended = process.try_wait().ok().flatten();
+        if ended.is_some() || Instant::now() > until {
+            // A switch removes its devices if it is told to end.
+            let _ = process.signal(Signal::TERM).and_then(|()| process.wait_within(END_LIMIT));
+            let said = output.tail(4096).unwrap_or_default();
+            let how = ended.map_or("its ports are not there".to_owned(), |status| status.to_string());
+            return Err(failed(format!("{how}; its last output: {}", said.trim())));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(process)
+}
+
+/// Moves the interface of a VDUSE device to a namespace, and returns its name.
+fn moved(name: &str, to: &Namespace) -> Result<String, Failure> {
+    let device = vduse_interface(name).unwrap_or_default();
+    host_ip(&format!("link set {device} netns {}", to.holder()))?;
+    to.ip(&format!("link set {device} up"))?;
+    Ok(device)
 }
 
 /// The network interface that the kernel has made of a VDUSE device.
