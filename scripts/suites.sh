@@ -56,9 +56,11 @@ generate() { # generate NAME SOURCE FILE: $work/NAME/testsuite from SOURCE/tests
         "at_top_srcdir='$source'" "abs_top_srcdir='$source'" "at_top_build_prefix='$folder/'" \
         "abs_top_builddir='$folder'" "at_top_builddir='$folder'" "EXEEXT=''" "AUTOTEST_PATH='$programs'" \
         "SHELL=\${CONFIG_SHELL-'/bin/bash'}" >"$folder/atconfig"
+    # Python finds the modules of Open vSwitch by its sources.
+    printf '%s\n' "ovs_srcdir='$sources/openvswitch'" >"$folder/atlocal"
     sed -e "s,@PYTHON3@,$sources/python/bin/python3,g; s,@EGREP@,grep -E,; s,@HAVE_OPENSSL@,no,; s,@OPENSSL_SUPPORTS_SNI@,no,
-        s,@HAVE_UNBOUND@,no,; s,@[A-Z_0-9]*@,no,g" "$source/tests/atlocal.in" >"$folder/atlocal"
-    printf '%s\n' "ovs_srcdir='$sources/openvswitch'" "ovs_builddir='$folder'" \
+        s,@HAVE_UNBOUND@,no,; s,@[A-Z_0-9]*@,no,g" "$source/tests/atlocal.in" >>"$folder/atlocal"
+    printf '%s\n' "ovs_builddir='$folder'" \
         "top_srcdir='$source'" "export ovs_srcdir PYTHON3 PYTHON" "unset MALLOC_CHECK_ MALLOC_PERTURB_" >>"$folder/atlocal"
 }
 
