@@ -31,6 +31,8 @@ pub enum Family {
     CryptoSession,
     /// Requests to a crypto device: with contradicting lengths, and bytes that change after they were read.
     CryptoRequest,
+    /// Memory that is withdrawn while a ring has buffers in it.
+    Withdraw,
 }
 
 /// No family has this name.
@@ -52,7 +54,7 @@ impl Family {
     pub const CRYPTO: [Family; 2] = [Family::CryptoSession, Family::CryptoRequest];
 
     /// The families for every back-end, in the order in which they are run.
-    pub const ALL: [Family; 9] = [
+    pub const ALL: [Family; 10] = [
         Family::Order,
         Family::Bytes,
         Family::Descriptors,
@@ -60,6 +62,7 @@ impl Family {
         Family::SplitRing,
         Family::PackedRing,
         Family::Shrink,
+        Family::Withdraw,
         Family::Eventfd,
         Family::Slow,
     ];
@@ -74,6 +77,7 @@ impl Family {
             Family::SplitRing => "split-ring",
             Family::PackedRing => "packed-ring",
             Family::Shrink => "shrink",
+            Family::Withdraw => "withdraw",
             Family::Eventfd => "eventfd",
             Family::Slow => "slow",
             Family::CryptoSession => "crypto-session",

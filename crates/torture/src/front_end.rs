@@ -14,7 +14,7 @@ use vhost_user::bits::ProtocolFeatures;
 use virtio::Features;
 
 use crate::answers::Answers;
-use crate::memory::{BYTES, GUEST, Memory, Ring, SIZE, USER};
+use crate::memory::{BYTES, GUEST, MARGIN, Memory, Ring, SIZE, USER};
 use crate::message::{self, HEADER_BYTES, VERSION, id, state, words};
 
 /// How long an answer may take in a correct session.
@@ -228,9 +228,20 @@ impl Session {
         let mut session = Session { front_end, memory, features, answers, has_crypto, started: Vec::new() };
         session.say_right(id::SET_FEATURES, 0);
         session.front_end.say(id::SET_OWNER, &[]);
-        let table = message::message(id::SET_MEM_TABLE, VERSION, &session.right(id::SET_MEM_TABLE, 0));
-        session.front_end.send(&table, &[session.memory.file().as_fd()]);
+        session.share_memory(None);
         Ok(session)
+    }
+
+    /// Shares the session's memory, and behind it a second one, if there is one. What was shared before is withdrawn.
+    pub fn share_memory(&mut self, second: Option<&Memory>) -> bool {
+        let mut table = self.right(id::SET_MEM_TABLE, 0);
+        let mut files = vec![self.memory.file().as_fd()];
+        if let Some(second) = second {
+            table[..8].copy_from_slice(&2u64.to_ne_bytes());
+            table.extend(words(&[GUEST + BYTES, BYTES, USER + BYTES, MARGIN]));
+            files.push(second.file().as_fd());
+        }
+        self.front_end.send(&message::message(id::SET_MEM_TABLE, VERSION, &table), &files)
     }
 
     /// The payload with which this session correctly sends a message; empty for messages that it does not use.
@@ -238,8 +249,8 @@ impl Session {
         let ring = Ring::of(index);
         match request {
             id::SET_FEATURES => words(&[self.features.bits()]),
-            id::SET_MEM_TABLE => words(&[1, GUEST, BYTES, USER, 0]),
-            id::ADD_MEM_REG => words(&[0, GUEST + BYTES, BYTES, USER + BYTES, 0]),
+            id::SET_MEM_TABLE => words(&[1, GUEST, BYTES, USER, MARGIN]),
+            id::ADD_MEM_REG => words(&[0, GUEST + BYTES, BYTES, USER + BYTES, MARGIN]),
             id::SET_VRING_NUM => state(index, SIZE.into()),
             id::SET_VRING_BASE if self.features.contains(Features::RING_PACKED) => state(index, 0x8000_8000),
             id::SET_VRING_BASE | id::GET_VRING_BASE => state(index, 0),

@@ -24,6 +24,8 @@ pub enum Health {
     Gone,
     /// The back-end does not serve a correct session in time.
     Silent,
+    /// The back-end wrote into memory that it does not have, or no longer has.
+    WroteElsewhere,
 }
 
 /// Tries until the back-end answers, at most for `patience`.

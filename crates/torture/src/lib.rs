@@ -1,5 +1,5 @@
 //! Hostile vhost-user front-ends for any back-end: messages out of order, doubled, truncated, with wrong descriptors;
-//! malformed rings of both layouts; memory that shrinks; eventfds that block; front-ends that do not read.
+//! malformed rings of both layouts; memory that shrinks or is withdrawn; eventfds that block; front-ends that do not read.
 //!
 //! Each [`Family`] makes cases of one kind; a case follows from family, seed and number, so that it can be run again.
 //! After every few cases the back-end must serve a correct front-end. Cases are made only from bytes and files. They

@@ -79,10 +79,10 @@ pub struct Counts {
     pub findings: Vec<Finding>,
 }
 
-/// Cases after which the back-end no longer served.
+/// Cases after which the back-end no longer served, or in which it wrote where it may not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The first and the last case since it last served.
+    /// The first and the last case since it last served, or the case in which it wrote.
     pub cases: (u64, u64),
     /// The state of the back-end after these cases.
     pub health: Health,
@@ -170,7 +170,13 @@ impl Run<'_> {
             counts.cases += 1;
             next += 1;
             match made {
-                Ok(done) => counts.add(done),
+                Ok(done) => {
+                    if done.spoiled {
+                        let cases = (next - 1, next - 1);
+                        counts.findings.push(Finding { cases, health: Health::WroteElsewhere });
+                    }
+                    counts.add(done);
+                }
                 Err(error) if is_ours(&error) => {
                     return Err(Failure::new(
                         format!("making case {} of {}", next - 1, counts.family.name()),

@@ -34,6 +34,7 @@ pub fn text(results: &Results, width: usize) -> String {
                 Health::Gone => "it had ended",
                 Health::Silent => "it did not answer a right front-end",
                 Health::Serves => "it serves",
+                Health::WroteElsewhere => "it wrote into memory that it does not have",
             };
             let (first, last) = finding.cases;
             let _ = writeln!(

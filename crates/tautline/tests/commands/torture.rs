@@ -75,7 +75,7 @@ fn summary(results: &Value) -> String {
 fn our_switch_serves_on_and_a_neighbour_loses_nothing() {
     let results = tortured(&["--count", "5000"]);
     assert_eq!(results["schema"], "tautline-torture/1");
-    assert_eq!(families(&results).len(), 9);
+    assert_eq!(families(&results).len(), 10);
     for family in families(&results) {
         assert_eq!(family["findings"].as_array().unwrap().len(), 0, "{family}");
         assert!(number(&family["cases"]) > 0, "{family}");
@@ -124,7 +124,7 @@ fn our_crypto_devices_serve_on_and_a_neighbours_requests_come_back_right() {
     let results: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"));
     println!("{}\n{}", summary(&results), results["requests_beside"]);
     assert_eq!(run.code, Some(0), "{run}");
-    assert_eq!(families(&results).len(), 11, "those of crypto devices, too");
+    assert_eq!(families(&results).len(), 12, "those of crypto devices, too");
     for family in families(&results) {
         assert_eq!(family["findings"].as_array().unwrap().len(), 0, "{family}");
     }

@@ -14,4 +14,6 @@ pub struct Done {
     pub ring_states_seen: u64,
     /// Whether the back-end closed the connection.
     pub closed: bool,
+    /// Whether the back-end wrote where it may not.
+    pub spoiled: bool,
 }

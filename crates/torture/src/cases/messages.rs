@@ -14,7 +14,7 @@ use virtio::Features;
 
 use super::done::Done;
 use crate::front_end::{FrontEnd, Session};
-use crate::memory::{BYTES, GUEST, Memory, USER};
+use crate::memory::{BYTES, GUEST, MARGIN, Memory, USER};
 use crate::message::{self, HEADER_BYTES, NEED_REPLY, VERSION, flags, id, odd_number, payload, words};
 
 /// The time that the back-end has to close a connection; a connection that it keeps open is closed from this side.
@@ -261,7 +261,7 @@ pub fn memory(path: &Path, random: &mut StdRng) -> io::Result<Done> {
         let announced = if random.random_bool(0.8) { regions as u64 } else { odd_number(random) };
         let mut table = words(&[announced]);
         for region in 0..regions as u64 {
-            let right = [GUEST + region * BYTES, BYTES, USER + region * BYTES, 0];
+            let right = [GUEST + region * BYTES, BYTES, USER + region * BYTES, MARGIN];
             let fields = right.map(|field| if random.random_bool(0.8) { field } else { odd_number(random) });
             table.extend(words(&fields));
         }

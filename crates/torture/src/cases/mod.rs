@@ -29,6 +29,7 @@ pub fn make(family: Family, path: &Path, random: &mut StdRng) -> io::Result<Done
         Family::SplitRing => rings::rings(path, Features::empty(), random),
         Family::PackedRing => rings::rings(path, Features::RING_PACKED, random),
         Family::Shrink => sharing::shrink(path, random),
+        Family::Withdraw => sharing::withdraw(path, random),
         Family::Eventfd => sharing::full_eventfd(path, random),
         Family::Slow => sharing::slow(path, random),
         Family::CryptoSession => crypto::sessions(path, random),

@@ -128,6 +128,7 @@ pub fn rings(path: &Path, layout: Features, random: &mut StdRng) -> io::Result<D
             }
         }
     }
+    done.spoiled = !session.memory.has_margins()?;
     Ok(done)
 }
 

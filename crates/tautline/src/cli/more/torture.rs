@@ -16,8 +16,8 @@ pub struct Torture {
     #[arg(value_name = "vhost-user:PATH")]
     pub target: String,
 
-    /// Only these kinds of cases: order, bytes, descriptors, memory, split-ring, packed-ring, shrink, eventfd,
-    /// slow; for a crypto device also crypto-session, crypto-request.
+    /// Only these kinds of cases: order, bytes, descriptors, memory, split-ring, packed-ring, shrink, withdraw,
+    /// eventfd, slow; for a crypto device also crypto-session, crypto-request.
     #[arg(long, value_name = "KIND,…", value_delimiter = ',')]
     pub only: Vec<String>,
 
