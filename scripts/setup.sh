@@ -167,19 +167,34 @@ SCRIPT
     mv "$1.new" "$1" && has_newer_qemu "$1" "$2"
 }
 
-# The kernel of the arm64 machine with its modules, and a static busybox, of Debian 13.
-has_arm_kernel() { has_kernel "$arm_cache" drivers/virtio && [ -x "$arm_cache/busybox" ]; }
+# The kernel of the arm64 machine with its modules, a static busybox, and for guests in the machine QEMU with its libraries,
+# of Debian 13.
+has_arm_kernel() {
+    has_kernel "$arm_cache" drivers/virtio && [ -x "$arm_cache/busybox" ] && [ -x "$arm_cache/qemu/qemu-system-aarch64" ]
+}
 fetch_arm_kernel() { # fetch_arm_kernel MIRROR
-    say "fetching Debian 13's kernel and busybox for arm64 into $arm_cache"
+    say "fetching Debian 13's kernel, busybox and QEMU for arm64 into $arm_cache"
     $as_root rm -rf "$arm_cache.root" "$arm_cache"
     mkdir -p "$arm_cache"
     $as_root mmdebstrap --quiet --variant=extract --architectures=arm64 --format=directory \
-        --include=linux-image-arm64,busybox-static --aptopt='Acquire::Check-Valid-Until "false"' \
+        --include=linux-image-arm64,busybox-static,qemu-system-arm --aptopt='Acquire::Check-Valid-Until "false"' \
         --keyring="$debian_keys" trixie "$arm_cache.root" "$1" || return 1
     cp "$arm_cache.root/usr/bin/busybox" "$arm_cache/busybox" || return 1
     images "$arm_cache.root" | while read -r version file; do
         keep_kernel "$arm_cache" "$version" "$file" "$arm_cache.root" 'drivers/char drivers/net drivers/vfio
             drivers/vhost drivers/virtio net/802 net/8021q net/core net/llc net/packet virt/lib'
+    done
+    mkdir -p "$arm_cache/qemu"
+    cp "$arm_cache.root/usr/bin/qemu-system-aarch64" "$arm_cache/qemu" || return 1
+    new=qemu-system-aarch64
+    while [ -n "$new" ]; do
+        needed=$(cd "$arm_cache/qemu" && readelf -d $new | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort -u)
+        new=
+        for name in $needed; do
+            [ ! -e "$arm_cache/qemu/$name" ] || continue
+            cp -L "$arm_cache.root/usr/lib/aarch64-linux-gnu/$name" "$arm_cache/qemu" || return 1
+            new="$new $name"
+        done
     done
     $as_root rm -rf "$arm_cache.root"
     has_arm_kernel
@@ -436,7 +451,7 @@ plan() { # what is missing
     [ -z "$root_tar" ] || say "  a clean Debian root, in which packages are tried (mmdebstrap), as $clean_root"
     [ -z "$qemu_10" ] || say "  QEMU 10 of Debian 13 with its libraries, unpacked (mmdebstrap), in $newer_qemu/"
     [ -z "$arm_qemu_10" ] || say "  QEMU 10 of Debian 13 for arm64 with its libraries, unpacked (mmdebstrap), in $arm_qemu/"
-    [ -z "$arm_kernel" ] || say "  Debian 13's kernel and busybox for arm64, unpacked (mmdebstrap), in $arm_cache/"
+    [ -z "$arm_kernel" ] || say "  Debian 13's kernel, busybox and QEMU for arm64, unpacked (mmdebstrap), in $arm_cache/"
     [ -z "$ovs_3_5" ] || say "  Open vSwitch of Debian 13 with its libraries, unpacked (mmdebstrap), in $newer_ovs/"
     [ -z "$ovn_sid" ] || say "  OVN of Debian unstable with its libraries, unpacked (mmdebstrap), in $newer_ovn/"
     [ -z "$neutron_root" ] || say "  Neutron of Debian 13 with MariaDB and RabbitMQ, unpacked (mmdebstrap), in $neutron/"
@@ -811,7 +826,7 @@ if [ -n "$generic" ]; then
         drivers/virtio fs/configfs lib net/802 net/8021q net/bridge net/core net/ipv4 net/ipv6 net/llc net/packet virt' || missing=yes
 fi
 if [ -n "$arm_kernel" ] && { [ "$as_root" = none ] || ! fetch_arm_kernel "$debian"; }; then
-    say "it could not be made; as root: mmdebstrap --variant=extract --architectures=arm64 --include=linux-image-arm64,busybox-static trixie FOLDER $debian"
+    say "it could not be made; as root: mmdebstrap --variant=extract --architectures=arm64 --include=linux-image-arm64,busybox-static,qemu-system-arm trixie FOLDER $debian"
     missing=yes
 fi
 [ -z "${missing:-}" ] || exit 1

@@ -199,3 +199,27 @@ fn a_handler_that_waits_for_a_lock_goes_on() {
     ];
     assert_eq!(story.steps(Traffic::NetRx), named(&steps));
 }
+
+/// As KVM on arm64 traces it: without injections and numbers of virtual CPUs.
+#[test]
+fn a_packet_wakes_a_halted_guest_on_arm64() {
+    let text = "\
+       CPU 0/KVM-101     [001] .....  1: kvm_exit: TRAP: HSR_EC: 0x0001 (WFx), PC: 0xffff800080000000
+       CPU 0/KVM-101     [001] d....  2: sched_switch: prev_comm=CPU 0/KVM prev_pid=101 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+            ping-300     [000] b....  3: net_dev_start_xmit: dev=tap0 queue_mapping=0 skbaddr=00000000aa
+            ping-300     [000] D....  4: sched_waking: comm=vhost-100 pid=102 prio=120 target_cpu=000
+            ping-300     [000] d....  5: sched_switch: prev_comm=ping prev_pid=300 prev_prio=120 prev_state=S ==> next_comm=vhost-100 next_pid=102 next_prio=120
+       vhost-100-102     [000] d....  6: sched_waking: comm=CPU 0/KVM pid=101 prio=120 target_cpu=001
+          <idle>-0       [001] d....  7: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=CPU 0/KVM next_pid=101 next_prio=120
+       CPU 0/KVM-101     [001] d....  8: kvm_entry: PC: 0xffff800080000000
+       CPU 0/KVM-101     [001] .....  9: kvm_exit: TRAP: HSR_EC: 0x0024 (DABT_LOW), PC: 0xffff800080000000
+       CPU 0/KVM-101     [001] d.... 10: kvm_entry: PC: 0xffff800080000000
+       CPU 0/KVM-101     [001] ..... 11: kvm_exit: IRQ: HSR_EC: 0x0000 (UNKNOWN), PC: 0xffff800080000000
+       CPU 0/KVM-101     [001] d.... 12: kvm_entry: PC: 0xffff800080000000
+       CPU 0/KVM-101     [001] ..... 13: kvm_exit: TRAP: HSR_EC: 0x0001 (WFx), PC: 0xffff800080000000
+";
+    let story = Story { trace: Trace::parse(text, 1000.0) };
+    assert_eq!((story.trace.events.len(), story.trace.unknown), (13, 0));
+    let steps = [(WakeUp, ""), (WakeUp, ""), (Entry, ""), (Exit, "dabt_low"), (Entry, "")];
+    assert_eq!(story.steps(Traffic::NetRx), named(&steps));
+}

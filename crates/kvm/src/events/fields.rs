@@ -5,7 +5,16 @@ use super::Kind;
 /// `text` is what follows the colon after `name`.
 pub fn kind(name: &str, text: &str) -> Option<Kind> {
     Some(match name {
+        // Arm's events do not name the virtual CPU.
+        "kvm_entry" if text.trim().starts_with("PC:") => Kind::Entry { vcpu: 0 },
         "kvm_entry" => Kind::Entry { vcpu: number(after(text, "vcpu ")?)? },
+        // `TRAP: HSR_EC: 0x0024 (DABT_LOW), PC: …`, or `IRQ: HSR_EC: 0x0000 (UNKNOWN), PC: …`.
+        "kvm_exit" if text.contains("HSR_EC:") => {
+            let (code, class) = text.split_once(':')?;
+            let class = class.split(['(', ')']).nth(1)?;
+            let reason = if code.trim() == "TRAP" { class } else { code.trim() };
+            Kind::Exit { vcpu: 0, reason: reason.to_lowercase() }
+        }
         "kvm_exit" => {
             let vcpu = text.find("vcpu ").and_then(|at| number(&text[at + 5..])).unwrap_or(0);
             Kind::Exit { vcpu, reason: word(after(text, "reason ")?)?.to_lowercase() }
@@ -35,6 +44,8 @@ pub fn kind(name: &str, text: &str) -> Option<Kind> {
             }
         }
         "sched_waking" => Kind::Waking { target: number(after(text, " pid=")?)? },
+        // Arm's timer has no event of its own.
+        "irq_handler_entry" if text.ends_with("name=arch_timer") => Kind::Timer,
         "irq_handler_entry" => Kind::IrqEntry { name: after(text, "name=")?.trim().to_owned() },
         "irq_handler_exit" => Kind::IrqExit,
         "softirq_entry" => {

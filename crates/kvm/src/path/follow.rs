@@ -1,8 +1,8 @@
 //! Finds where paths end in a trace, and the path to each end.
 
-use super::Traffic;
 use super::step::{Arrow, Mode, Step};
 use super::walk::{Chain, Origin, Walker, is_request};
+use super::{Traffic, halted};
 use crate::events::{Context, Kind, Pid, Target, Trace};
 
 /// After the guest has the interrupt, its exits count for at most this many steps.
@@ -10,6 +10,8 @@ const HANDLER_STEPS: usize = 128;
 
 /// Every packet, request or interrupt whose path is complete in the trace.
 pub fn all(trace: &Trace, target: &Target, traffic: Traffic) -> Vec<Chain> {
+    let completed = halted::with_injections(trace, target);
+    let trace = completed.as_ref().unwrap_or(trace);
     let walker = Walker::new(trace, target);
     match traffic {
         Traffic::NetTx => sent(&walker, trace),

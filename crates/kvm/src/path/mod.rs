@@ -6,6 +6,7 @@
 
 pub mod explain;
 pub mod follow;
+mod halted;
 pub mod known;
 pub mod sequence;
 mod step;

@@ -318,7 +318,8 @@ impl<'a> Walker<'a> {
     }
 
     fn is_device(&self, index: usize) -> bool {
-        matches!(self.event(index).kind, Kind::IrqEntry { .. })
+        // Arm's interrupts between CPUs have events as those of devices.
+        matches!(&self.event(index).kind, Kind::IrqEntry { name } if name != "IPI")
     }
 
     /// The first event of a packet's arrival, of which this is one.
@@ -362,6 +363,8 @@ pub fn is_request(reason: &str) -> bool {
             | "interrupt_window"
             | "pending_interrupt"
             | "hlt"
+            | "irq"
+            | "wfx"
             | "preemption_timer"
             | "nmi"
             | "exception_nmi"

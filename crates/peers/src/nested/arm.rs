@@ -10,6 +10,7 @@ use std::process::Command;
 use environment::vm::Module;
 use vm::QemuVersion;
 
+use super::arm_within::ArmWithin;
 use super::machine::Clock;
 use crate::guest::archive::Archive;
 use crate::guest::userland::{PROGRAMS, read};
@@ -48,6 +49,7 @@ pub struct ArmSettings {
     programs: Vec<PathBuf>,
     arguments: Vec<String>,
     ports: Vec<Port>,
+    within: bool,
 }
 
 impl ArmSettings {
@@ -66,6 +68,12 @@ impl ArmSettings {
     pub fn program(mut self, file: &Path) -> Self {
         self.programs.push(file.to_owned());
         self
+    }
+
+    /// Copies QEMU, the machine's kernel and a file system to the machine. There the command `start-guest`, with further
+    /// arguments for QEMU, starts a guest under KVM, and `/modules/vhost_net.ko` is loaded.
+    pub fn guest_within(self) -> Self {
+        ArmSettings { within: true, ..self }
     }
 
     /// Adds a network interface, whose back-end maps the machine's memory.
@@ -92,19 +100,20 @@ impl ArmSettings {
         let busybox = kernel.with_file_name("busybox");
         needs.path(&busybox, "a static busybox for arm64: scripts/setup.sh test unpacks one");
         let modules = modules::folder(&kernel, &mut needs);
+        let within = self.within.then(|| ArmWithin::find(&kernel, &mut needs));
         needs.met()?;
         let folder = tempfile::tempdir().map_err(Error::system("making a folder for the arm64 machine"))?;
         let initramfs = folder.path().join("initramfs");
-        let archive = self.archive(&busybox, &modules)?;
+        let archive = self.archive(&busybox, &modules, within.as_ref())?;
         std::fs::write(&initramfs, archive)
             .map_err(Error::system("writing the arm64 machine's file system"))?;
         let version = QemuVersion::of(&qemu);
         let mut command = Command::new(qemu);
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
         command.args(["-machine", "virt,virtualization=on,gic-version=3,iommu=smmuv3"]);
-        command.args(["-cpu", "max", "-smp", "2", "-m", "1G"]);
-        let memory = "memory-backend-memfd,id=memory,size=1G,share=on";
-        command.args(["-object", memory, "-machine", "memory-backend=memory"]);
+        let size = if self.within { "2G" } else { "1G" };
+        command.args(["-cpu", "max", "-smp", "2", "-m", size, "-machine", "memory-backend=memory"]);
+        command.args(["-object", &format!("memory-backend-memfd,id=memory,size={size},share=on")]);
         command.args(match self.clock {
             Clock::Host => ["-accel", "tcg,thread=multi"].as_slice(),
             Clock::Instructions => &["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"],
@@ -119,7 +128,7 @@ impl ArmSettings {
         Ok(ArmMachine(Guest::launch(command, folder)?))
     }
 
-    fn archive(&self, busybox: &Path, modules: &Path) -> Result<Vec<u8>, Error> {
+    fn archive(&self, busybox: &Path, modules: &Path, within: Option<&ArmWithin>) -> Result<Vec<u8>, Error> {
         let failed = |error| Error::System { doing: "making the arm64 machine's file system".into(), error };
         let mut archive = Archive::default();
         archive.console().map_err(failed)?;
@@ -132,8 +141,9 @@ impl ArmSettings {
         for place in [Path::new("bin/busybox"), &Path::new(PROGRAMS).join("sh")] {
             archive.file(place, &busybox).map_err(failed)?;
         }
+        let names = if within.is_some() { &[MODULES, &["vhost_net"]].concat() } else { MODULES };
         let mut order = String::new();
-        for Module { name, content } in modules::with_dependencies(modules, MODULES)? {
+        for Module { name, content } in modules::with_dependencies(modules, names)? {
             archive.file(&Path::new("modules").join(&name), &content).map_err(failed)?;
             order = order + &name + "\n";
         }
@@ -141,6 +151,9 @@ impl ArmSettings {
         for program in &self.programs {
             let name = program.file_name().unwrap_or_default();
             archive.file(&Path::new(PROGRAMS).join(name), &read(program)?).map_err(failed)?;
+        }
+        if let Some(within) = within {
+            within.add(&mut archive, &busybox, modules)?;
         }
         archive.finish().map_err(failed)
     }

@@ -11,6 +11,7 @@
 //! they say nothing about speed.
 
 mod arm;
+mod arm_within;
 mod cache;
 mod deaf;
 pub(crate) mod image;

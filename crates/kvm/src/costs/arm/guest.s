@@ -124,17 +124,21 @@ tautline_arm_spin:
     b.lo 1b
     b tautline_arm_done
 
-// The virtual timer (PPI 27) in x21 ticks, and WFI until then.
+// The virtual timer (PPI 27) in x21 ticks, and WFI until then. WFI ends at a masked interrupt too: one that came before a
+// WFI with interrupts on would be handled before it, and the guest would wait for ever.
 tautline_arm_timer:
+    msr daifset, #2
     mov x24, #0
     mrs x3, cntvct_el0
     add x3, x3, x21
     msr cntv_cval_el0, x3
     mov x5, #1
     msr cntv_ctl_el0, x5
-    msr daifclr, #2
     isb
 2:  wfi
+    msr daifclr, #2
+    isb
+    msr daifset, #2
     cbz x24, 2b
     mov x4, x24
     sample tautline_arm_timer

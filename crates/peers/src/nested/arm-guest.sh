@@ -1,0 +1,20 @@
+#!/bin/busybox sh
+# The first process of a guest within the arm64 machine. It answers pings to 10.0.0.2, and each 50 ms sends one that no
+# host answers if the kernel's command line has the word `sends`.
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+for module in $(cat /modules/order); do
+    insmod "/modules/$module"
+done
+echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6
+ip link set eth0 up
+ip address add 10.0.0.2/24 dev eth0
+echo up
+if grep -q sends /proc/cmdline; then
+    arp -s 10.0.0.9 52:54:00:00:0f:0f
+    ping -i 0.05 10.0.0.9 >/dev/null
+fi
+while :; do sleep 1000; done

@@ -1,0 +1,111 @@
+//! Steps of a packet through virtio-net into a guest under KVM on arm64, and out of it.
+
+use std::time::{Duration, Instant};
+
+use peers::nested::ArmMachine;
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(240);
+/// Until the last of the trace's events that this kernel has is switched on.
+const STARTED: &str = "until grep -qs 1 /sys/kernel/tracing/instances/tautline-*/events/block/block_rq_complete/enable; do usleep 50000; done";
+
+/// A card of the guest, by its name in `docs/paths.md`.
+struct Card {
+    name: &'static str,
+    device: &'static str,
+    vhost: &'static str,
+}
+
+const CARDS: [Card; 2] = [
+    Card { name: "arm64 virtio-mmio", device: "virtio-net-device", vhost: "off" },
+    Card { name: "arm64 vhost-net", device: "virtio-net-pci,romfile=", vhost: "on" },
+];
+
+/// The steps of the packets that one direction of a card has, while only this direction has traffic.
+fn steps(machine: &ArmMachine, card: &Card, followed: &str) -> Value {
+    let Card { device, vhost, .. } = card;
+    let word = if followed == "net-tx" { "sends" } else { "waits" };
+    let guest = format!(
+        "echo $$ >/guest.pid; exec start-guest -serial file:/guest.console \
+         -append 'console=ttyAMA0 quiet {word}' -device {device},netdev=n,mac=52:54:00:00:00:02 \
+         -netdev tap,id=n,ifname=tap0,script=no,downscript=no,vhost={vhost}"
+    );
+    machine.must("rm -f /guest.console /guest.pid");
+    let guest = machine.begin(&guest, LIMIT).unwrap();
+    machine
+        .run_within("until grep -qs ^up /guest.console; do usleep 100000; done", LIMIT)
+        .unwrap()
+        .expect_success();
+    machine.must(
+        "set -e
+         echo 1 >/proc/sys/net/ipv6/conf/tap0/disable_ipv6; ip link set tap0 up; ip address add 10.0.0.1/24 dev tap0
+         arp -s 10.0.0.9 52:54:00:00:00:02; ping -c 1 -W 5 10.0.0.2; sleep 2",
+    );
+    let trace = format!(
+        "tautline kvm path {followed} --pid $(cat /guest.pid) --time 2s --format json --output /path.json >/path.txt 2>&1"
+    );
+    let trace = machine.begin(&trace, LIMIT).unwrap();
+    machine.must(STARTED);
+    if followed == "net-rx" {
+        // No host has the address: no answer comes.
+        machine.run("ping -c 30 -i 0.05 -W 1 10.0.0.9").unwrap();
+    }
+    let output = trace.wait().unwrap();
+    assert!(output.success(), "{}", machine.must("cat /path.txt"));
+    machine.must("kill $(cat /guest.pid)");
+    let _ = guest.wait();
+    let found: Value = serde_json::from_str(&machine.must("cat /path.json")).unwrap();
+    peers::schema::fits(&found);
+    found
+}
+
+fn documented(path: &str, followed: &str) -> String {
+    let page = include_str!("../../../../docs/paths.md");
+    let cells = page.lines().map(|line| line.split('|').map(|cell| cell.trim().trim_matches('`')).collect());
+    let mut rows = cells.filter(|cells: &Vec<&str>| cells.len() > 4);
+    let row = rows.find(|cells| cells[1] == path && cells[2] == followed);
+    row.unwrap_or_else(|| panic!("docs/paths.md has no row for {path} {followed}"))[3].to_owned()
+}
+
+/// Some packets take the number of steps that the page says, or more if a `+` follows it.
+pub fn packets_are_followed(machine: &ArmMachine) {
+    let start = Instant::now();
+    let mut wrong = Vec::new();
+    for card in &CARDS {
+        for followed in ["net-rx", "net-tx"] {
+            let found = steps(machine, card, followed);
+            let steps = found["steps"].as_array().map_or(0, Vec::len);
+            let variants = found["variants"].as_array().into_iter().flatten();
+            let mut counts: Vec<usize> =
+                variants.map(|variant| variant["steps"].as_u64().unwrap() as usize).collect();
+            counts.push(steps);
+            println!(
+                "{} {followed}: {} packets, {} x {steps}, also {counts:?}, after {:?}",
+                card.name,
+                found["packets"],
+                found["alike"],
+                start.elapsed()
+            );
+            for step in found["steps"].as_array().into_iter().flatten() {
+                println!(
+                    "  {} {} -> {} {}: {} {}",
+                    step["from"]["who"],
+                    step["from"]["mode"],
+                    step["to"]["who"],
+                    step["to"]["mode"],
+                    step["arrow"],
+                    step["what"]
+                );
+            }
+            let page = documented(card.name, followed);
+            let fits = |count: &usize| match page.strip_suffix('+') {
+                Some(least) => *count >= least.parse().unwrap(),
+                None => *count == page.parse::<usize>().unwrap(),
+            };
+            if found["packets"].as_u64() <= Some(2) || !counts.iter().any(fits) {
+                wrong.push(format!("{} {followed}: the page says {page}: {found}", card.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
