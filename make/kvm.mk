@@ -5,8 +5,7 @@
 ## bench-vhe: what exits of an arm64 guest cost with VHE and without, in instructions of an emulated CPU; two boots of each; half a minute after the build
 bench-vhe:
 	@scripts/setup.sh test
-	ARCH=aarch64 sh -ec '. scripts/cross.sh; "$$cargo" build --profile compare --locked --target "$$target" -p tautline --no-default-features'
-	$(CARGO) run --quiet --locked -p tautline-peers --example bench_vhe -- target/aarch64/aarch64-unknown-linux-gnu/compare/tautline
+	$(CARGO) run --quiet --locked -p tautline-peers --example bench_vhe -- "$$(scripts/arm-programs.sh)/tautline"
 
 ## test-worst: five causes of long wake-ups, planted twice each in the nested machine: nine of ten are to be named first; and both sides on one clock
 test-worst:
