@@ -640,30 +640,23 @@ if [ -n "$qemu_10$arm_qemu_10$arm_kernel$ovs_3_5$ovn_sid$neutron_root$root_tar$v
 fi
 debian=${mirror:-}
 [ "$(. /etc/os-release && echo "$ID")" = debian ] || debian=http://deb.debian.org/debian
-if [ -n "$ovs_3_5" ] && { [ "$as_root" = none ] || ! fetch_newer_ovs "$debian"; }; then
-    say "it could not be made; as root: mmdebstrap --variant=extract --include=openvswitch-switch-dpdk trixie $newer_ovs/root $debian"
-    missing=yes
-fi
-if [ -n "$ovn_sid" ] && { [ "$as_root" = none ] || ! fetch_newer_ovn "$debian"; }; then
-    say "it could not be made; as root: mmdebstrap --variant=extract --include=ovn-central,ovn-host unstable $newer_ovn/root $debian"
-    missing=yes
-fi
-if [ -n "$qemu_10" ]; then
-    if [ "$as_root" = none ] || ! fetch_newer_qemu "$newer_qemu" qemu-system-x86_64 qemu-system-x86 "$debian"; then
-        say "it could not be made; as root: mmdebstrap --variant=extract --include=qemu-system-x86 trixie $newer_qemu/root $debian"
+unpacked() { # unpacked MISSING PACKAGES SUITE FOLDER COMMAND…: unpacks packages of a later suite into a folder's root
+    [ -n "$1" ] || return 0
+    remedy="mmdebstrap --variant=extract --include=$2 $3 $4/root $debian"
+    shift 4
+    if [ "$as_root" = none ] || ! "$@" "$debian"; then
+        say "it could not be made; as root: $remedy"
         missing=yes
     fi
-fi
+}
+unpacked "$ovs_3_5" openvswitch-switch-dpdk trixie "$newer_ovs" fetch_newer_ovs
+unpacked "$ovn_sid" ovn-central,ovn-host unstable "$newer_ovn" fetch_newer_ovn
+unpacked "$qemu_10" qemu-system-x86 trixie "$newer_qemu" fetch_newer_qemu "$newer_qemu" qemu-system-x86_64 qemu-system-x86
+unpacked "$arm_qemu_10" qemu-system-arm trixie "$arm_qemu" fetch_newer_qemu "$arm_qemu" qemu-system-aarch64 qemu-system-arm
 if [ -n "$neutron_root" ]; then
     say "making a root with Neutron in $neutron (it is not installed; takes some minutes)"
     if [ "$as_root" = none ] || ! $as_root "${0%/*}/neutron.sh" "$neutron" "$debian" "$debian_keys" || ! has_neutron; then
         say "it could not be made; as root: ${0%/*}/neutron.sh $neutron $debian $debian_keys"
-        missing=yes
-    fi
-fi
-if [ -n "$arm_qemu_10" ]; then
-    if [ "$as_root" = none ] || ! fetch_newer_qemu "$arm_qemu" qemu-system-aarch64 qemu-system-arm "$debian"; then
-        say "it could not be made; as root: mmdebstrap --variant=extract --include=qemu-system-arm trixie $arm_qemu/root $debian"
         missing=yes
     fi
 fi

@@ -613,7 +613,7 @@ def main():
     switch.start()
     pidfile = next((option.split("=", 1)[1] for option in options if option.startswith("--pidfile=")), None)
     pidfile = pidfile or os.path.join(RUN, "ovs-vswitchd.pid")
-    # ovs-appctl takes a pidfile that nobody has locked for one of a process that was killed.
+    # ovs-appctl takes a pidfile without a lock for one of a process that was killed.
     pid = open(pidfile + ".tmp", "w")
     pid.write(f"{os.getpid()}\n")
     pid.flush()

@@ -1,8 +1,8 @@
 //! Helpers: the connections that the hosts of a control channel announce (FTP: RFC 959, RFC 2428; TFTP: RFC 1350).
 //!
 //! The text comes from a peer and is hostile. A line counts if all of it lies within the given bytes, if the segment begins
-//! where a line begins, and if it names the address of its sender and a port that is not privileged. So nobody can make the
-//! tracker expect a connection to another host (RFC 2577 §3).
+//! where a line begins, and if it names the address of its sender and a port that is not privileged. A peer
+//! cannot make the tracker expect a connection to another host (RFC 2577 §3).
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 

@@ -279,7 +279,7 @@ fn lines() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
-    /// Any text: no panic, and nobody is made to expect a connection to a host other than the sender, or to a privileged port.
+    /// Any text: no panic, and no connection is expected to a host other than the sender, or to a privileged port.
     #[test]
     fn hostile_text_announces_the_senders_own_ports_alone(
         said in proptest::collection::vec((0..2_usize, lines()), 1..12), port in any::<u16>()

@@ -188,7 +188,7 @@ fn chains_are_carried_once_in_order_and_their_pages_are_logged() {
     }
 }
 
-/// What the device has used in order is used. All behind it is available to whoever serves the ring next.
+/// Buffers that the device has used in order are used. All behind them are available to the next device of the ring.
 #[test]
 fn a_stopped_shadow_leaves_the_rest_available() {
     for features in layouts() {

@@ -105,7 +105,7 @@ struct Ring {
     driver: Box<dyn DriverQueue>,
     direction: Direction,
     kick: EventFd,
-    /// The same descriptor for the driver half.
+    /// A duplicate of `kick`, for the driver half.
     kicks: OwnedFd,
     /// For each round until all slots are used once, the buffers that are added.
     buffers: Vec<Vec<Buffer>>,

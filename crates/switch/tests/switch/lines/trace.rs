@@ -27,7 +27,7 @@ pub struct Addresses {
     pub frame: u64,
     /// An address in the stack of each worker.
     pub workers: Vec<u64>,
-    /// The same of all other threads that run.
+    /// An address in the stack of each other thread.
     pub others: Vec<u64>,
 }
 
