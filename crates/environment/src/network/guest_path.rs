@@ -13,6 +13,7 @@ use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
 use super::card::LentCard;
 use super::path::{FAR_ADDRESS, NEAR_ADDRESS};
+use super::switch::BehindRelay;
 use super::{Card, GuestNic, Layer, Namespace, OvsDpdk, Path, Switch, UserSpaceSwitch};
 use crate::vm::Nic;
 use crate::{Folder, Start};
@@ -96,28 +97,29 @@ impl GuestPath {
             [Layer::Switch] => {
                 let folder = folder(start)?;
                 let socket = folder.path().join("vhost-user");
-                let switch = Switch::to_guest(&socket, &near, start.agent)?;
-                near.ip(&format!("address add {FAR_ADDRESS}/24 dev {}", Switch::FAR_DEVICE))?;
-                let switch = UserSpaceSwitch::Tautline(switch);
-                Self::at_switch(nic, near, (switch, folder), &socket.display().to_string(), is_emulated)
+                let switch = UserSpaceSwitch::Tautline(Switch::to_guest(&socket, &near, start.agent)?);
+                let far_device = Switch::FAR_DEVICE.into();
+                let served = SwitchForGuest { switch, chardev: chardev(&socket), folder, far_device };
+                Self::at_switch(nic, near, served, is_emulated)
             }
             [Layer::Vduse] => {
                 let folder = folder(start)?;
                 let socket = folder.path().join("vhost-user");
-                let (switch, device) = Switch::behind_relay(&socket, &near, start.agent)?;
-                near.ip(&format!("address add {FAR_ADDRESS}/24 dev {device}"))?;
+                let BehindRelay { switch, far_device } = Switch::behind_relay(&socket, &near, start.agent)?;
                 let switch = UserSpaceSwitch::Tautline(switch);
-                Self::at_switch(nic, near, (switch, folder), &socket.display().to_string(), is_emulated)
+                let served = SwitchForGuest { switch, chardev: chardev(&socket), folder, far_device };
+                Self::at_switch(nic, near, served, is_emulated)
             }
             [Layer::OvsDpdk] => {
                 let folder = folder(start)?;
                 let socket = folder.path().join("vhost-user");
                 let switch = OvsDpdk::to_guest(&socket, folder.path(), &near, start.cpus)?;
-                near.ip(&format!("address add {FAR_ADDRESS}/24 dev {}", OvsDpdk::FAR_DEVICE))?;
                 let switch = UserSpaceSwitch::OvsDpdk(switch);
                 // Open vSwitch connects.
-                let chardev = format!("{},server=on,wait=off", socket.display());
-                Self::at_switch(nic, near, (switch, folder), &chardev, is_emulated)
+                let chardev = format!("{},server=on,wait=off", chardev(&socket));
+                let served =
+                    SwitchForGuest { switch, chardev, folder, far_device: OvsDpdk::FAR_DEVICE.into() };
+                Self::at_switch(nic, near, served, is_emulated)
             }
             [Layer::Wire] => {
                 let card = card.ok_or_else(|| {
@@ -144,11 +146,11 @@ impl GuestPath {
     fn at_switch(
         nic: GuestNic,
         near: Arc<Namespace>,
-        (switch, folder): (UserSpaceSwitch, Folder),
-        chardev: &str,
+        served: SwitchForGuest,
         is_emulated: bool,
     ) -> Result<Self, Failure> {
-        let chardev = format!("socket,id=switch,path={chardev}");
+        let SwitchForGuest { switch, chardev, folder, far_device } = served;
+        near.ip(&format!("address add {FAR_ADDRESS}/24 dev {far_device}"))?;
         let back_end = ["-chardev", &chardev, "-netdev", "vhost-user,id=net,chardev=switch"];
         let mut built = Self::joined(nic, Arc::clone(&near), near, &back_end)?;
         built.nic.shares_memory = true;
@@ -197,6 +199,22 @@ impl GuestPath {
 }
 
 /// A folder of this path alone.
+/// A switch in user space that is started and serves a guest.
+struct SwitchForGuest {
+    switch: UserSpaceSwitch,
+    /// QEMU's `-chardev` to it.
+    chardev: String,
+    /// The folder with its socket.
+    folder: Folder,
+    /// Its interface in the far end's namespace.
+    far_device: String,
+}
+
+/// QEMU's `-chardev` for the end of a switch's socket that connects.
+fn chardev(socket: &FilePath) -> String {
+    format!("socket,id=switch,path={}", socket.display())
+}
+
 fn folder(start: &Start<'_>) -> Result<Folder, Failure> {
     static PATHS: AtomicU32 = AtomicU32::new(0);
     let number = PATHS.fetch_add(1, Ordering::Relaxed);

@@ -51,6 +51,13 @@ pub(super) struct OverVduse {
     pub far_device: String,
 }
 
+/// A switch between a vDPA device, whose rings a relay gives to a guest, and an interface of the kernel.
+pub(super) struct BehindRelay {
+    pub switch: Switch,
+    /// The interface of the far end.
+    pub far_device: String,
+}
+
 impl Drop for Switch {
     fn drop(&mut self) {
         drop(self.relay.take());
@@ -101,8 +108,7 @@ impl Switch {
     }
 
     /// Starts the switch on the host with a vDPA device (VDUSE) and with a network interface of the kernel, which is moved
-    /// to the far end's namespace. Starts a relay too, which gives the rings of a guest at `socket` to the device. Returns
-    /// the name of the interface.
+    /// to the far end's namespace. Starts a relay too, which gives the rings of a guest at `socket` to the device.
     ///
     /// # Errors
     /// The kernel has no VDUSE or no vhost-vdpa, or this user may not use them.
@@ -110,7 +116,7 @@ impl Switch {
         socket: &Path,
         far: &Namespace,
         agent: &Agent,
-    ) -> Result<(Self, String), Failure> {
+    ) -> Result<BehindRelay, Failure> {
         let [device, interface] = ["device", "far"].map(|end| format!("tautline-{}-{end}", far.holder()));
         let ports = [format!("near=vduse:{device},driver=vhost_vdpa"), format!("far=vduse:{interface}")];
         let file = || linux::vdpa::made(&device).filter(|made| made.starts_with('/'));
@@ -120,7 +126,7 @@ impl Switch {
         relay.args(["vdpa", "--port", &format!("guest=vhost-user:{}", socket.display()), "--device"]);
         relay.arg(file().unwrap_or_default());
         switch.relay = Some(start(&mut relay, || socket.exists())?);
-        Ok((switch, moved(&interface, far)?))
+        Ok(BehindRelay { far_device: moved(&interface, far)?, switch })
     }
 
     /// Starts the switch in the far end's namespace, with a back-end for a guest that listens at `socket`.

@@ -426,11 +426,20 @@ impl Job<'_> {
     /// # Errors
     /// The guest has ended, the guest killed the command at its limit, or no answer came within the limit plus 20 s.
     pub fn wait(self) -> Result<Output, Error> {
+        let limit = self.limit + GRACE;
+        self.wait_at_most(limit)
+    }
+
+    /// Waits until the command has ended, for at most `limit` from now, which may end before the command's own limit.
+    ///
+    /// # Errors
+    /// The causes of [`Job::wait`].
+    pub fn wait_at_most(self, limit: Duration) -> Result<Output, Error> {
         /// The shell's exit status for a command that SIGKILL ended.
         const KILLED: i32 = 128 + 9;
         let doing = format!("running `{}` in the guest", self.line);
-        let output = self.guest.control.output(self.id, self.limit + GRACE);
-        let output = output.map_err(|silence| self.guest.explain(&doing, silence, self.limit))?;
+        let output = self.guest.control.output(self.id, limit);
+        let output = output.map_err(|silence| self.guest.explain(&doing, silence, limit.min(self.limit)))?;
         if output.status == KILLED && self.since.elapsed() >= self.limit {
             let said = tail(&format!("{}\n{}", output.stdout, output.stderr));
             return Err(Error::TimedOut { doing, limit: self.limit, said });

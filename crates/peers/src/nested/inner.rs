@@ -22,6 +22,9 @@ const GRACE: Duration = Duration::from_secs(20);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const CONSOLE: &str = "/run/guest.console";
 const PID: &str = "/run/guest.pid";
+/// Prints each thread of the programs that may run a guest, its state, and its position in the machine's kernel.
+const THREADS: &str = "for p in $(pidof tautline qemu-system-x86_64); do for t in /proc/$p/task/*; do \
+     echo \"$t $(cat $t/comm): $(grep State: $t/status) $(cat $t/wchan)\"; cat $t/stack; done; done 2>&1";
 /// QEMU's end of the control channel.
 const CHANNEL: &str = "-device virtio-serial-pci -chardev pipe,id=guest,path=/dev/virtio-ports/guest \
      -device virtserialport,chardev=guest,name=control";
@@ -176,7 +179,7 @@ impl Machine {
             let console = inner.console();
             let _ = self.run(&format!("kill -KILL $(cat {PID})"));
             let job = inner.job.take().expect("it was just begun");
-            let said = tail(&(console + &job.wait()?.stderr));
+            let said = tail(&(console + &job.wait_at_most(GRACE)?.stderr));
             return Err(match runs {
                 false => Error::refused(doing, said),
                 true => Error::TimedOut { doing: doing.into(), limit, said },
@@ -216,9 +219,18 @@ impl Inner<'_> {
     /// Waits until the program that started the guest has ended: QEMU, or `tautline vm run`.
     ///
     /// # Errors
-    /// The causes of [`Job::wait`], with a limit of one day.
+    /// The program does not end within [`LIMIT`]: the error then says where in the machine's kernel its threads are.
+    /// The causes of [`Job::wait`].
     pub fn wait(mut self) -> Result<Output, Error> {
-        self.job.take().expect("only this takes it").wait()
+        let ended = self.job.take().expect("only this takes it").wait_at_most(LIMIT);
+        match ended {
+            Err(Error::TimedOut { doing, limit, said }) => {
+                self.machine.note_deaf_guests();
+                let threads = self.machine.run(THREADS).map_or_else(|error| error.to_string(), |found| found.stdout);
+                Err(Error::TimedOut { doing, limit, said: format!("{said}\nthreads:\n{threads}") })
+            }
+            ended => ended,
+        }
     }
 
     /// The process id, in the machine, of the guest's QEMU or of its `tautline vm run`.
