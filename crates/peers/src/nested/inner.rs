@@ -226,7 +226,8 @@ impl Inner<'_> {
         match ended {
             Err(Error::TimedOut { doing, limit, said }) => {
                 self.machine.note_deaf_guests();
-                let threads = self.machine.run(THREADS).map_or_else(|error| error.to_string(), |found| found.stdout);
+                let threads =
+                    self.machine.run(THREADS).map_or_else(|error| error.to_string(), |found| found.stdout);
                 Err(Error::TimedOut { doing, limit, said: format!("{said}\nthreads:\n{threads}") })
             }
             ended => ended,
