@@ -104,6 +104,14 @@ pub fn made(name: &str) -> Option<String> {
     })
 }
 
+/// Whether the device of this name on the bus is one that a process serves (VDUSE). `None`: no device has this name.
+pub fn is_served_by_a_process(name: &str) -> Option<bool> {
+    let path = fs::canonicalize(device(name)).ok()?;
+    // The folder above is the device of the class `vduse` that the process has open.
+    let class = path.parent().and_then(|above| fs::read_link(above.join("subsystem")).ok());
+    Some(class.as_ref().and_then(|class| class.file_name()).is_some_and(|class| class == "vduse"))
+}
+
 fn device(name: &str) -> PathBuf {
     Path::new(BUS).join("devices").join(name)
 }

@@ -88,7 +88,13 @@ fn add(name: &Name, driver: Driver) -> Result<Made, Refused> {
     }
     match vdpa::add(MANAGEMENT_DEVICE, name.as_str()) {
         // The former process has added the device.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if vdpa::is_served_by_a_process(name.as_str()) == Some(false) {
+                let source =
+                    io::Error::new(error.kind(), "a card or another driver has a device of this name");
+                return Err(Refused { what: format!("add {name} to the vDPA bus"), source });
+            }
+        }
         added => added.map_err(refused(format!("add {name} to the vDPA bus")))?,
     }
     let bound = vdpa::bind(name.as_str(), driver);
@@ -97,11 +103,14 @@ fn add(name: &Name, driver: Driver) -> Result<Made, Refused> {
 }
 
 /// Removes a device from the bus. Waits for answers to the kernel's requests, unless the kernel has given the device
-/// up.
+/// up. A device of this name that no process serves, such as a card, stays.
 ///
 /// # Errors
 /// The step that the kernel refused. A device that is not on the bus is no error.
 pub(super) fn remove(name: &Name) -> Result<(), Refused> {
+    if vdpa::is_served_by_a_process(name.as_str()) == Some(false) {
+        return Ok(());
+    }
     match vdpa::remove(name.as_str()) {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => Ok(()),
         removed => {

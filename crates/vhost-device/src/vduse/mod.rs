@@ -214,6 +214,7 @@ impl<D: Device> Vduse<D> {
                 module.to_uppercase()
             ),
             io::ErrorKind::PermissionDenied => "run the switch as root, or with CAP_NET_ADMIN".to_owned(),
+            io::ErrorKind::AlreadyExists => "give the port another device's name".to_owned(),
             _ => format!("see the kernel's log; by hand: vdpa dev add name {name} mgmtdev vduse"),
         }
     }
