@@ -158,6 +158,24 @@ impl FrontEnd {
         if self.hardware.is_there() { Ok(()) } else { Err(End::DeviceGone) }
     }
 
+    /// The eventfd that the kernel signals when the device's status has changed.
+    pub fn changed(&self) -> &EventFd {
+        self.hardware.changed()
+    }
+
+    /// Called when the device's status has changed. A device that needs a reset serves no ring: the front-end learns it
+    /// by the rings' eventfds for errors, and resets the device when its guest does.
+    pub fn note_status(&self, log: &Log, context: &mut dyn Context) {
+        if self.hardware.needs_reset() && self.rings.state() != State::Stopped {
+            self.rings.signal_errors();
+            log.warn(
+                context,
+                "the device serves no ring until it is reset: it met a malformed ring of the guest, or it has failed; \
+                 reset the guest's device",
+            );
+        }
+    }
+
     /// Watches the eventfds of the rings that the relay serves, if they have changed.
     fn watch_rings(&mut self, context: &mut dyn Context) -> std::io::Result<()> {
         if !self.rings.take_rewatch() {
@@ -221,10 +239,11 @@ impl FrontEnd {
                 let outcome = self.change_memory(table)?;
                 self.session.answer(done, outcome)
             }
-            Event::VringStarted { index, config, kick, call, enabled, done, .. } => {
+            Event::VringStarted { index, config, kick, call, err, enabled, done } => {
                 let started = kick_of(kick).and_then(|kick| {
-                    let (index, call) = (index.as_usize(), call_of(call)?);
-                    rings.start(NewRing { index, config, kick, call, enabled }, hardware, memory)
+                    let (index, call, err) =
+                        (index.as_usize(), notifier("call", call)?, notifier("err", err)?);
+                    rings.start(NewRing { index, config, kick, call, err, enabled }, hardware, memory)
                 });
                 session.answer(done, started)
             }
@@ -235,15 +254,18 @@ impl FrontEnd {
                 session.answer(done, rings.enable(index.as_usize(), enabled, hardware, memory)?)
             }
             Event::VringCallChanged { index, call, done } => {
-                let changed = call_of(call).and_then(|call| rings.set_call(index.as_usize(), call, hardware));
+                let changed =
+                    notifier("call", call).and_then(|call| rings.set_call(index.as_usize(), call, hardware));
                 session.answer(done, changed)
             }
             Event::VringKickChanged { index, kick, done } => {
                 let changed = kick_of(kick).and_then(|kick| rings.set_kick(index.as_usize(), kick, hardware));
                 session.answer(done, changed)
             }
-            // The kernel knows no errors of single rings.
-            Event::VringErrChanged { done, .. } => session.answer(done, Ok(())),
+            Event::VringErrChanged { index, err, done } => {
+                let changed = notifier("err", err).map(|err| rings.set_err(index.as_usize(), err));
+                session.answer(done, changed)
+            }
             Event::Reset { done } => {
                 rings.reset(hardware, memory.space())?;
                 session.answer(done, Ok(()))
@@ -305,6 +327,6 @@ fn kick_of(kick: Kick) -> Result<EventFd, Refusal> {
     }
 }
 
-fn call_of(call: Option<SharedFd>) -> Result<Option<EventFd>, Refusal> {
-    call.map(EventFd::adopt).transpose().map_err(|error| Refusal::new(format!("call: {error}")))
+fn notifier(what: &str, fd: Option<SharedFd>) -> Result<Option<EventFd>, Refusal> {
+    fd.map(EventFd::adopt).transpose().map_err(|error| Refusal::new(format!("{what}: {error}")))
 }

@@ -31,6 +31,10 @@ const RELAYED: Features = Features::VERSION_1
 /// The features that a relay offers if the device has them.
 pub const OFFERED: Features = with(with(RELAYED, &HOST_SEGMENTATION), &GUEST_SEGMENTATION);
 
+/// Features between the guest and its front-end, which the device is not told. A guest that announces itself after a
+/// migration is told so by its front-end; without the feature, QEMU sends the announcement to a back-end's RARP message.
+const OF_THE_FRONT_END: Features = Features::VHOST_LOG_ALL.union(NetFeatures::GUEST_ANNOUNCE);
+
 const fn with(mut set: Features, more: &[Features]) -> Features {
     let mut at = 0;
     while at < more.len() {
@@ -90,6 +94,8 @@ pub struct Hardware {
     /// Whether the device tells where a queue stands. Of a packed ring nothing else does.
     tells_positions: bool,
     config: Vec<u8>,
+    /// Signalled by the kernel when the device's configuration or status has changed.
+    changed: EventFd,
 }
 
 impl Hardware {
@@ -120,6 +126,8 @@ impl Hardware {
             interface::MEMORY_MESSAGES | interface::BATCHES | interface::SUSPEND | interface::MEMORY_PERSISTS;
         let interface = device.interface_features()? & wanted;
         device.set_interface_features(interface)?;
+        let changed = EventFd::new()?;
+        device.set_config_call(Some(changed.as_fd()))?;
         Ok(Hardware {
             features: Features::from_bits_retain(device.features()?),
             interface,
@@ -127,6 +135,7 @@ impl Hardware {
             largest_queue: device.largest_queue()?,
             tells_positions: device.queue_base(0).is_ok(),
             config: device.config(CONFIG_BYTES)?,
+            changed,
             device,
         })
     }
@@ -135,7 +144,7 @@ impl Hardware {
     /// have to be served by the relay.
     pub(crate) fn offered(&self) -> Features {
         let left_out = if self.tells_positions { Features::empty() } else { Features::RING_PACKED };
-        self.features.intersection(OFFERED).difference(left_out).union(Features::VHOST_LOG_ALL)
+        self.features.intersection(OFFERED).difference(left_out).union(OF_THE_FRONT_END)
     }
 
     /// The first of [`WINDOW_BYTES`] addresses for the relay's own rings.
@@ -151,6 +160,18 @@ impl Hardware {
     /// Whether the kernel still has the device.
     pub(crate) fn is_there(&self) -> bool {
         self.device.is_there()
+    }
+
+    /// The eventfd that the kernel signals when the device's configuration or status has changed.
+    pub(crate) fn changed(&self) -> &EventFd {
+        &self.changed
+    }
+
+    /// Whether the device met an error, such as a malformed ring, and does nothing until it is reset (VIRTIO 1.3
+    /// §2.1.2). The kernel's signals so far are forgotten.
+    pub(crate) fn needs_reset(&self) -> bool {
+        self.changed.drain();
+        self.device.status().is_ok_and(|bits| bits & status::NEEDS_RESET != 0)
     }
 
     fn has(&self, feature: u64) -> bool {
@@ -195,7 +216,7 @@ impl Hardware {
         set(bits)?;
         // The device sees memory as the host's driver maps it; the guest need not know.
         let features = features.union(self.features.intersection(Features::ACCESS_PLATFORM));
-        let told = features.difference(Features::VHOST_PROTOCOL_FEATURES).difference(Features::VHOST_LOG_ALL);
+        let told = features.difference(Features::VHOST_PROTOCOL_FEATURES).difference(OF_THE_FRONT_END);
         device.set_features(told.bits()).map_err(refused(format_args!("the features {told}")))?;
         bits |= status::FEATURES_OK;
         set(bits)?;

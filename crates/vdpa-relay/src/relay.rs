@@ -28,6 +28,7 @@ const LINK: Token = Token(0);
 const PEER: Token = Token(1);
 const MEMORY: Token = Token(2);
 const DEVICE: Token = Token(3);
+const CHANGED: Token = Token(4);
 
 /// Prints a line of the log.
 type Print = fn(&dyn Display);
@@ -122,6 +123,10 @@ impl<'a> Relay<'a> {
                 context.after(DEVICE, LOOK);
                 front_end.check()
             }
+            CHANGED => {
+                front_end.note_status(&self.log, context);
+                Ok(())
+            }
             Token(RINGS..) => front_end.serve_rings(&self.log, context),
             _ => Ok(()),
         };
@@ -169,6 +174,7 @@ impl<'a> Relay<'a> {
             .map_err(|error| DeviceError::new("offer the device's features", error, "name another device"))?;
         context
             .watch(PEER, front_end.socket(), Interest::Readable)
+            .and_then(|()| context.watch(CHANGED, front_end.changed().shared(), Interest::Readable))
             .map_err(|error| failed(SocketError::watch(error)))?;
         Ok(front_end)
     }
@@ -183,6 +189,7 @@ impl<'a> Relay<'a> {
     fn end(&mut self, why: &End, context: &mut Context) -> Result<(), DeviceError> {
         let ran = self.front_end.take().is_some_and(|front_end| front_end.ran);
         context.unwatch(PEER);
+        context.unwatch(CHANGED);
         FrontEnd::unwatch_rings(context);
         match why {
             End::Socket(SocketError::Closed) => self.log.log(context, "the front-end has disconnected"),

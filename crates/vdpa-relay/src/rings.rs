@@ -24,7 +24,17 @@ pub(crate) const QUEUES: usize = 2;
 struct Ring {
     config: VringConfig,
     queue: Queue,
+    /// Signalled when the ring is no longer served.
+    err: Option<EventFd>,
     enabled: bool,
+}
+
+impl Ring {
+    fn signal_error(&self) {
+        if let Some(err) = &self.err {
+            err.notify();
+        }
+    }
 }
 
 /// On which rings the device works.
@@ -78,6 +88,7 @@ pub(crate) struct NewRing {
     pub config: VringConfig,
     pub kick: EventFd,
     pub call: Option<EventFd>,
+    pub err: Option<EventFd>,
     pub enabled: bool,
 }
 
@@ -142,11 +153,11 @@ impl Rings {
     /// # Errors
     /// The ring is not inside one region, or the device refuses to start. The ring is not started then.
     pub fn start(&mut self, new: NewRing, hardware: &Hardware, memory: &GuestMemory) -> Result<(), Refusal> {
-        let NewRing { index, config, kick, call, enabled } = new;
+        let NewRing { index, config, kick, call, err, enabled } = new;
         let addresses = placed(&config, memory.space())?;
         let queue = Queue { size: config.size, addresses, base: config.base, kick, call };
         let Some(ring) = self.rings.get_mut(index) else { return Err(Refusal::new("no such queue")) };
-        *ring = Some(Ring { config, queue, enabled });
+        *ring = Some(Ring { config, queue, err, enabled });
         self.start_device(hardware, memory).inspect_err(|_| self.rings[index] = None)
     }
 
@@ -273,7 +284,20 @@ impl Rings {
         let Running::Shadows(shadows) = &mut self.running else { return Vec::new() };
         let broken = shadows.run();
         self.rewatch |= !broken.is_empty();
+        broken.iter().filter_map(|(index, _)| self.rings.get(*index)?.as_ref()).for_each(Ring::signal_error);
         broken
+    }
+
+    /// Signals that no ring is served any more.
+    pub fn signal_errors(&self) {
+        self.rings.iter().flatten().for_each(Ring::signal_error);
+    }
+
+    /// Another eventfd for errors.
+    pub fn set_err(&mut self, index: usize, err: Option<EventFd>) {
+        if let Some(ring) = self.rings.get_mut(index).and_then(Option::as_mut) {
+            ring.err = err;
+        }
     }
 
     /// Whether other eventfds are to be watched than at the last call.

@@ -24,6 +24,7 @@ const STATUS_SET: u8 = 0x72;
 const CONFIG_GET: u8 = 0x73;
 const VRING_ENABLE: u8 = 0x75;
 const VRING_LARGEST: u8 = 0x76;
+const CONFIG_CALL: u8 = 0x77;
 const ADDRESS_RANGE: u8 = 0x78;
 const SUSPEND: u8 = 0x7d;
 
@@ -156,6 +157,12 @@ pub(super) fn config(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Vec<u8>> {
     // SAFETY: VHOST_VDPA_GET_CONFIG reads the head, and writes as many bytes behind it as that says.
     unsafe { call(fd, opcode::read::<ConfigHead>(GROUP, CONFIG_GET), &mut config) }?;
     Ok(config.bytes[..bytes].to_vec())
+}
+
+pub(super) fn set_config_call(fd: BorrowedFd<'_>, call_fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let mut number: c_int = call_fd.map_or(-1, |call_fd| call_fd.as_raw_fd());
+    // SAFETY: VHOST_VDPA_SET_CONFIG_CALL reads one int.
+    unsafe { call(fd, opcode::write::<c_int>(GROUP, CONFIG_CALL), &mut number) }
 }
 
 pub(super) fn largest_queue(fd: BorrowedFd<'_>) -> io::Result<u16> {

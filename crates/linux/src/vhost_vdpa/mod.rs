@@ -22,6 +22,8 @@ pub mod status {
     pub const DRIVER_OK: u8 = 1 << 2;
     /// Features are agreed on.
     pub const FEATURES_OK: u8 = 1 << 3;
+    /// The device met an error, and does nothing until it is reset.
+    pub const NEEDS_RESET: u8 = 1 << 6;
 }
 
 /// Features of the interface itself (`VHOST_BACKEND_F_…`).
@@ -199,6 +201,14 @@ impl Device {
     /// The configuration space is shorter (`E2BIG`).
     pub fn config(&self, bytes: usize) -> io::Result<Vec<u8>> {
         calls::config(self.as_fd(), bytes)
+    }
+
+    /// Sets the eventfd that the kernel signals when the device's configuration or status has changed.
+    ///
+    /// # Errors
+    /// The descriptor is no eventfd (`EINVAL`).
+    pub fn set_config_call(&self, call: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        calls::set_config_call(self.as_fd(), call)
     }
 
     /// The most descriptors of a queue.
