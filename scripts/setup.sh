@@ -392,12 +392,13 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         if [ "$machine" = x86_64 ]; then
             has_kernel "$nested_cache" drivers/crypto/virtio || generic=missing
             has_kernel "$realtime_cache" drivers/net || realtime=missing
-            has_kernel "$vduse_cache" virt/lib && has_driver "$vduse_cache" vduse || vduse=missing
+            has_kernel "$vduse_cache" net/bridge && has_driver "$vduse_cache" vduse || vduse=missing
             if ! has_kernel "$vduse_7_cache" arch/x86 || ! has_driver "$vduse_7_cache" vduse; then
                 vduse_7=missing
                 [ -e "$debian_keys" ] || packages="$packages debian-archive-keyring"
             fi
-            has_driver "$vduse_cache" vp_vdpa || vp_vdpa=missing
+            # Modules that are fetched anew come without it.
+            [ -z "$vduse" ] && has_driver "$vduse_cache" vp_vdpa || vp_vdpa=missing
         fi
         ;;
     esac
@@ -460,7 +461,7 @@ plan() { # what is missing
     [ -z "$kernel" ] || say "  a stock kernel for the guest, never booted by this machine: a vmlinuz-* in $cache/$(size_of_kernel "$kernel_packages")"
     [ -z "$cards" ] || say "  a generic kernel with a driver for emulated cards, for guests, never booted by this machine: a vmlinuz-* in $cards_cache/$(size_of_kernel "$generic_packages")"
     [ -z "$realtime" ] || say "  a real-time kernel for a guest, never booted by this machine: a vmlinuz-* in $realtime_cache/$(size_of_kernel "$realtime_packages")"
-    [ -z "$vduse" ] || say "  a kernel with VDUSE for a guest (Linux 6.9 or later), never booted by this machine: a vmlinuz-* in $vduse_cache/$(size_of_kernel "$vduse_packages")"
+    [ -z "$vduse" ] || say "  a kernel with VDUSE and KVM for a guest (Linux 6.9 or later), never booted by this machine: a vmlinuz-* in $vduse_cache/$(size_of_kernel "$vduse_packages")"
     [ -z "$vduse_7" ] || say "  a generic kernel with VDUSE and KVM for a guest, of Debian 13's backports, never booted by this machine: a vmlinuz-* in $vduse_7_cache/"
     [ -z "$vp_vdpa" ] || say "  the module vp_vdpa for that kernel, built from the kernel's source in a temporary folder (make, 170 MB to fetch)"
     [ -z "$generic" ] || say "  a generic kernel with KVM for the nested machine, never booted by this one: a vmlinuz-* in $nested_cache/, its modules in $nested_cache/modules/VERSION$(size_of_kernel "$generic_packages")"
@@ -760,8 +761,8 @@ fi
 # Debian 12 has a newer kernel beside its own, Ubuntu 24.04 has one for newer hardware; Debian 13's own has it.
 if [ -n "$vduse" ]; then
     refresh
-    fetch_kernel "$vduse_cache" "$vduse_packages" 'drivers/char drivers/net drivers/vdpa drivers/vhost drivers/virtio net/802
-        net/8021q net/core net/llc net/packet virt/lib' || missing=yes
+    fetch_kernel "$vduse_cache" "$vduse_packages" 'arch/x86 crypto drivers/char drivers/crypto/ccp drivers/net drivers/vdpa
+        drivers/vhost drivers/virtio lib net/802 net/8021q net/bridge net/core net/llc net/packet virt' || missing=yes
 fi
 # A second one, from a later release: apt gets a configuration, lists and a cache of their own for it.
 fetch_later_kernel() { # fetch_later_kernel SUITE FOLDER METAPACKAGES MODULES

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 pub use crate::nested::places::{INITRAMFS as INITRAMFS_WITHIN, KERNEL as KERNEL_WITHIN};
-pub use cards::VDPA_CARD;
+pub use cards::VDPA_CARDS;
 pub use elsewhere::{Boot, Session};
 pub use migration::{Migration, Movable};
 pub use port::Port;
@@ -163,13 +163,13 @@ impl Settings {
     }
 
     /// Boots a kernel of the distribution that has vDPA and loads its modules, also for cards with a virtio interface
-    /// (`vp_vdpa`). Adds an IOMMU, and two cards that are connected with each other: one at [`VDPA_CARD`] behind the
-    /// IOMMU, and one with the address 02:00:00:00:76:02 for the other end.
+    /// (`vp_vdpa`). Adds an IOMMU, two cards behind it at [`VDPA_CARDS`], and cards at the other ends of their wires, whose
+    /// addresses begin with 02:00:00:00:77.
     pub fn vdpa(mut self) -> Self {
         self.kernel = Kernel::Cached(cached::VDUSE);
         self.modules = cards::VDPA_MODULES;
         self.iommu = true;
-        self.program(Path::new("/usr/sbin/vdpa")).arguments(cards::VDPA_CARDS)
+        self.program(Path::new("/usr/sbin/vdpa")).arguments(cards::VDPA_ARGUMENTS)
     }
 
     /// Adds a crypto device, whose back-end listens at this socket; QEMU is the front-end. The distribution's generic
