@@ -1,11 +1,11 @@
 //! Collects evidence that the emulated machine failed rather than the tested program; such evidence is the only
 //! reason to run a test again.
 //!
-//! QEMU's emulated CPUs fail in two known ways (docs/nested.md). In the first way, the outer machine stops: its
-//! kernel reports stalls on the console, and the machine answers no command. In the second way, a guest in it stops:
-//! its virtual CPU runs and accepts no interrupt, because an interrupt was delivered twice. Both are detected outside
-//! of the tested program: on the console of the outer machine, and in KVM's counters there. No error text of Tautline
-//! counts as evidence.
+//! QEMU's emulated CPUs fail in two known ways (docs/nested.md). In the first way, the outer machine stops: it answers
+//! no command, and its kernel reports stalls on the console or one of its CPUs executes for ten seconds with interrupts
+//! disabled. In the second way, a guest in it stops: its virtual CPU runs and accepts no interrupt, because an interrupt
+//! was delivered twice. Both are detected outside of the tested program: on the console of the outer machine, in QEMU's
+//! monitor, and in KVM's counters in the machine. No error text of Tautline counts as evidence.
 //!
 //! Evidence is kept for each thread, because a machine belongs to the thread that started it. Each repetition is
 //! printed, counted in the file that `TAUTLINE_STANDSTILLS` names, and refused after that file has [`BUDGET`] lines.

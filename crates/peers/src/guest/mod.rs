@@ -393,13 +393,21 @@ impl Guest {
         self.folder.path()
     }
 
-    /// Records the kernel's report of a stall on the console, if the guest also answers no command.
+    /// Records evidence that the machine failed, if it answers no command: the kernel's report of a stall on the
+    /// console, or a CPU that QEMU's monitor shows locked up.
     fn note_standstill(&self) {
-        let console = self.console();
-        let Some(stall) = standstill::stall(&console) else { return };
-        if !self.answers() {
-            standstill::note(format!("its console says \"{stall}\", and `true` has no answer"));
+        if self.answers() {
+            return;
         }
+        let console = self.console();
+        let evidence = match standstill::stall(&console) {
+            Some(stall) => format!("its console says \"{stall}\""),
+            None => match self.locked_up() {
+                Some(locked_up) => locked_up,
+                None => return,
+            },
+        };
+        standstill::note(format!("{evidence}, and `true` has no answer"));
     }
 
     fn explain(&self, doing: &str, silence: Silence, limit: Duration) -> Error {

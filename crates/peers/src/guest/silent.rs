@@ -1,5 +1,6 @@
 //! What is known of a guest that gave no answer, for the text of the error.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -13,6 +14,11 @@ use crate::process::tail;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The time between two looks at the CPUs' registers.
 const BETWEEN: Duration = Duration::from_secs(1);
+/// After so many looks a CPU counts as locked up: for as long a time without interrupts, Linux's own detector calls a
+/// lockup hard (`kernel.watchdog_thresh`, 10 s).
+const LOOKS: u32 = 11;
+/// The interrupt flag of an x86 CPU: Intel SDM, volume 1, section 3.4.3.
+const INTERRUPT_FLAG: u32 = 0x200;
 
 impl Guest {
     /// Whether the guest answers an empty command.
@@ -36,6 +42,22 @@ impl Guest {
         said
     }
 
+    /// The position of a CPU that executed with interrupts disabled at each of [`LOOKS`] looks, one a second. `None` if
+    /// there is no such CPU, or no monitor of QEMU.
+    pub(super) fn locked_up(&self) -> Option<String> {
+        let mut locked = without_interrupts(&self.positions()?);
+        for _ in 1..LOOKS {
+            if locked.is_empty() {
+                return None;
+            }
+            std::thread::sleep(BETWEEN);
+            let now = without_interrupts(&self.positions()?);
+            locked.retain(|cpu, _| now.contains_key(cpu));
+        }
+        let (cpu, position) = locked.pop_first()?;
+        Some(format!("{cpu}, at first at {position}, accepted no interrupt at {LOOKS} looks, one a second"))
+    }
+
     /// The lines of QEMU's registers that show where each CPU is and whether it halts.
     fn positions(&self) -> Option<String> {
         let mut monitor = connect_monitor(self.folder()).ok()?;
@@ -43,5 +65,40 @@ impl Guest {
         let registers = monitor.execute_with("human-monitor-command", command).ok()?;
         let lines = registers.as_str()?.lines().filter(|line| line.contains("IP=") || line.contains("CPU#"));
         Some(lines.collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// The x86 CPUs that execute with interrupts disabled, by name, each with its position, as QEMU prints registers.
+fn without_interrupts(positions: &str) -> BTreeMap<String, String> {
+    let mut lines = positions.lines().peekable();
+    let mut found = BTreeMap::new();
+    while let Some(line) = lines.next() {
+        if !line.starts_with("CPU#") {
+            continue;
+        }
+        let registers = lines.next_if(|line| line.contains("IP=")).unwrap_or_default();
+        let value = |name: &str| registers.split_whitespace().find_map(|word| word.strip_prefix(name));
+        let flags =
+            value("RFL=").or_else(|| value("EFL=")).and_then(|flags| u32::from_str_radix(flags, 16).ok());
+        if flags.is_some_and(|flags| flags & INTERRUPT_FLAG == 0) && value("HLT=") == Some("0") {
+            let position = value("RIP=").or_else(|| value("EIP=")).unwrap_or_default();
+            found.insert(line.to_owned(), position.to_owned());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_executes_with_interrupts_disabled_is_found() {
+        let printed = "CPU#0\nRIP=ffffffffae800ba0 RFL=00000046 [---Z-P-] CPL=0 II=0 A20=1 SMM=0 HLT=0\n\
+                       CPU#1\nRIP=ffffffffae65267b RFL=00000246 [---Z-P-] CPL=0 II=0 A20=1 SMM=0 HLT=0\n\
+                       CPU#2\nRIP=ffffffffae65267b RFL=00000046 [---Z-P-] CPL=0 II=0 A20=1 SMM=0 HLT=1\n";
+        let found = without_interrupts(printed);
+        assert_eq!(found, BTreeMap::from([("CPU#0".to_owned(), "ffffffffae800ba0".to_owned())]));
+        assert!(without_interrupts("CPU#0\nPC=ffff800080010000 X00=0000000000000000\n").is_empty());
     }
 }
