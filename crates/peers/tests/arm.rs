@@ -1,15 +1,19 @@
 //! The arm64 machine: KVM in it is real, with the kernel at EL2 and at EL1.
 
+#[path = "arm/guest_within.rs"]
+mod guest_within;
 #[path = "arm/known.rs"]
 mod known;
 #[path = "arm/path.rs"]
 mod path;
+#[path = "arm/worst.rs"]
+mod worst;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use peers::nested::{ArmMachine, ArmSettings, Clock, KvmMode};
+use peers::nested::{ArmMachine, ArmSettings, Clock, Gic, KvmMode};
 
 /// The limit of a command: the CPU is emulated.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -19,6 +23,13 @@ fn programs() -> PathBuf {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/arm-programs.sh");
     let output = peers::run(&mut Command::new(script), Duration::from_secs(540)).unwrap();
     PathBuf::from(output.expect_success().trim())
+}
+
+/// The static program for arm64 that `TAUTLINE_ARM64` names, by the name `tautline` in this folder.
+fn given(folder: &Path) -> Option<PathBuf> {
+    let program = folder.join("tautline");
+    std::fs::copy(std::env::var_os("TAUTLINE_ARM64")?, &program).unwrap();
+    Some(program)
 }
 
 /// Builds a VMM of one page, with a guest of seven instructions, for arm64.
@@ -81,22 +92,56 @@ fn kvm_runs_guests_with_vhe_and_without() {
     });
 }
 
+/// GICv2 and GICv4.0 beside the GICv3 of the other tests. QEMU 10 emulates no GICv4.1.
+#[test]
+#[ignore = "two boots more: make test-nested-long"]
+fn kvm_runs_guests_on_other_interrupt_controllers() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = vmm(folder.path());
+    let said_by_kvm = [(Gic::V2, "GICv2m", "GICv2"), (Gic::V4, "GICv4 support enabled", "GICv3")];
+    for (gic, words, of_guest) in said_by_kvm {
+        let machine = ArmSettings::default().gic(gic).guest_within().program(&program).start().unwrap();
+        let said = machine.must("dmesg | grep -E 'kvm \\[|GICv2m'");
+        assert!(said.contains(words), "{gic:?}: {said}");
+        assert_eq!(machine.must("guest"), "PSCI 1.1\noff\n");
+        let guest = guest_within::Guest::start(&machine, "virtio-net-pci,romfile=", "on", "waits");
+        let pings = machine.must("ping -c 20 -i 0.1 -W 5 10.0.0.2");
+        println!("{gic:?}: {}\n{pings}", guest.interrupt_controller(&machine));
+        assert_eq!(guest.interrupt_controller(&machine), of_guest, "{gic:?}");
+        assert!(pings.contains(" 0% packet loss"), "{pings}");
+        guest.end(&machine);
+    }
+}
+
+#[test]
+#[ignore = "a boot more: make test-nested-long"]
+fn kvm_worst_names_what_was_planted() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = given(folder.path()).unwrap_or_else(|| programs().join("tautline"));
+    let machine = ArmSettings::default().guest_within().program(&program).start().unwrap();
+    worst::a_planted_cause_is_named(&machine);
+}
+
 /// A switch, and for some seconds a generator at both of its ports; what the switch counted is printed at its end.
 const SWITCH: &str = "tautline switch --port a=vhost-user:/tmp/a --port b=vhost-user:/tmp/b >/tmp/switch 2>&1 & \
     switch=$!; until [ -S /tmp/b ]; do sleep 0.1; done; \
     timeout -s INT 15 tautline rfc2544 --from virtio-user:/tmp/a --to virtio-user:/tmp/b --sizes 64 --quick \
     --search maximum >/tmp/rates 2>&1; kill $switch; wait $switch; cat /tmp/switch";
 
+/// The machine beside a guest in it under KVM, which boots the program.
+const BESIDE_A_GUEST: &str = "tautline compare --quick --only os --blocks 1 --tables --output /vm.json \
+    --environments host,vm:accel=kvm,kernel=/guest/kernel,memory=512";
+
 /// The program in `TAUTLINE_ARM64`, which is static and for arm64, measures, audits and switches in both machines.
 #[test]
 #[ignore = "takes a program for arm64 in TAUTLINE_ARM64; scripts/dist-test.sh builds and names one"]
 fn the_program_runs_in_both() {
-    let given = std::env::var_os("TAUTLINE_ARM64").expect("TAUTLINE_ARM64: a static tautline for arm64");
     let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("tautline");
-    std::fs::copy(given, &program).unwrap();
+    let program = given(folder.path()).expect("TAUTLINE_ARM64: a static tautline for arm64");
     for (mode, words) in [(KvmMode::Vhe, "VHE: the host kernel"), (KvmMode::Nvhe, "nVHE: the host kernel")] {
-        let machine = ArmSettings::default().mode(mode).program(&program).start().unwrap();
+        let settings = ArmSettings::default().mode(mode).program(&program);
+        let settings = if mode == KvmMode::Vhe { settings.guest_within() } else { settings };
+        let machine = settings.start().unwrap();
         let run = |line: &str| {
             let output = machine.run_within(line, LIMIT).unwrap();
             assert!(output.success(), "{line}: {}\n{}\n{}", output.status, output.stdout, output.stderr);
@@ -107,8 +152,12 @@ fn the_program_runs_in_both() {
         assert!(vhe.contains(words), "{mode:?}: {vhe}");
         let costs = run("tautline kvm costs --samples 100 --format json");
         let measured = costs.matches("\"median_ticks\":").count();
-        assert!(measured == 7 && costs.contains("\"emulated\":true"), "{measured} rows: {costs}");
+        assert!(measured == 9 && costs.contains("\"emulated\":true"), "{measured} rows: {costs}");
         println!("{}", run("tautline compare --quick --only os --blocks 1 --environments host --tables"));
+        if mode == KvmMode::Vhe {
+            println!("{}", run(BESIDE_A_GUEST));
+            guest_within::is_measured_and_marked(&machine.must("cat /vm.json"));
+        }
         let switched = run(SWITCH);
         println!("{mode:?}\n{switched}");
         let frames = switched.lines().filter(|line| line.trim().starts_with("to guest"));

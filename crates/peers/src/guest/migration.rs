@@ -1,6 +1,7 @@
 //! A guest that migrates to another QEMU on this machine while it runs.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -20,11 +21,18 @@ const INCOMING: &str = "incoming";
 /// (`cpu_physical_memory_sync_dirty_bitmap`; fixed in 9.0). QEMU takes sizes that are multiples of this.
 const ODD_KIB: u32 = 8;
 
+/// The command of a QEMU whose files are in a folder: it boots the guest, or with ports it waits for the guest.
+pub(crate) type Commands = Box<dyn Fn(&Path, Option<&[Port]>) -> Result<Command, Error> + Send>;
+
+/// The file system for a QEMU that waits for a guest, whose memory contains the guest's own: a machine with a kernel
+/// must have one.
+pub(crate) const NO_FILES: &[u8] = b"-";
+
 /// A guest that can migrate. The guest is killed when this value is dropped.
 pub struct Movable {
     /// The guest in its present QEMU.
     pub guest: Guest,
-    plan: Plan,
+    commands: Commands,
 }
 
 /// Figures of a migration.
@@ -44,10 +52,22 @@ impl Movable {
     /// The causes of [`Settings::start`].
     pub fn start(mut settings: Settings) -> Result<Self, Error> {
         settings.memory_kib -= ODD_KIB;
-        let (plan, folder) = (Plan::new(settings)?, new_folder()?);
-        let mut command = plan.first(folder.path())?;
+        let plan = Plan::new(settings)?;
+        Self::boot(Box::new(move |folder, ports| match ports {
+            None => plan.first(folder),
+            Some(ports) => plan.command(folder, ports, NO_FILES),
+        }))
+    }
+
+    /// Boots a guest by these commands.
+    ///
+    /// # Errors
+    /// The command cannot be made, QEMU ends, or the guest accepts no commands within 120 s.
+    pub(crate) fn boot(commands: Commands) -> Result<Self, Error> {
+        let folder = new_folder()?;
+        let mut command = commands(folder.path(), None)?;
         command.args(monitor(folder.path()));
-        Ok(Self { guest: Guest::launch(command, folder)?, plan })
+        Ok(Self { guest: Guest::launch(command, folder)?, commands })
     }
 
     /// Migrates the guest to another QEMU, with its ports at these sockets. The answers of commands that run during
@@ -58,8 +78,7 @@ impl Movable {
     /// or reports its failure, or the migration is not complete after 60 s.
     pub fn migrate(&mut self, ports: &[Port]) -> Result<Migration, Error> {
         let folder = new_folder()?;
-        // Its memory holds the file system already; a machine with a kernel has to have one all the same.
-        let mut command = self.plan.command(folder.path(), ports, b"-")?;
+        let mut command = (self.commands)(folder.path(), Some(ports))?;
         let incoming = folder.path().join(INCOMING);
         let uri = format!("unix:{}", incoming.display());
         command.args(monitor(folder.path())).args(["-incoming", &uri]);

@@ -13,6 +13,7 @@ use vm::QemuVersion;
 use super::arm_within::ArmWithin;
 use super::machine::Clock;
 use crate::guest::archive::Archive;
+use crate::guest::migration::{Movable, NO_FILES};
 use crate::guest::userland::{PROGRAMS, read};
 use crate::guest::{Guest, Port, modules};
 use crate::requirements::Requirements;
@@ -41,21 +42,58 @@ impl KvmMode {
     }
 }
 
+/// The machine's interrupt controller. QEMU 10 emulates version 4.0 of the GIC, not 4.1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gic {
+    /// GICv2 with its virtualization extensions.
+    V2,
+    /// GICv3 with an ITS.
+    #[default]
+    V3,
+    /// GICv4.0 with an ITS, which can deliver an interrupt to a running guest without an exit.
+    V4,
+}
+
+impl Gic {
+    fn version(self) -> u8 {
+        match self {
+            Gic::V2 => 2,
+            Gic::V3 => 3,
+            Gic::V4 => 4,
+        }
+    }
+
+    /// The word of the kernel's command line: KVM uses a GICv4 only on demand.
+    fn parameter(self) -> &'static str {
+        match self {
+            Gic::V2 | Gic::V3 => "",
+            Gic::V4 => " kvm-arm.vgic_v4_enable=1",
+        }
+    }
+}
+
 /// The settings of the arm64 machine.
 #[derive(Clone, Debug, Default)]
 pub struct ArmSettings {
     mode: KvmMode,
+    gic: Gic,
     clock: Clock,
     programs: Vec<PathBuf>,
     arguments: Vec<String>,
     ports: Vec<Port>,
     within: bool,
+    without_el2: bool,
 }
 
 impl ArmSettings {
     /// Sets how KVM runs guests in the machine. The default is VHE.
     pub fn mode(self, mode: KvmMode) -> Self {
         ArmSettings { mode, ..self }
+    }
+
+    /// Sets the machine's interrupt controller. The default is GICv3.
+    pub fn gic(self, gic: Gic) -> Self {
+        ArmSettings { gic, ..self }
     }
 
     /// Sets the source of the machine's clock. With [`Clock::Instructions`] one instruction takes 1 ns, which is also
@@ -70,8 +108,8 @@ impl ArmSettings {
         self
     }
 
-    /// Copies QEMU, the machine's kernel and a file system to the machine. There the command `start-guest`, with further
-    /// arguments for QEMU, starts a guest under KVM, and `/modules/vhost_net.ko` is loaded.
+    /// Copies QEMU, the machine's kernel and a file system to the machine. There `qemu-system-aarch64` is QEMU, the
+    /// command `start-guest`, with further arguments for QEMU, starts a guest under KVM, and vhost-net is loaded.
     pub fn guest_within(self) -> Self {
         ArmSettings { within: true, ..self }
     }
@@ -94,6 +132,30 @@ impl ArmSettings {
     /// QEMU, the kernel with its modules or busybox is missing, or a file cannot be read or written. QEMU ends, or the
     /// machine accepts no commands within 120 s.
     pub fn start(&self) -> Result<ArmMachine, Error> {
+        let folder = tempfile::tempdir().map_err(Error::system("making a folder for the arm64 machine"))?;
+        let command = self.plan()?.first(folder.path())?;
+        Ok(ArmMachine(Guest::launch(command, folder)?))
+    }
+
+    /// Boots the machine without EL2 and KVM, so that it can migrate, and waits until it accepts commands. QEMU 10 does
+    /// not save the timers of EL2: a migrated machine whose kernel runs at EL2 loses the timer interrupts that it waits
+    /// for.
+    ///
+    /// # Errors
+    /// The causes of [`ArmSettings::start`].
+    pub fn start_movable(&self) -> Result<Movable, Error> {
+        let plan = ArmSettings { without_el2: true, ..self.clone() }.plan()?;
+        Movable::boot(Box::new(move |folder, ports| match ports {
+            None => plan.first(folder),
+            Some(ports) => plan.command(folder, ports, NO_FILES),
+        }))
+    }
+
+    /// The machine's parts.
+    ///
+    /// # Errors
+    /// QEMU, the kernel with its modules or busybox is missing, or a file of these cannot be read.
+    fn plan(&self) -> Result<ArmPlan, Error> {
         let mut needs = Requirements::new();
         let qemu = chosen::arm_qemu(&mut needs);
         let kernel = chosen::arm_kernel(&mut needs);
@@ -102,30 +164,8 @@ impl ArmSettings {
         let modules = modules::folder(&kernel, &mut needs);
         let within = self.within.then(|| ArmWithin::find(&kernel, &mut needs));
         needs.met()?;
-        let folder = tempfile::tempdir().map_err(Error::system("making a folder for the arm64 machine"))?;
-        let initramfs = folder.path().join("initramfs");
         let archive = self.archive(&busybox, &modules, within.as_ref())?;
-        std::fs::write(&initramfs, archive)
-            .map_err(Error::system("writing the arm64 machine's file system"))?;
-        let version = QemuVersion::of(&qemu);
-        let mut command = Command::new(qemu);
-        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
-        command.args(["-machine", "virt,virtualization=on,gic-version=3,iommu=smmuv3"]);
-        let size = if self.within { "2G" } else { "1G" };
-        command.args(["-cpu", "max", "-smp", "2", "-m", size, "-machine", "memory-backend=memory"]);
-        command.args(["-object", &format!("memory-backend-memfd,id=memory,size={size},share=on")]);
-        command.args(match self.clock {
-            Clock::Host => ["-accel", "tcg,thread=multi"].as_slice(),
-            Clock::Instructions => &["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"],
-        });
-        command.arg("-kernel").arg(kernel).arg("-initrd").arg(&initramfs);
-        let line = format!("console=ttyAMA0 quiet panic=-1{}", self.mode.parameter());
-        command.args(["-append", &line, "-serial", "stdio", "-device", "virtio-serial-pci"]);
-        for (index, port) in self.ports.iter().enumerate() {
-            command.args(port.arguments(index, &format!("02:00:00:00:a4:{index:02x}"), version));
-        }
-        command.args(&self.arguments);
-        Ok(ArmMachine(Guest::launch(command, folder)?))
+        Ok(ArmPlan { settings: self.clone(), qemu, kernel, archive })
     }
 
     fn archive(&self, busybox: &Path, modules: &Path, within: Option<&ArmWithin>) -> Result<Vec<u8>, Error> {
@@ -156,6 +196,57 @@ impl ArmSettings {
             within.add(&mut archive, &busybox, modules)?;
         }
         archive.finish().map_err(failed)
+    }
+}
+
+/// The parts of an arm64 machine, found on this machine.
+struct ArmPlan {
+    settings: ArmSettings,
+    qemu: PathBuf,
+    kernel: PathBuf,
+    /// The machine's file system.
+    archive: Vec<u8>,
+}
+
+impl ArmPlan {
+    /// The QEMU that boots the machine.
+    ///
+    /// # Errors
+    /// The file system cannot be written to the folder.
+    fn first(&self, folder: &Path) -> Result<Command, Error> {
+        self.command(folder, &self.settings.ports, &self.archive)
+    }
+
+    /// QEMU with its ports at these places, and this as the machine's file system.
+    ///
+    /// # Errors
+    /// The file system cannot be written to the folder.
+    fn command(&self, folder: &Path, ports: &[Port], archive: &[u8]) -> Result<Command, Error> {
+        let ArmSettings { mode, gic, clock, within, without_el2, arguments, .. } = &self.settings;
+        let initramfs = folder.join("initramfs");
+        std::fs::write(&initramfs, archive)
+            .map_err(Error::system("writing the arm64 machine's file system"))?;
+        let version = QemuVersion::of(&self.qemu);
+        let mut command = Command::new(&self.qemu);
+        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        let el2 = if *without_el2 { "off" } else { "on" };
+        let board = format!("virt,virtualization={el2},gic-version={},iommu=smmuv3", gic.version());
+        command.args(["-machine", &board]);
+        let size = if *within { "2G" } else { "1G" };
+        command.args(["-cpu", "max", "-smp", "2", "-m", size, "-machine", "memory-backend=memory"]);
+        command.args(["-object", &format!("memory-backend-memfd,id=memory,size={size},share=on")]);
+        command.args(match clock {
+            Clock::Host => ["-accel", "tcg,thread=multi"].as_slice(),
+            Clock::Instructions => &["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"],
+        });
+        command.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(&initramfs);
+        let line = format!("console=ttyAMA0 quiet panic=-1{}{}", mode.parameter(), gic.parameter());
+        command.args(["-append", &line, "-serial", "stdio", "-device", "virtio-serial-pci"]);
+        for (index, port) in ports.iter().enumerate() {
+            command.args(port.arguments(index, &format!("02:00:00:00:a4:{index:02x}"), version));
+        }
+        command.args(arguments);
+        Ok(command)
     }
 }
 

@@ -42,8 +42,12 @@ impl ArmWithin {
             archive.file(&guest.join("qemu").join(name), &read(&file)?).map_err(failed)?;
         }
         archive.file(&guest.join("kernel"), &read(&self.kernel)?).map_err(failed)?;
-        let script = include_bytes!("arm-qemu.sh");
-        archive.file(&Path::new(PROGRAMS).join("start-guest"), script).map_err(failed)?;
+        for (name, script) in [
+            ("qemu-system-aarch64", include_bytes!("arm-qemu.sh").as_slice()),
+            ("start-guest", include_bytes!("arm-start-guest.sh")),
+        ] {
+            archive.file(&Path::new(PROGRAMS).join(name), script).map_err(failed)?;
+        }
         let mut inner = Archive::default();
         inner.console().map_err(failed)?;
         for folder in ["proc", "sys", "bin"] {

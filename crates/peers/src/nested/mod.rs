@@ -25,7 +25,7 @@ pub(crate) mod places;
 mod saved;
 mod transfer;
 
-pub use arm::{ArmMachine, ArmSettings, KvmMode};
+pub use arm::{ArmMachine, ArmSettings, Gic, KvmMode};
 pub use inner::{Inner, InnerSettings};
 pub use machine::{Clock, Machine, PROGRAMS, Settings};
 pub use network::{FUNCTION, HANDED_ON, NetworkPath};

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use peers::nested::ArmMachine;
 use serde_json::Value;
 
+use super::guest_within::Guest;
+
 const LIMIT: Duration = Duration::from_secs(240);
 /// Until the last of the trace's events that this kernel has is switched on.
 const STARTED: &str = "until grep -qs 1 /sys/kernel/tracing/instances/tautline-*/events/block/block_rq_complete/enable; do usleep 50000; done";
@@ -25,22 +27,7 @@ const CARDS: [Card; 2] = [
 fn steps(machine: &ArmMachine, card: &Card, followed: &str) -> Value {
     let Card { device, vhost, .. } = card;
     let word = if followed == "net-tx" { "sends" } else { "waits" };
-    let guest = format!(
-        "echo $$ >/guest.pid; exec start-guest -serial file:/guest.console \
-         -append 'console=ttyAMA0 quiet {word}' -device {device},netdev=n,mac=52:54:00:00:00:02 \
-         -netdev tap,id=n,ifname=tap0,script=no,downscript=no,vhost={vhost}"
-    );
-    machine.must("rm -f /guest.console /guest.pid");
-    let guest = machine.begin(&guest, LIMIT).unwrap();
-    machine
-        .run_within("until grep -qs ^up /guest.console; do usleep 100000; done", LIMIT)
-        .unwrap()
-        .expect_success();
-    machine.must(
-        "set -e
-         echo 1 >/proc/sys/net/ipv6/conf/tap0/disable_ipv6; ip link set tap0 up; ip address add 10.0.0.1/24 dev tap0
-         arp -s 10.0.0.9 52:54:00:00:00:02; ping -c 1 -W 5 10.0.0.2; sleep 2",
-    );
+    let guest = Guest::start(machine, device, vhost, word);
     let trace = format!(
         "tautline kvm path {followed} --pid $(cat /guest.pid) --time 2s --format json --output /path.json >/path.txt 2>&1"
     );
@@ -52,8 +39,7 @@ fn steps(machine: &ArmMachine, card: &Card, followed: &str) -> Value {
     }
     let output = trace.wait().unwrap();
     assert!(output.success(), "{}", machine.must("cat /path.txt"));
-    machine.must("kill $(cat /guest.pid)");
-    let _ = guest.wait();
+    guest.end(machine);
     let found: Value = serde_json::from_str(&machine.must("cat /path.json")).unwrap();
     peers::schema::fits(&found);
     found

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use peers::guest::Port;
-use peers::nested::{ArmMachine, ArmSettings};
+use peers::guest::{Movable, Port};
+use peers::nested::ArmSettings;
 use peers::netns::TapQueues;
 use peers::requirements::is_root;
 use peers::{Guest, Netns};
@@ -17,12 +17,32 @@ const MTU: u16 = 9000;
 /// The cards: their ports' names, and whether their rings are packed.
 const CARDS: [(&str, bool); 2] = [("split", false), ("packed", true)];
 
+/// What is added to the name of a card's port for the port to which the card moves.
+const MOVED: &str = "-moved";
+/// The guest's file comes from here in small pieces until the guest has moved, and then the rest of it.
+const SLOWLY: &str = r#"#!/bin/sh
+printf 'Content-Type: text/plain\r\n\r\n'
+piece=0
+until [ -e /tmp/moved ] || [ $piece = 2900 ]; do
+    dd if=/tmp/www/file bs=1000 skip=$piece count=1 2>/dev/null
+    piece=$((piece + 1))
+    usleep 20000
+done
+dd if=/tmp/www/file bs=1000 skip=$piece 2>/dev/null
+"#;
+
+/// The cards on the ports whose names have this addition.
+fn cards(folder: &Path, addition: &str) -> [Port; 2] {
+    CARDS.map(|(name, packed)| {
+        Port::new(&folder.join(format!("{name}{addition}"))).reconnect().packed(packed).host_mtu(MTU)
+    })
+}
+
 /// The guest has 10.9.N.2, the kernel 10.9.N.1.
-fn boot(folder: &Path) -> ArmMachine {
-    let cards =
-        CARDS.map(|(name, packed)| Port::new(&folder.join(name)).reconnect().packed(packed).host_mtu(MTU));
-    let guest = cards.into_iter().fold(ArmSettings::default(), ArmSettings::port).start().unwrap();
-    guest.must(
+fn boot(folder: &Path) -> Movable {
+    let settings = cards(folder, "").into_iter().fold(ArmSettings::default(), ArmSettings::port);
+    let movable = settings.start_movable().unwrap();
+    movable.guest.must(
         "set -e
          for interface in all default eth0 eth1; do
              echo 1 >/proc/sys/net/ipv4/conf/$interface/arp_ignore
@@ -31,9 +51,12 @@ fn boot(folder: &Path) -> ArmMachine {
          for number in 0 1; do
              ip address add 10.9.$number.2/24 dev eth$number && ip link set eth$number up
          done
-         mkdir /tmp/www && head -c 3000000 /dev/urandom >/tmp/www/file && httpd -p 80 -h /tmp/www",
+         mkdir -p /tmp/www/cgi-bin && head -c 3000000 /dev/urandom >/tmp/www/file && httpd -p 80 -h /tmp/www",
     );
-    guest
+    movable.guest.must(&format!(
+        "cat >/tmp/www/cgi-bin/slowly <<'end' && chmod +x /tmp/www/cgi-bin/slowly\n{SLOWLY}end"
+    ));
+    movable
 }
 
 /// The driver has the layout, the MTU and the offloads that the card offers (VIRTIO 1.3, 5.1.3 and 6).
@@ -59,8 +82,40 @@ fn exchange(namespace: &Netns, guest: &Guest, number: usize, file: &Path) {
     assert_eq!(fetched, of_host, "from 10.9.{number}.1");
 }
 
+/// The guest moves to another QEMU, whose cards are on other ports of the switch, while the kernel fetches a file.
+fn migrate(namespace: &Netns, movable: &mut Movable, folder: &Path) {
+    let fetched = folder.join("fetched");
+    let fetch = format!("busybox wget -q -O {} http://10.9.0.2/cgi-bin/slowly", fetched.display());
+    let mut fetch = namespace.start(&fetch).unwrap();
+    let bytes = || std::fs::metadata(&fetched).map_or(0, |file| file.len());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while bytes() == 0 {
+        assert!(Instant::now() < deadline && fetch.runs(), "nothing was fetched: {}", fetch.said());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let before = bytes();
+    let migration = movable.migrate(&cards(folder, MOVED)).unwrap();
+    let moved = bytes();
+    assert!(fetch.runs(), "the fetch did not outlive the migration: {moved} bytes, {}", fetch.said());
+    movable.guest.must("touch /tmp/moved");
+    let ended = fetch.end(Duration::from_secs(120));
+    assert!(
+        ended.as_ref().is_ok_and(|code| *code == 0),
+        "{ended:?} after {} bytes: {}",
+        bytes(),
+        fetch.said()
+    );
+    println!(
+        "migrated: QEMU's downtime {:?} of {:?} in {} passes; of the file {before} bytes before and {moved} after",
+        migration.downtime, migration.total, migration.passes
+    );
+    let of_guest = movable.guest.must("md5sum </tmp/www/file");
+    let sum = namespace.run(&format!("md5sum <{}", fetched.display())).unwrap().expect_success();
+    assert_eq!(sum, of_guest, "fetched while the guest migrated");
+}
+
 #[test]
-fn an_arm64_guest_with_jumbo_frames_outlives_the_switch() {
+fn an_arm64_guest_with_jumbo_frames_outlives_the_switch_and_migrates() {
     let namespace = if is_root() { Netns::new() } else { Netns::unprivileged() }.unwrap();
     namespace.tap("tap0", TapQueues::One).unwrap();
     namespace.configure("tap0", "10.9.0.1/24").unwrap();
@@ -77,16 +132,17 @@ fn an_arm64_guest_with_jumbo_frames_outlives_the_switch() {
     let server = format!("busybox httpd -f -p 80 -h {}", folder.path().display());
     let _server = namespace.start(&server).unwrap();
     let mut ports = vec!["--port=kernel=tap:tap0".to_owned()];
-    for (name, _) in CARDS {
-        ports.push(format!("--port={name}=vhost-user:{}", folder.path().join(name).display()));
+    for name in CARDS.iter().flat_map(|(name, _)| [(*name).to_owned(), format!("{name}{MOVED}")]) {
+        let socket = folder.path().join(&name);
+        ports.push(format!("--port={name}=vhost-user:{}", socket.display()));
     }
     let start = Instant::now();
     let switch = Switch::start_in(&namespace, &ports);
-    let guest = boot(folder.path());
+    let mut movable = boot(folder.path());
     println!("up after {:?}", start.elapsed());
     for (number, (_, packed)) in CARDS.into_iter().enumerate() {
-        check_features(&guest, number, packed);
-        exchange(&namespace, &guest, number, &file);
+        check_features(&movable.guest, number, packed);
+        exchange(&namespace, &movable.guest, number, &file);
     }
     println!("exchanged after {:?}", start.elapsed());
     switch.crash();
@@ -99,13 +155,22 @@ fn an_arm64_guest_with_jumbo_frames_outlives_the_switch() {
                 "no answer of 10.9.{number}.2 through the switch that was started again"
             );
         }
-        exchange(&namespace, &guest, number, &file);
+        exchange(&namespace, &movable.guest, number, &file);
     }
     println!("exchanged again after {:?}", start.elapsed());
+    migrate(&namespace, &mut movable, folder.path());
+    for (number, (_, packed)) in CARDS.into_iter().enumerate() {
+        check_features(&movable.guest, number, packed);
+        exchange(&namespace, &movable.guest, number, &file);
+    }
+    println!("migrated and exchanged after {:?}", start.elapsed());
     let counters = switch.end();
     counters.check(&["receiver not connected"]);
-    for (name, packed) in CARDS {
-        let port = counters.port(name);
+    let all = CARDS
+        .iter()
+        .flat_map(|(name, packed)| [((*name).to_owned(), packed), (format!("{name}{MOVED}"), packed)]);
+    for (name, &packed) in all {
+        let port = counters.port(&name);
         assert!(port.description.contains(if packed { "packed" } else { "split" }), "{port:?}");
         let means = [true, false].map(|from_guest| port.mean_bytes(from_guest));
         println!("{name}: mean frame {means:.0?} bytes");
