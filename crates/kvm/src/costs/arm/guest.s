@@ -41,6 +41,8 @@ tautline_arm_table:
     .word tautline_arm_write - tautline_arm_begin
     .word tautline_arm_self - tautline_arm_begin
     .word tautline_arm_timer - tautline_arm_begin
+    .word tautline_arm_identify - tautline_arm_begin
+    .word tautline_arm_touch - tautline_arm_begin
     .word tautline_arm_spin - tautline_arm_begin
 
 // x21 = the address of the vector table. Interrupts of group 1, of all priorities.
@@ -100,6 +102,21 @@ tautline_arm_write:
     str wzr, [x21]
     stamp x4
     sample tautline_arm_write
+
+// A system register that KVM answers (HCR_EL2.TID3).
+tautline_arm_identify:
+    stamp x3
+    mrs x5, id_aa64pfr0_el1
+    stamp x4
+    sample tautline_arm_identify
+
+// The first store to each page of 4 KiB from x21 on.
+tautline_arm_touch:
+    stamp x3
+    str xzr, [x21]
+    stamp x4
+    add x21, x21, #4096
+    sample tautline_arm_touch
 
 // SGI 1 to this CPU, from the store to the system register to the handler; then the end of the interrupt.
 tautline_arm_self:

@@ -20,4 +20,6 @@ pub const STEAL: u64 = CODE + 0x8_0000;
 pub const SAMPLES: [u64; 2] = [CODE + 0x10_0000, CODE + 0x18_0000];
 /// Size of the guest's memory.
 pub const MEMORY: usize = 2 << 20;
+/// Memory that the guest has not accessed.
+pub const FRESH: u64 = 0x8000_0000;
 const _: () = assert!((MOST_SAMPLES + 64) * 8 <= 0x8_0000);

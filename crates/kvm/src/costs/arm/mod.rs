@@ -57,6 +57,8 @@ fn samples(machine: &mut Machine, row: &Row, count: usize, khz: u32) -> Result<V
         "self-ipi" => (Program::SelfInterrupt, 0, 0),
         "eoi" => (Program::SelfInterrupt, 0, 1),
         "timer-halted" => (Program::Timer, timer, 0),
+        "cpuid" => (Program::Identify, 0, 0),
+        "page-fault-4k" => return Ok(machine.touch(count)?.split_off(WARM_UP)),
         _ => {
             let tried = format!("measuring {}", row.title);
             return Err(Failure::new(tried, "the arm64 guest has no program for it", "measure it on x86-64"));

@@ -30,6 +30,8 @@ pub enum Program {
     Write,
     SelfInterrupt,
     Timer,
+    Identify,
+    Touch,
     Spin,
 }
 

@@ -8,16 +8,17 @@ use kvm_bindings::{
     KVM_VGIC_V3_ADDR_TYPE_DIST, KVM_VGIC_V3_ADDR_TYPE_REDIST, kvm_create_device, kvm_device_attr,
     kvm_device_type_KVM_DEV_TYPE_ARM_VGIC_V3, kvm_vcpu_init,
 };
-use kvm_ioctls::{DeviceFd, Kvm, VcpuExit, VcpuFd};
+use kvm_ioctls::{DeviceFd, Kvm, VcpuExit, VcpuFd, VmFd};
 use measure::Failure;
 
-use super::layout::{CODE, DISTRIBUTOR, DONE, FAULT, MEMORY, REDISTRIBUTOR, SAMPLES, USER};
+use super::layout::{CODE, DISTRIBUTOR, DONE, FAULT, FRESH, MEMORY, REDISTRIBUTOR, SAMPLES, USER};
 use super::program::{self, Program};
 use crate::failed::{SEE_LOG, failed};
 use crate::memory::{Attached, Memory, Pages};
 
 /// A virtual machine with its CPU.
 pub struct Machine {
+    vm: Arc<VmFd>,
     vcpu: VcpuFd,
     memory: Attached,
     /// The interrupt controller, which must exist as long as the CPU can run.
@@ -64,7 +65,7 @@ impl Machine {
             flags: 0,
         };
         gic.set_device_attr(&init).map_err(failed("KVM_SET_DEVICE_ATTR with KVM_DEV_ARM_VGIC_CTRL_INIT"))?;
-        let mut machine = Self { vcpu, memory, _gic: gic };
+        let mut machine = Self { vm, vcpu, memory, _gic: gic };
         machine.run(Program::Initialize, 0, CODE)?;
         Ok(machine)
     }
@@ -98,6 +99,15 @@ impl Machine {
     pub fn run(&mut self, program: Program, samples: usize, first: u64) -> Result<[Vec<u64>; 2], Failure> {
         self.execute(program, samples, first)?;
         Ok(SAMPLES.map(|place| self.memory.words(place, samples)))
+    }
+
+    /// The first store to each page of memory that the guest has not accessed, in ticks.
+    ///
+    /// # Errors
+    /// The memory cannot be mapped or given to KVM, or the causes of [`Machine::execute`].
+    pub fn touch(&mut self, samples: usize) -> Result<Vec<u64>, Failure> {
+        let _fresh = Memory::new(FRESH, samples * 4096, Pages::Small)?.attach(&self.vm, 1, 0)?;
+        self.run(Program::Touch, samples, FRESH).map(|[first, _]| first)
     }
 
     /// Runs a program of the guest until it ends.
