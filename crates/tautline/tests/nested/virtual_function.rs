@@ -1,13 +1,16 @@
 //! A virtual function of an emulated card (SR-IOV) behind the emulated IOMMU, assigned to a guest under real KVM, in the
-//! nested machine: its group is shown, it passes packets, and it is given back, also after kill -9.
+//! nested machine: its group is shown, it passes packets, whose steps are followed, and it is given back, also after
+//! kill -9.
 #![cfg(target_arch = "x86_64")] // as the nested machine's CPU
 
 use std::path::Path;
 use std::time::Duration;
 
+use kvm::events::Selection;
 use measure::Results;
 use peers::nested::{FUNCTION, InnerSettings, Machine, NetworkPath, Settings};
 
+use crate::kvm_path::Followed;
 use crate::vm::{driver_of, wait_until};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_tautline");
@@ -102,4 +105,23 @@ fn measured() {
     }
     assert_eq!(driver_of(&machine, FUNCTION), "igbvf (null)");
     assert_eq!(machine.near_interface(), far);
+}
+
+#[test]
+#[ignore = "one more guest under an emulated KVM; make test-nested-long"]
+fn packets_take_the_path_of_a_virtual_function() {
+    peers::standstill::once_more(followed);
+}
+
+fn followed() {
+    let (machine, _) = machine();
+    machine.bring_near_end_up();
+    crate::nested_events::hold(&machine, Selection::PATHS.events());
+    let inner = machine.guest(&InnerSettings::default().generic_kernel().vm_run(OPTIONS)).unwrap();
+    inner.bring_up(NetworkPath::Direct).unwrap();
+    let address = NetworkPath::Direct.machine_address();
+    inner.must(&format!("for i in $(seq 50); do ping -q -c 1 -W 1 {address} && exit; done; exit 1"));
+    let qemu = machine.must("pidof qemu-system-x86_64").trim().parse().unwrap();
+    let (path, name) = (NetworkPath::Direct, "direct-vf");
+    Followed { machine: &machine, inner: &inner, qemu, path, name, costs: None }.is_documented();
 }
