@@ -6,11 +6,11 @@ The suites start `ovs-vswitchd --enable-dummy`, put frames into interfaces by `o
 the files of `options:tx_pcap`. The switch has no simulated interfaces. This program runs the switch in a network
 namespace of its own and stands between the switch and its two clients:
 
-- the database: interfaces without a type become interfaces of type internal (a TAP; in the tests of a system, afxdp);
-  bridges become bridges in user space. Nothing else is changed.
+- the database: interfaces without a type become vhost-user ports, whose front-end is this program (in the tests of a
+  system, interfaces of type afxdp); bridges become bridges in user space. Nothing else is changed.
 - `ovs-appctl`: commands for simulated interfaces are answered here, all others by the switch.
 
-Each TAP has a packet socket, through which frames come and go. The variable TAUTLINE names the program, OVS_VSWITCHD the
+The interface of a bridge, which may have addresses, is a TAP with a packet socket, through which frames come and go. The variable TAUTLINE names the program, OVS_VSWITCHD the
 ovs-vswitchd that is the cable between the simulated hosts (the sandbox `main`).
 """
 
@@ -24,6 +24,8 @@ import struct
 import subprocess
 import sys
 import time
+
+from front_end import FrontEnd
 
 RUN = os.environ.get("OVS_RUNDIR", "/var/run/openvswitch")
 SIMULATED = {"", "dummy", "dummy-pmd", "dummy-internal", "system"}
@@ -73,10 +75,11 @@ class Capture:
 
 
 class Interface:
-    """A simulated interface: the host's side of a TAP of the switch."""
+    """A simulated interface: the other end of a port of the switch, with `path` of a vhost-user port, or of a TAP."""
 
-    def __init__(self, owner, name):
-        self.owner, self.name, self.options = owner, name, {}
+    def __init__(self, owner, name, row, path):
+        self.owner, self.name, self.row, self.options = owner, name, row, {}
+        self.front_end = FrontEnd(owner, path, self.opened, self.came) if path else None
         self.packet = self.cable = self.listener = None
         self.captures, self.received, self.waiting = {}, b"", []
         self.index = None
@@ -90,6 +93,8 @@ class Interface:
 
     def open(self):
         """Opens the packet socket, once the switch has made the TAP."""
+        if self.front_end:
+            return
         try:
             index = socket.if_nametoindex(self.name)
         except OSError:
@@ -113,12 +118,22 @@ class Interface:
         packet.setblocking(False)
         self.packet = packet
         self.owner.watch(packet, self.sent)
+        self.opened()
+
+    def opened(self):
+        """Sends what has waited for the switch."""
         waiting, self.waiting = self.waiting, []
         for frame in waiting:
             self.receive(frame)
 
     def has_ipv6(self):
         return any(":" in address for address in self.owner.addresses.get(self.name, []))
+
+    def remove(self):
+        self.close()
+        self.unplug()
+        if self.front_end:
+            self.front_end.close()
 
     def close(self):
         if self.packet:
@@ -127,7 +142,7 @@ class Interface:
 
     def receive(self, frame):
         """Gives a frame to the switch."""
-        if not self.packet:
+        if not (self.front_end.connection if self.front_end else self.packet):
             self.waiting.append(frame)
             return
         if len(frame) < 14:
@@ -135,6 +150,10 @@ class Interface:
         capture = self.captures.get("rxq_pcap")
         if capture:
             capture.add(frame)
+        if self.front_end:
+            if not self.front_end.send(frame):
+                self.owner.log(f"{self.name}: no room for a frame of {len(frame)} bytes")
+            return
         try:
             self.packet.send(bytes(10) + frame)
         except OSError as error:
@@ -151,15 +170,18 @@ class Interface:
                 return
             if address[2] == OUTGOING:
                 continue
-            frame = tagged(completed(data), about)
-            capture = self.captures.get("tx_pcap")
-            if capture:
-                capture.add(frame)
-            if self.cable:
-                try:
-                    self.cable.sendall(struct.pack(">H", len(frame)) + frame)
-                except OSError:
-                    self.unplug()
+            self.came(tagged(completed(data), about))
+
+    def came(self, frame):
+        """A frame that the switch has sent."""
+        capture = self.captures.get("tx_pcap")
+        if capture:
+            capture.add(frame)
+        if self.cable:
+            try:
+                self.cable.sendall(struct.pack(">H", len(frame)) + frame)
+            except OSError:
+                self.unplug()
 
     def plug(self):
         """Connects the cable that `options:stream` names, and listens at that of `options:pstream`."""
@@ -211,6 +233,12 @@ class Switch:
 
     def watch(self, file, handler):
         self.selector.register(file, selectors.EVENT_READ, handler)
+
+    def watch_number(self, number, handler):
+        self.selector.register(number, selectors.EVENT_READ, handler)
+
+    def forget_number(self, number):
+        self.selector.unregister(number)
 
     def forget(self, file):
         try:
@@ -311,18 +339,17 @@ class Switch:
                 continue
             if kind in ("new", "initial", "insert") or "type" in columns:
                 if table == "Interface" and columns.get("type", "") in SIMULATED:
-                    columns["type"] = "internal" if self.simulates else "afxdp"
+                    columns["type"] = "dpdkvhostuserclient" if self.simulates else "afxdp"
             if table == "Bridge" and (kind in ("new", "initial", "insert") or "datapath_type" in columns):
                 columns["datapath_type"] = "netdev"
             if table == "Interface" and kind != "old":
                 self.row(row, columns, kind == "modify")
         if table == "Interface" and ("delete" in change or set(change) == {"old"}):
             gone = self.rows.pop(row, None)
-            if gone:
-                interface = self.interfaces.pop(gone.get("name"), None)
-                if interface:
-                    interface.close()
-                    interface.unplug()
+            interface = self.interfaces.get(gone.get("name")) if gone else None
+            # An interface of the same name may have come in the same change.
+            if interface and interface.row == row:
+                self.interfaces.pop(interface.name).remove()
 
     def row(self, row, columns, is_difference):
         known = self.rows.setdefault(row, {})
@@ -340,10 +367,18 @@ class Switch:
                         old[key] = value
                 new = old
             known["options"] = new
-        if columns.get("type") == "internal":
-            known["simulated"] = True
-        if self.simulates and known.get("simulated") and "name" in known:
-            interface = self.interfaces.setdefault(known["name"], Interface(self, known["name"]))
+        if not self.simulates or "name" not in known:
+            return
+        name, path = known["name"], None
+        if columns.get("type") == "dpdkvhostuserclient":
+            known["path"] = path = os.path.join(self.folder, f"{name}.sock")
+            columns["options"] = ["map", [*known.get("options", {}).items(), ("vhost-server-path", path)]]
+        if "path" in known or columns.get("type") == "internal" or name in self.interfaces:
+            interface = self.interfaces.get(name)
+            if interface is None or interface.row != row:
+                if interface:
+                    interface.remove()
+                interface = self.interfaces[name] = Interface(self, name, row, known.get("path"))
             interface.configure(known.get("options", {}))
 
     def tend(self):
@@ -512,7 +547,7 @@ class Switch:
         while not self.ends and self.process.poll() is None:
             for key, _ in self.selector.select(0.05):
                 # A handler may have ended the connection of a later one.
-                if key.fileobj.fileno() >= 0:
+                if self.selector.get_map().get(key.fd) is key:
                     key.data(key.fileobj)
             self.tend()
         self.process.send_signal(signal.SIGTERM)
