@@ -34,6 +34,8 @@ wrap() { # wrap NAME FILE: a program of the unpacked root, with the libraries be
 for program in "$sources"/root/usr/bin/ov[ns]* "$sources"/root/usr/sbin/ovsdb-server; do
     wrap "$programs/${program##*/}" "$program"
 done
+wrap "$programs/nc" "$sources/root/usr/bin/nc.openbsd"
+wrap "$programs/arping" "$sources/root/usr/sbin/arping"
 # Debian's OVN warns of devices that no machine without certain cards has; the suites take each warning for a failure.
 sed -i 's/ "$@"$/ -vvif_plug_provider:off "$@"/' "$programs/ovn-controller"
 OVS_VSWITCHD=$work/ovs-vswitchd
@@ -41,8 +43,10 @@ rm -f "$OVS_VSWITCHD"
 wrap "$OVS_VSWITCHD" "$sources/root/usr/lib/openvswitch-switch/ovs-vswitchd"
 export OVS_VSWITCHD
 printf '#!/bin/sh\nexec python3 %s/scripts/suites/ovs-vswitchd.py "$@"\n' "$root" >"$programs/ovs-vswitchd"
-ln -s "$sources/python/bin/python3" "$sources/python/bin/scapy" "$programs/"
-chmod 755 "$programs/ovs-vswitchd"
+# Python finds its modules, such as Scapy, by the path of its program: a link from another folder would not do.
+printf '#!/bin/sh\nexec %s/python/bin/python3 "$@"\n' "$sources" >"$programs/python3"
+ln -s "$sources/python/bin/scapy" "$programs/"
+chmod 755 "$programs/ovs-vswitchd" "$programs/python3"
 
 # A testsuite of these sources, as their makefile would generate it, and its two files of settings.
 generate() { # generate NAME SOURCE FILE: $work/NAME/testsuite from SOURCE/tests/FILE

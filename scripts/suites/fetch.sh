@@ -1,6 +1,7 @@
 #!/bin/sh
 # Fetches what scripts/suites.sh runs into a folder, as root: the sources of OVN and Open vSwitch in Debian unstable with
-# their suites, the programs of the same packages, and Scapy, with which the suites make frames. Nothing is installed
+# their suites, the programs of the same packages, and what the suites use: Scapy, with which they make frames, an FTP
+# server, nc and arping. Nothing is installed
 # but autoconf, which generates the suites. fetch.sh FOLDER MIRROR KEYS
 set -eu
 folder=$1 mirror=$2 keys=$3
@@ -23,11 +24,13 @@ for package in ovn openvswitch; do
 done
 mmdebstrap --quiet --variant=extract --format=directory \
     --include=ovn-central,ovn-host,ovn-ic,openvswitch-switch,openvswitch-common \
+    --include=netcat-openbsd,arping,python3-pyftpdlib \
     --aptopt='Acquire::Check-Valid-Until "false"' --keyring="$keys" unstable root "$mirror"
 python3 -m venv python
 python/bin/python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes -r /dev/stdin <<'HASHES'
 scapy==2.8.0 --hash=sha256:abf855145ee829a42b2eb28983cd6a0a52b12a31d3f861cb7be36791195ed9aa
 HASHES
+ln -s "$folder/root/usr/lib/python3/dist-packages/pyftpdlib" python/lib/python3*/site-packages/
 rm -rf lists ./*.tar.* ./*.dsc deb.sources
 # A virtual environment names its own folder.
 sed -i "s,$folder.new,$folder,g" python/pyvenv.cfg python/bin/*

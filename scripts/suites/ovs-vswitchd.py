@@ -175,7 +175,8 @@ class Interface:
     def came(self, frame):
         """A frame that the switch has sent."""
         capture = self.captures.get("tx_pcap")
-        if capture:
+        # The switch asks for the neighbours of tunnels before the first frame, Open vSwitch with it.
+        if capture and not self.owner.is_of_underlay(frame):
             capture.add(frame)
         if self.cable:
             try:
@@ -296,6 +297,8 @@ class Switch:
             try:
                 data = source.recv(1 << 16)
                 if data:
+                    # A client that waits for the switch finds the sockets of a new bridge.
+                    self.tend()
                     server.sendall(data)
                     return
             except OSError:
@@ -491,6 +494,13 @@ class Switch:
             file.write("0")
         run("ip", "addr", "replace", address, "dev", name, "nodad")
         return "OK"
+
+    def is_of_underlay(self, frame):
+        """Whether a frame is ARP between an address of an underlay (`netdev-dummy/ip4addr`) and another host."""
+        if frame[12:14] != b"\x08\x06" or len(frame) < 42:
+            return False
+        own = {address.split("/")[0] for all in self.addresses.values() for address in all}
+        return not own.isdisjoint((socket.inet_ntoa(frame[28:32]), socket.inet_ntoa(frame[38:42])))
 
     def do_netdev_dummy_set_admin_state(self, *words):
         names = words[:-1] or list(self.interfaces)
