@@ -3,14 +3,14 @@ mod buckets;
 mod connections;
 mod controllers;
 mod fields;
+mod visits;
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use flow::{Action, Controller, Field, Key, port};
 
 use crate::classifier::Cost;
-use crate::fields::{frame_words, read, swap_original};
+use crate::fields::{frame_words, read};
 use crate::lists::{Lists, put_in_order};
 use crate::outcome::{Answer, HeaderRange, Step};
 use crate::segment::Start;
@@ -196,66 +196,11 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
         Next::Exit
     }
 
-    /// The limit that is reached before another table or group is visited.
-    fn exhausted(&self) -> Option<Overrun> {
-        if self.depth >= MAX_DEPTH {
-            Some(Overrun::Depth)
-        } else if self.resubmits >= MAX_RESUBMITS {
-            Some(Overrun::Resubmits)
-        } else if self.lists.stack.present().len() >= MAX_STACK {
-            Some(Overrun::Stack)
-        } else {
-            None
-        }
-    }
-
-    /// Actions of the flow of a table that matches, with this input port.
-    fn table(&mut self, table: u8, input: u16) -> Next {
-        let deepens = table <= self.table;
-        if let Some(why) = self.exhausted() {
-            return self.overrun(why);
-        }
-        self.resubmits += 1;
-        self.depth += u32::from(deepens);
-        let next = self.visit(table, input);
-        self.depth -= u32::from(deepens);
-        next
-    }
-
-    /// The fields that flows are matched with. Fragments have no ports there (OpenFlow 1.5 §7.3.2, `OFPC_FRAG_NORMAL`).
-    fn looked_up(&self, input: u16) -> Key {
-        let mut key = self.key;
-        key.set(Field::InPortOxm, input.into());
-        if key.get(Field::IpFrag) != 0 {
-            key.set(Field::TcpSrc, 0);
-            key.set(Field::TcpDst, 0);
-        }
-        key
-    }
-
     /// Indents the lines of a trace.
     fn deepen(&mut self, by: isize) {
         if let Some(trace) = &mut self.outcome.trace {
             trace.level = trace.level.saturating_add_signed(by);
         }
-    }
-
-    fn visit(&mut self, table: u8, input: u16) -> Next {
-        let (tables, key) = (self.tables, self.looked_up(input));
-        let found = tables.lookup_with(table, &key, &mut self.cost, &mut self.lists.found);
-        let Some(entry) = found else {
-            self.outcome.note(0, || format!("{table:2}. No match."));
-            return Next::Go;
-        };
-        self.outcome.note(0, || entry.title());
-        self.outcome.hits.push(Arc::clone(entry));
-        let before = (self.table, self.cookie);
-        (self.table, self.cookie) = (table, entry.flow.cookie);
-        self.deepen(1);
-        let next = self.list(List::Given(&entry.flow.actions));
-        self.deepen(-1);
-        (self.table, self.cookie) = before;
-        if next == Next::Stop { Next::Go } else { next }
     }
 
     /// The action at this place of a list.
@@ -266,17 +211,29 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
         }
     }
 
-    /// Executes actions in order.
-    pub(crate) fn list(&mut self, list: List<'a>) -> Next {
+    /// Executes actions in order. A visit at the end of a list goes on with the flow of that table in the place of the list,
+    /// so that a pipeline of many tables is no deeper than one list.
+    pub(crate) fn list(&mut self, mut list: List<'a>) -> Next {
         if self.nested >= MAX_NESTED {
             return self.overrun(Overrun::Depth);
         }
         self.nested += 1;
-        let mut next = Next::Go;
-        let mut at = 0;
+        let (before, depth) = ((self.table, self.cookie), self.depth);
+        let (mut next, mut at, mut entered) = (Next::Go, 0, 0);
         while let Some(action) = self.action_at(&list, at) {
             at += 1;
             self.outcome.note(0, || action.to_string());
+            let last = self.visited(action).filter(|_| self.action_at(&list, at).is_none());
+            if let Some((table, input)) = last {
+                self.expect_fields(action);
+                if let Err(why) = self.count_visit(table) {
+                    self.overrun(why);
+                    break;
+                }
+                let Some(actions) = self.enter(table, input) else { break };
+                (list, at, entered) = (List::Given(actions), 0, entered + 1);
+                continue;
+            }
             next = self.one(action);
             if next == Next::Freeze {
                 let rest = (at..).map_while(|at| self.action_at(&list, at)).cloned().collect();
@@ -287,6 +244,12 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
             }
         }
         self.nested -= 1;
+        ((self.table, self.cookie), self.depth) = (before, depth);
+        if entered > 0 {
+            self.deepen(-entered);
+            // The end of a flow's list ends the lists of flows before it, too.
+            next = if next == Next::Stop { Next::Go } else { next };
+        }
         if self.outcome.overrun.is_some() { Next::Exit } else { next }
     }
 
@@ -326,11 +289,16 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
         }
     }
 
-    fn one(&mut self, action: &'a Action) -> Next {
+    /// Notes the fields that a translation may have changed, if the effect of an action may depend on them.
+    fn expect_fields(&mut self, action: &Action) {
         if self.is_translated && depends_on_fields(action) {
             self.is_translated = false;
             self.outcome.steps.push(Step::Expect(*frame_words(&self.key)));
         }
+    }
+
+    fn one(&mut self, action: &'a Action) -> Next {
+        self.expect_fields(action);
         if self.on_fields(action) {
             return Next::Go;
         }
@@ -451,18 +419,5 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
             port => self.deliver(port, cut),
         }
         Next::Go
-    }
-
-    fn resubmit(&mut self, port: Option<u16>, table: Option<u8>, original: bool) -> Next {
-        let (table, input) = (table.unwrap_or(self.table), port.unwrap_or(self.in_port()));
-        if !original {
-            return self.table(table, input);
-        }
-        if !swap_original(&mut self.key) {
-            return Next::Go;
-        }
-        let next = self.table(table, input);
-        swap_original(&mut self.key);
-        next
     }
 }

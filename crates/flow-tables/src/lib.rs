@@ -40,7 +40,7 @@
 //! | `ct` with a table | the copy goes to the table at once | the copy goes to the table after all other actions |
 //! | a group that selects one of several buckets, a bundle | a hash of this crate | a hash of Open vSwitch |
 //! | the stack | at most [`MAX_STACK`] values when another table is visited; the frame is dropped | 65,536 bytes |
-//! | nested lists of actions | at most 256; the frame is dropped | no limit |
+//! | nested lists of actions | at most 256; the frame is dropped. A visit at the end of a list is no nested list | no limit |
 //! | copies of a frame that leave | [`MAX_DELIVERIES`]; the frame is dropped | no limit |
 //! | nested `ct` actions | as many as nested lists of actions | a small number (`MAX_RECIRC_DEPTH`); the copy is dropped |
 //!

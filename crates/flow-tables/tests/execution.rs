@@ -47,6 +47,19 @@ fn visits_to_tables_are_limited_and_the_frame_is_dropped_whole() {
     assert_eq!((outcome.overrun, outcome.deliveries.len()), (Some(Overrun::Resubmits), 0));
 }
 
+/// A frame of OVN visits some 40 tables in each logical switch and router that it passes.
+#[test]
+fn visits_one_after_the_other_are_no_nested_lists() {
+    let mut flows: Vec<String> =
+        (0..120).map(|table| format!("table={table} actions=resubmit(,{})", table + 1)).collect();
+    for round in 0..9 {
+        flows.push(format!("table=120,reg0={round} actions=set_field:{}->reg0,resubmit(,1)", round + 1));
+    }
+    flows.push("table=120,reg0=9 actions=output:1".to_owned());
+    let outcome = execute(&tables(&flows.iter().map(String::as_str).collect::<Vec<_>>()));
+    assert_eq!((outcome.overrun, outcome.hits.len(), ports_of(&outcome)), (None, 1201, vec![1]));
+}
+
 #[test]
 fn a_frame_that_waited_goes_on_as_if_it_had_not() {
     let flows = |pause: &str| {
