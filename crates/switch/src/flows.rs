@@ -3,13 +3,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow_tables::Tables;
-use pipeline::{ControllersFrame, Injected, PortNumbers, Upcall, Wanted};
+use pipeline::{ControllersFrame, Injected, PortId, Upcall, Wanted};
 
 use crate::View;
 use crate::control::{Control, Operator};
 use crate::error::{ChangeError, RunError};
 use crate::port_entry::PortEntry;
-use crate::programs::bonded_network;
+use crate::programs::{bonded_network, numbers};
 use crate::worker_pool::system;
 
 /// A port that forwards by flow tables or by addresses.
@@ -123,12 +123,12 @@ impl Control {
         let members = self.present().filter(|(_, entry)| {
             entry.forwarding.wire.is_none() && entry.forwarding.options.network == network
         });
-        let (numbers, all): (Vec<_>, Vec<_>) =
-            members.map(|(id, entry)| ((entry.forwarding.number, id), id)).unzip();
+        let members: Vec<_> = members.map(|(id, entry)| (id, &entry.forwarding)).collect();
+        let all: Vec<PortId> = members.iter().map(|(id, _)| *id).collect();
         let program = Injected {
             tables,
             home: (entry.forwarding.number == frame.input).then(|| self.bonds.home(port)),
-            numbers: Arc::new(PortNumbers::new(numbers)),
+            numbers: Arc::new(numbers(&members)),
             members: all.iter().copied().filter(|id| self.bonds.home(*id) == *id).collect(),
             bonds: bonded_network(&network, &all, &self.bonds),
             addresses: self.attachments.common.tables.of(&network),

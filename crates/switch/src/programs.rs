@@ -56,15 +56,18 @@ impl Network {
         Network {
             members: members().collect(),
             bonded: bonded_network(name, &all, bonds),
-            numbers: {
-                let tunnels = own().filter(|(_, port)| port.options.is_tunnel).map(|(_, port)| port.number);
-                Arc::new(PortNumbers::new(own().map(|(id, port)| (port.number, id))).with_tunnels(tunnels))
-            },
+            numbers: Arc::new(numbers(&own().collect::<Vec<_>>())),
             flows: flows.id(name),
             table: tables.of(name),
             has_vlans: own().any(|(_, port)| !port.options.vlans.is_default()),
         }
     }
+}
+
+/// The OpenFlow numbers of these ports, and which of them are tunnels.
+pub(crate) fn numbers(ports: &[(PortId, &Forwarding)]) -> PortNumbers {
+    let tunnels = ports.iter().filter(|(_, port)| port.options.is_tunnel).map(|(_, port)| port.number);
+    PortNumbers::new(ports.iter().map(|(id, port)| (port.number, *id))).with_tunnels(tunnels)
 }
 
 fn port_vlans(port: &Forwarding) -> PortVlans {

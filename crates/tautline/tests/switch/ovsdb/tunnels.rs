@@ -198,6 +198,30 @@ fn vxlan_joins_the_switch_with_the_kernel() {
     tunnel.scene.switch.end();
 }
 
+/// A frame of a controller leaves by a tunnel with the key that its actions have set: OVN asks for unknown neighbors on other
+/// chassis in this way.
+#[test]
+fn a_controllers_frame_has_the_tunnel_fields_of_its_actions() {
+    let tunnel = Tunnelled::new(&Ends {
+        columns: "type=vxlan options:remote_ip=192.0.2.2 options:key=flow",
+        device: "type vxlan id 7 remote 192.0.2.1 dstport 4789",
+    });
+    let port = tunnel.scene.columns("t0", "ofport");
+    // A host that is asked by ARP learns the address of the sender.
+    let asks = "ffffffffffff0200000000770806000108000604000102000000007\
+                70a09004d0000000000000a090002";
+    let packet = format!(
+        "packet-out br0 in_port=controller,packet={asks},actions=set_field:7->tun_id,output:{}",
+        port.trim()
+    );
+    wait_for("the host to learn of the station in a controller's frame", || {
+        tunnel.scene.ofctl(&packet);
+        let known = tunnel.host.run("ip neigh show 10.9.0.77").unwrap().expect_success();
+        known.contains("02:00:00:00:00:77").then_some(())
+    });
+    tunnel.scene.switch.end();
+}
+
 #[test]
 fn each_kind_of_tunnel_joins_the_switch_with_open_vswitch() {
     let neighbours = Neighbours::new();
