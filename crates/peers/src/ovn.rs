@@ -115,6 +115,20 @@ impl Ovn {
         Ok(Chassis { _controller: controller(&self.programs, database.folder(), &switch)? })
     }
 
+    /// Returns once the controller can get frames of `br-int`. It has a connection for frames beside the one for flows, and
+    /// waits for one or more seconds before the next attempt if the bridge does not listen at the first one. A frame for
+    /// the controller is lost until then.
+    ///
+    /// # Errors
+    /// The controller does not connect within 60 s.
+    pub fn wait_for_frames(&self) -> Result<(), Error> {
+        let is_connected = |line: &str| line.contains("(ovn_pinctrl") && line.ends_with(": connected");
+        let Some(controller) = &self.controller else { return Ok(()) };
+        controller.wait_for_log("the connection for frames", LIMIT, |said| {
+            said.lines().any(is_connected).then_some(())
+        })
+    }
+
     /// Kills the controller and starts it again.
     ///
     /// # Errors

@@ -49,6 +49,7 @@ impl Cloud {
         let scene = Scene::new();
         let ovn = Ovn::start(&scene.database).unwrap();
         wait_for("the bridge of OVN", || scene.vsctl("list-br").contains("br-int").then_some(()));
+        ovn.wait_for_frames().unwrap();
         Cloud { scene, ovn }
     }
 
