@@ -49,7 +49,7 @@ pub struct Bridge {
     options: Vec<TlvMap>,
     sent: Vec<SentFrame>,
     /// Zones whose connections the caller has to end; `None` stands for all zones.
-    flushed: Vec<Option<u16>>,
+    flushed: Vec<CtFlush>,
 }
 
 impl Bridge {
@@ -124,8 +124,13 @@ impl Bridge {
         std::mem::take(&mut self.sent)
     }
 
-    /// Takes the zones whose tracked connections controllers end; `None` for all zones.
-    pub fn take_flushed(&mut self) -> Vec<Option<u16>> {
+    /// Reads at most this number of VLAN tags of each frame from now on.
+    pub fn set_max_tags(&mut self, max_tags: u8) {
+        self.state.tables.set_max_tags(max_tags);
+    }
+
+    /// Takes the selections of the tracked connections that controllers end.
+    pub fn take_flushed(&mut self) -> Vec<CtFlush> {
         std::mem::take(&mut self.flushed)
     }
 
@@ -246,13 +251,9 @@ impl Switch for Bridge {
     }
 
     fn flush_connections(&mut self, which: &CtFlush) -> Result<(), Failure> {
-        let CtFlush { zone, protocol, original, reply, mark, label, .. } = which;
-        let selects = *protocol != 0 || original.is_some() || reply.is_some();
-        if selects || mark.is_some() || label.is_some() {
-            // This switch ends connections by zone alone, and refuses other selections as an unknown message.
-            return Err(Failure::BadExperimenterType);
+        if !self.flushed.contains(which) {
+            self.flushed.push(which.clone());
         }
-        self.flushed.push(*zone);
         Ok(())
     }
 }

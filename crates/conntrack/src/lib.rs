@@ -58,7 +58,7 @@
 //! - FTP and TFTP: lines in `helper.rs`, control channels in `controls.rs`, announced connections in `tracker/helpers.rs`,
 //!   sequence numbers behind a translated line in `shift.rs`.
 //! - The choice of addresses and ports: `nat.rs`. Budgets: `limits.rs`.
-//! - What a list of connections says: `listed.rs`; what another process gets of them: `saved.rs`.
+//! - Which connections are to end: `selection.rs`. What a list of connections says: `listed.rs`; what another process gets of them: `saved.rs`.
 //! - What is asked about a frame: `request.rs`. Commit, look-up, eviction: `tracker.rs`. Fragments: `fragments.rs`. Parts of both: `index.rs`, `wheel.rs`, `links.rs`.
 #![forbid(unsafe_code)]
 
@@ -78,6 +78,7 @@ mod rewrite;
 mod saved;
 mod sctp;
 mod segment;
+mod selection;
 mod shards;
 mod shift;
 mod state;
@@ -96,6 +97,7 @@ pub use nat::{Choice, Mapping, Side, Translation};
 pub use packet::{Packet, Untracked};
 pub use request::{Mark, Request, Settings, Shard, Translate, Verdict, Written};
 pub use rewrite::translate_icmp;
+pub use selection::{Selection, TupleSelection};
 pub use shards::Shards;
 pub use shift::{ControlChange, Replaced, Word};
 pub use state::State;

@@ -4,7 +4,7 @@ use std::time::Duration;
 use crate::connection::{Connection, Protocol};
 use crate::sctp::SctpState;
 use crate::tcp::TcpState;
-use crate::{Direction, Mark, Tuple};
+use crate::{Direction, Helper, Mark, Tuple};
 
 /// A connection in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Listed {
     pub state: Option<&'static str>,
     /// The window scales of TCP that the ends have offered, as in `original` and in `reply`.
     pub window_scales: [Option<u8>; 2],
+    /// The helper that reads the frames of this control channel, by the name that Open vSwitch has for it.
+    pub helper: Option<&'static str>,
 }
 
 /// The place from which a list goes on, of [`crate::Shards::list`].
@@ -69,7 +71,8 @@ fn of_sctp(state: SctpState) -> &'static str {
 
 impl Listed {
     pub(crate) fn of(connection: &Connection, now: Duration) -> Listed {
-        let Connection { tuples: [original, reply], zone, port, protocol, mark, deadline, .. } = connection;
+        let Connection { tuples: [original, reply], zone, port, protocol, mark, deadline, helper, .. } =
+            connection;
         let (state, window_scales) = match protocol {
             Protocol::Tcp(tcp) => {
                 let scales = [Direction::Original, Direction::Reply].map(|direction| tcp.scale(direction));
@@ -87,6 +90,10 @@ impl Listed {
             timeout: Duration::from_millis(*deadline).saturating_sub(now),
             state,
             window_scales,
+            helper: helper.map(|helper| match helper {
+                Helper::Ftp => "ftp",
+                Helper::Tftp => "tftp",
+            }),
         }
     }
 }

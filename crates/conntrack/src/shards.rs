@@ -17,8 +17,8 @@ use std::time::Duration;
 use crate::limits::Held;
 use crate::saved::{self, Saved};
 use crate::{
-    ControlChange, Counters, ListFrom, Listed, Packet, Page, Refusal, Request, Settings, Shard, Tracker,
-    Tuple, Verdict,
+    ControlChange, Counters, ListFrom, Listed, Packet, Page, Refusal, Request, Selection, Settings, Shard,
+    Tracker, Tuple, Verdict,
 };
 
 /// How often a worker asks for a lock that another one has, before it sleeps.
@@ -123,11 +123,11 @@ impl Shards {
         self.tables[table].lock().read_control(datagram, packet, request, now)
     }
 
-    /// Ends all connections of a zone; `None` ends those of all zones.
-    pub fn flush(&self, zone: Option<u16>) {
+    /// Ends all connections of any of these selections.
+    pub fn flush(&self, which: &[Selection]) {
         // The lock prevents that a zone moves into a table that was emptied already.
         let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
-        self.tables.iter().for_each(|table| table.lock().flush(zone));
+        self.tables.iter().for_each(|table| table.lock().flush(which));
     }
 
     /// A part of the connections of a zone, or with `None` of all zones. The part ends when it has `enough` connections, or

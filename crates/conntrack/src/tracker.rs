@@ -14,7 +14,9 @@ use crate::links::{Links, List};
 use crate::packet::{Packet, Payload};
 use crate::tcp::Known;
 use crate::wheel::Wheel;
-use crate::{Counters, Direction, Helper, Mark, Refusal, Request, Settings, State, Tuple, Verdict};
+use crate::{
+    Counters, Direction, Helper, Mark, Refusal, Request, Selection, Settings, State, Tuple, Verdict,
+};
 
 /// Connections that are ended at most before a connection is kept, because their time is over.
 const EXPIRED_AT_ONCE: usize = 8;
@@ -166,17 +168,22 @@ impl Tracker {
         Some(places[..count.min(places.len())].iter().flatten())
     }
 
-    /// Ends all connections of a zone; `None` ends those of all zones.
-    pub fn flush(&mut self, zone: Option<u16>) {
-        let of = |tracker: &Self| {
-            zone.map_or(tracker.counters.kept, |zone| tracker.zones[usize::from(zone)].into())
+    /// Ends all connections of any of these selections, in one pass.
+    pub fn flush(&mut self, which: &[Selection]) {
+        let in_zone = |tracker: &Self, zone: u16| u64::from(tracker.zones[usize::from(zone)]);
+        let has_any = |which: &&Selection| which.zone.is_none_or(|zone| in_zone(self, zone) > 0);
+        let which: Vec<&Selection> = which.iter().filter(has_any).collect();
+        let of = |tracker: &Self| match which[..] {
+            [] => 0,
+            [Selection { zone: Some(zone), .. }] => in_zone(tracker, *zone),
+            _ => tracker.counters.kept,
         };
         for place in 0..self.places.len() as u32 {
             if of(self) == 0 {
                 break;
             }
-            let connection = self.places[place as usize].as_ref();
-            if connection.is_some_and(|connection| zone.is_none_or(|zone| connection.zone == zone)) {
+            let Some(connection) = &self.places[place as usize] else { continue };
+            if which.iter().any(|which| which.has(connection)) {
                 self.remove(place);
             }
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use common::{ACK, Ends, PSH, SYN, Tcp, udp};
 use conntrack::{
-    Choice, ControlChange, Helper, Limits, Mapping, Mark, Packet, Request, Seed, Settings, Shard, Shards,
-    Side, State, TcpRules, Timeouts, Translate, Verdict, Written,
+    Choice, ControlChange, Helper, Limits, Mapping, Mark, Packet, Request, Seed, Selection, Settings, Shard,
+    Shards, Side, State, TcpRules, Timeouts, Translate, Verdict, Written,
 };
 use proptest::prelude::*;
 
@@ -114,7 +114,7 @@ fn an_announced_connection_is_related_once_and_has_the_mark_of_its_channel() {
     // The end of the channel is the end of what it has announced.
     channel.say(0, "PORT 10,0,0,1,8,1\r\n");
     assert_eq!(first(&shards, "10.0.0.2", "10.0.0.1", 2049, 0), related);
-    shards.flush(None);
+    shards.flush(&[Selection::of_zone(None)]);
     assert_eq!(first(&shards, "10.0.0.2", "10.0.0.1", 2049, 0), new);
 }
 
@@ -157,7 +157,7 @@ fn lines_that_announce_and_lines_that_do_not() {
             assert_eq!(is_related, expected == Some(port), "{from} {line}");
         }
         // Behind a segment that ends within a line, nothing counts.
-        shards.flush(None);
+        shards.flush(&[Selection::of_zone(None)]);
         let mut channel = Channel::open(&shards, with(Helper::Ftp), ends(3000));
         channel.say(from, "xyz");
         channel.say(from, line);
@@ -202,7 +202,7 @@ fn control_channels_have_limits_by_port_and_zone() {
     assert_eq!(opened(1, 2, 1000..3000), 512);
     let kept = shards.counters().kept;
     assert_eq!(kept, 6000, "the others are tracked without a helper");
-    shards.flush(None);
+    shards.flush(&[Selection::of_zone(None)]);
     assert_eq!(opened(2, 1, 1000..3000), 512, "what has ended counts no more");
 }
 

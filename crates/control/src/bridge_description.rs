@@ -16,6 +16,9 @@ pub struct BridgeDescription {
     /// and no controller.
     #[serde(default)]
     pub secure: bool,
+    /// The most VLAN tags of a frame that flows match and change, 1 or 2; 0 for as many as the switch can; `None` for 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan_limit: Option<u8>,
     /// The path at which OpenFlow is served; `None` for no such socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openflow: Option<PathBuf>,

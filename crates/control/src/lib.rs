@@ -12,11 +12,13 @@
 
 mod bridge_description;
 mod client;
+mod connection_filter;
 mod port_description;
 pub mod protocol;
 
 pub use bridge_description::{BridgeDescription, BridgeState, ControllerDescription, ControllerState};
 pub use client::{Client, ClientError, Events};
+pub use connection_filter::{ConnectionFilter, TupleFilter};
 pub use port_description::{
     BOND_OPTIONS, NETWORK_OPTION, NUMBER_OPTION, OptionValue, PortDescription, VLAN_OPTIONS,
 };

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::bridge_description::BridgeDescription;
+use crate::connection_filter::ConnectionFilter;
 use crate::port_description::PortDescription;
 
 /// The version of this protocol. A program that reads another version refuses the line and names both.
@@ -116,12 +117,8 @@ pub enum Request {
         /// The bridges, by name.
         bridges: BTreeMap<String, BridgeDescription>,
     },
-    /// Ends the tracked connections of a zone or of all zones.
-    FlushConnections {
-        /// The zone; `None` for all zones.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        zone: Option<u16>,
-    },
+    /// Ends the tracked connections that a filter selects.
+    FlushConnections(ConnectionFilter),
     /// Shows a part of the tracked connections. Answered with `connections` and `next`, the place from which the next part
     /// goes on, which is `null` at the end.
     Connections {

@@ -97,7 +97,8 @@ impl Handler<'_> {
                 self.reply(asked, &Message::FeaturesReply(features));
             }
             Message::GetConfigRequest => {
-                let flags = self.switch.fragments() & FRAGMENTS;
+                let ttl = version < Version::V13 && self.connection.telling.has_invalid_ttl();
+                let flags = self.switch.fragments() & FRAGMENTS | if ttl { INVALID_TTL } else { 0 };
                 let config = Config { flags, miss_bytes: self.connection.miss_bytes };
                 self.reply(asked, &Message::GetConfigReply(config));
             }
@@ -141,6 +142,9 @@ impl Handler<'_> {
         }
         if self.connection.settings.service || self.may_change().is_ok() {
             self.switch.set_fragments(config.flags & FRAGMENTS);
+        }
+        if self.connection.version() < Version::V13 {
+            self.connection.telling.set_invalid_ttl(config.flags & INVALID_TTL != 0);
         }
         self.connection.miss_bytes = config.miss_bytes;
         Ok(())

@@ -78,6 +78,19 @@ impl Telling {
         Async { masks }
     }
 
+    /// Requests or refuses packets whose time to live ended (`OFPC_INVALID_TTL_TO_CONTROLLER` of OpenFlow 1.0 to 1.2).
+    pub fn set_invalid_ttl(&mut self, is_asked: bool) {
+        match is_asked {
+            true => self.primary[Kind::PacketIn as usize] |= INVALID_TTL,
+            false => self.primary[Kind::PacketIn as usize] &= !INVALID_TTL,
+        }
+    }
+
+    /// Whether the controller has requested packets whose time to live ended.
+    pub fn has_invalid_ttl(&self) -> bool {
+        self.primary[Kind::PacketIn as usize] & INVALID_TTL != 0
+    }
+
     /// Whether a controller with this role gets notifications with this reason.
     pub fn has(&self, kind: Kind, reason: u8, role: Role) -> bool {
         let masks = if role == Role::Secondary { &self.secondary } else { &self.primary };

@@ -34,6 +34,7 @@ mod ports;
 mod readiness;
 mod run;
 mod sandbox;
+mod selection;
 pub mod settings;
 pub mod settings_file;
 mod signals;

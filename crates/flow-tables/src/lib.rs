@@ -79,6 +79,7 @@ mod select;
 mod surroundings;
 mod table;
 mod tables;
+mod tags;
 mod trace;
 
 pub use cache::{Cache, CacheCounts, MAX_HITS, MAX_STEPS, WAYS};

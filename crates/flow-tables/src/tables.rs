@@ -98,13 +98,13 @@ pub struct Tables {
     learned: Arc<BTreeMap<u16, usize>>,
     /// The number of flows of a table with a cookie, of [`COOKIES`] pairs that actions `learn` with a limit name.
     cookies: Arc<BTreeMap<(u8, u64), usize>>,
-    max_tags: u8,
+    pub(crate) max_tags: u8,
     seed: u64,
-    generation: u64,
+    pub(crate) generation: u64,
 }
 
 /// A number that no tables of this process have had before.
-fn generation() -> u64 {
+pub(crate) fn generation() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -127,11 +127,6 @@ impl Tables {
             seed,
             generation: generation(),
         }
-    }
-
-    /// The largest number of VLAN tags that are read.
-    pub fn max_tags(&self) -> u8 {
-        self.max_tags
     }
 
     pub(crate) fn seed(&self) -> u64 {

@@ -29,6 +29,14 @@ fn datapath_id(id: Uuid, bridge: &Row) -> u64 {
     asked.and_then(hexadecimal).unwrap_or((id.0 as u64 & ID_BITS).max(1))
 }
 
+/// The value of `other_config:vlan-limit` of the switch. As in Open vSwitch, a value that is no number is as if it were
+/// not there.
+fn vlan_limit(cache: &Cache) -> Option<u8> {
+    let (_, switch) = cache.rows("Open_vSwitch").next()?;
+    let limit = switch.get("other_config").and_then(|config| config.get("vlan-limit"))?;
+    limit.parse::<i64>().ok().map(|limit| limit.clamp(0, u8::MAX.into()) as u8)
+}
+
 /// A bridge of the database. `folder` is the folder of its sockets `BRIDGE.mgmt` and `BRIDGE.snoop`.
 pub fn bridge(id: Uuid, row: &Row, cache: &Cache, folder: &Path) -> BridgeDescription {
     let name = text(row, "name");
@@ -38,6 +46,7 @@ pub fn bridge(id: Uuid, row: &Row, cache: &Cache, folder: &Path) -> BridgeDescri
         network: network(name),
         datapath_id: datapath_id(id, row),
         secure: text(row, "fail_mode") == "secure",
+        vlan_limit: vlan_limit(cache),
         openflow: is_file_name.then(|| folder.join(format!("{name}.mgmt"))),
         snoop: is_file_name.then(|| folder.join(format!("{name}.snoop"))),
         controllers: controllers.map(|(_, row)| (text(row, "target").to_owned(), controller(row))).collect(),
@@ -99,6 +108,7 @@ mod tests {
         let asked = row("br0", &[("datapath-id", "0000a1b2c3d4e5f6")]);
         let described = bridge(Uuid(5), &asked, &cache, Path::new("/run"));
         assert_eq!(identity(&described), Datum::from("0000a1b2c3d4e5f6"));
+        assert_eq!(described.vlan_limit, None);
         for name in ["../br0", ".", "..", ""] {
             assert_eq!(bridge(Uuid(5), &row(name, &[]), &cache, Path::new("/run")).openflow, None, "{name}");
         }

@@ -12,7 +12,10 @@ pub(crate) const PROBE: Duration = Duration::from_secs(5);
 /// The columns that are monitored.
 pub fn follow() -> Follow {
     let columns: [(&str, &[&str]); 6] = [
-        ("Open_vSwitch", &["bridges", "next_cfg", "cur_cfg", "iface_types", "datapath_types"]),
+        (
+            "Open_vSwitch",
+            &["bridges", "next_cfg", "cur_cfg", "other_config", "iface_types", "datapath_types"],
+        ),
         (
             "Bridge",
             &[

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use conntrack::{
     Choice, Counters, FragmentLimits, Fragments, Helper, Limits, ListFrom, Mapping, Mark, Packet, Page,
-    Request, Seed, Settings, Shard, Shards, Side, TcpRules, Timeouts, Translate, Translation, Tuple, Verdict,
-    Written, protocol, translate_icmp,
+    Request, Seed, Selection, Settings, Shard, Shards, Side, TcpRules, Timeouts, Translate, Translation,
+    Tuple, Verdict, Written, protocol, translate_icmp,
 };
 use flow::{Field, Nat, NatSide};
 use flow_tables::{Connection, HeaderWindow, Original, Track};
@@ -160,9 +160,9 @@ impl Connections {
         self.shards.counters()
     }
 
-    /// Ends all connections of a zone; `None` ends those of all zones. Workers wait while their table is emptied.
-    pub fn flush(&self, zone: Option<u16>) {
-        self.shards.flush(zone);
+    /// Ends all connections of any of these selections. Workers wait while their table is searched.
+    pub fn flush(&self, which: &[Selection]) {
+        self.shards.flush(which);
     }
 
     /// A part of the connections of a zone, or with `None` of all zones; see [`Shards::list`].

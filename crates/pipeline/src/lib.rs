@@ -43,7 +43,7 @@ mod vlan;
 mod wire;
 mod worker_flows;
 
-pub use ::conntrack::{ListFrom, Listed, Page, Tuple};
+pub use ::conntrack::{ListFrom, Listed, Page, Selection, Tuple, TupleSelection};
 pub use admission::{Admission, Guard, Unguarded};
 pub use bond::{
     BOND_BUCKETS, BondExits, BondGuard, BondLoad, BondMode, Bonded, BondedNetwork, Buckets, Carriers,

@@ -41,6 +41,8 @@ pub struct ConnectionReport {
     pub state: Option<&'static str>,
     /// The window scales of TCP that the ends have offered.
     pub window_scales: [Option<u8>; 2],
+    /// The helper that reads the frames of a control channel, by Open vSwitch's name.
+    pub helper: Option<&'static str>,
 }
 
 /// A part of a list of connections.
@@ -72,6 +74,7 @@ fn of_listed(listed: &Listed) -> ConnectionReport {
         seconds: listed.timeout.as_secs(),
         state: listed.state,
         window_scales: listed.window_scales,
+        helper: listed.helper,
     }
 }
 

@@ -3,7 +3,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use flow_tables::Tables;
-use pipeline::{Connections, ListFrom, Page, TablesId, Upcalls};
+use pipeline::{Connections, ListFrom, Page, Selection, TablesId, Upcalls};
 
 use crate::{MAX_NETWORKS, MAX_PORTS};
 
@@ -50,9 +50,9 @@ impl FlowSets {
         Arc::clone(self.connections.get_or_init(|| Arc::new(Connections::new(MAX_PORTS as u16)))) // 1024
     }
 
-    /// Ends the tracked connections of a zone, if a port has ever forwarded by flow tables; `None` ends all connections.
-    pub fn flush_connections(&self, zone: Option<u16>) {
-        self.connections.get().iter().for_each(|connections| connections.flush(zone));
+    /// Ends the tracked connections of these selections, if a port has ever forwarded by flow tables.
+    pub fn flush_connections(&self, which: &[Selection]) {
+        self.connections.get().iter().for_each(|connections| connections.flush(which));
     }
 
     /// A part of the tracked connections; none if no port has ever forwarded by flow tables.
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn to_flush_makes_no_table_of_connections() {
         let sets = FlowSets::default();
-        sets.flush_connections(None);
+        sets.flush_connections(&[Selection::default()]);
         assert!(sets.connections.get().is_none());
     }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow_tables::Tables;
-use pipeline::{ControllersFrame, Injected, PortId, Upcall, Wanted};
+use pipeline::{ControllersFrame, Injected, PortId, Selection, Upcall, Wanted};
 
 use crate::View;
 use crate::control::{Control, Operator};
@@ -72,9 +72,9 @@ impl View<'_> {
         raised.collect()
     }
 
-    /// Ends the tracked connections of a zone; `None` ends all connections.
-    pub fn flush_connections(&mut self, zone: Option<u16>) {
-        self.control.attachments.common.flows().flush_connections(zone);
+    /// Ends the tracked connections of these selections.
+    pub fn flush_connections(&mut self, which: &[Selection]) {
+        self.control.attachments.common.flows().flush_connections(which);
     }
 
     /// Executes the actions of a controller's frame, in a network or in that of its input port. Without flow tables of the

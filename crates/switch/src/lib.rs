@@ -116,8 +116,8 @@ mod worker_options;
 mod worker_pool;
 
 pub use ::pipeline::{
-    BondMode, ControllersFrame, MOVE_WINDOW_SECONDS, Policing, PortId, PriorityTags, PuntedFrame,
-    TableCounts, TableOptions, VlanMode, VlanOptions, Wanted, flow_ms,
+    BondMode, ControllersFrame, MOVE_WINDOW_SECONDS, Policing, PortId, PriorityTags, PuntedFrame, Selection,
+    TableCounts, TableOptions, TupleSelection, VlanMode, VlanOptions, Wanted, flow_ms,
 };
 pub use connections::{ConnectionReport, ConnectionsReport, TupleReport};
 pub use control::{Operator, View};

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use common::{ACK, Ends, FIN, SYN, Tcp, echo, sctp, udp, unreachable};
 use conntrack::{
-    Choice, Limits, Mapping, Mark, Packet, Refusal, Request, Seed, Settings, Shard, Side, State, TcpRules,
-    Timeouts, Tracker, Translate, Untracked, Verdict, Written, translate_icmp,
+    Choice, Limits, Mapping, Mark, Packet, Refusal, Request, Seed, Selection, Settings, Shard, Side, State,
+    TcpRules, Timeouts, Tracker, Translate, TupleSelection, Untracked, Verdict, Written, protocol,
+    translate_icmp,
 };
 use proptest::prelude::*;
 
@@ -73,8 +74,74 @@ fn a_connection_is_new_until_it_is_committed_and_answered() {
     assert_eq!(verdict.state, TRK | REL | RPL);
     assert_eq!(verdict.original, Some(Packet::read(&udp(ends(), b"a")).unwrap().tuple));
     assert_eq!(track(&mut tracker, &about, &other_zone).state, invalid());
-    tracker.flush(Some(0));
+    tracker.flush(&[Selection::of_zone(Some(0))]);
     assert_eq!(track(&mut tracker, &about, &look).state, invalid());
+}
+
+/// Each property of a selection counts, and all properties of one direction mean that of the answers too.
+#[test]
+fn a_selection_ends_the_connections_that_have_all_of_it() {
+    let of = |ends: Ends| Packet::read(&udp(ends, b"a")).unwrap().tuple;
+    let (wanted, other) = (ends(), Ends::new("10.0.0.3", "10.0.0.4", [1, 2]));
+    let tuple = of(wanted);
+    let whole = TupleSelection {
+        source: Some(tuple.source.address),
+        destination: Some(tuple.destination.address),
+        source_port: Some(tuple.source.port),
+        destination_port: Some((tuple.destination.port, u16::MAX)),
+    };
+    let back = TupleSelection {
+        source: whole.destination,
+        destination: whole.source,
+        source_port: Some(tuple.destination.port),
+        destination_port: Some((tuple.source.port, u16::MAX)),
+    };
+    let none = Selection::default();
+    let one = |original| Selection { original, ..none };
+    let part = TupleSelection::default();
+    let of_udp = Some(protocol::UDP);
+    let selections = [
+        one(whole),
+        Selection { protocol: of_udp, ..one(whole) },
+        Selection { protocol: of_udp, ..one(back) },
+        Selection { reply: back, ..none },
+        one(TupleSelection { source: whole.source, ..part }),
+        one(TupleSelection { destination: whole.destination, ..part }),
+        one(TupleSelection { source_port: whole.source_port, ..part }),
+        one(TupleSelection { destination_port: Some((tuple.destination.port, 0xff)), ..part }),
+        Selection { mark: Some((0x15, 0xf)), ..none },
+        Selection { label: Some((7, u128::MAX)), ..none },
+    ];
+    let written =
+        Written { value: Mark { mark: 5, label: 7 }, mask: Mark { mark: u32::MAX, label: u128::MAX } };
+    for which in selections {
+        let mut tracker = tracker(LIMITS);
+        let request = Request { commit: Some(written), ..Request::default() };
+        track(&mut tracker, &udp(wanted, b"a"), &request);
+        track(&mut tracker, &udp(other, b"a"), &commit());
+        tracker.flush(&[which]);
+        assert_eq!(tracker.counters().kept, 1, "{which:?}");
+        let rest = track(&mut tracker, &udp(other.back(), b"b"), &Request::default());
+        assert_eq!(rest.state, TRK | EST | RPL, "{which:?}");
+    }
+    // Without the protocol, only the direction of the first frame is compared.
+    for which in
+        [one(back), Selection { mark: Some((6, 0xf)), ..none }, Selection { protocol: Some(6), ..none }]
+    {
+        let mut tracker = tracker(LIMITS);
+        track(&mut tracker, &udp(wanted, b"a"), &commit());
+        tracker.flush(&[which]);
+        assert_eq!(tracker.counters().kept, 1, "{which:?}");
+    }
+    let of_type = TupleSelection { destination_port: TupleSelection::icmp(Some(8), None), ..part };
+    for (which, kept) in
+        [(of_type, 0), (TupleSelection { destination_port: TupleSelection::icmp(None, Some(1)), ..part }, 1)]
+    {
+        let mut tracker = tracker(LIMITS);
+        track(&mut tracker, &echo(wanted, false, 9), &commit());
+        tracker.flush(&[one(which)]);
+        assert_eq!(tracker.counters().kept, kept, "{which:?}");
+    }
 }
 
 /// Zones without connections are emptied without end, as a controller can ask. With a look at all connections each time, the
@@ -86,10 +153,10 @@ fn to_empty_an_empty_zone_costs_no_look_at_the_connections_of_others() {
         let ends = Ends::new("10.0.0.1", "10.0.0.2", [1000 + port, 80]);
         assert_eq!(track(&mut tracker, &udp(ends, b"a"), &commit()).state, TRK | NEW);
     }
-    (0..1_000_000).for_each(|_| tracker.flush(Some(7)));
+    (0..1_000_000).for_each(|_| tracker.flush(&[7, 8].map(|zone| Selection::of_zone(Some(zone)))));
     assert_eq!(tracker.counters().kept, 5000);
-    tracker.flush(None);
-    (0..1_000_000).for_each(|_| tracker.flush(None));
+    tracker.flush(&[Selection::of_zone(None)]);
+    (0..1_000_000).for_each(|_| tracker.flush(&[Selection::of_zone(None)]));
     assert_eq!(tracker.counters().kept, 0);
 }
 

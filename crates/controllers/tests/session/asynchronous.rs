@@ -120,6 +120,19 @@ fn masks_say_what_a_controller_is_told() {
     assert_eq!(peers.refused(id, &unknown), code(Failure::AsyncUnsupported));
 }
 
+/// In OpenFlow 1.0 a bit of the configuration requests packets whose time to live ended.
+#[test]
+fn an_old_controller_asks_for_packets_whose_time_has_ended() {
+    let mut peers = Peers::new();
+    let id = peers.connect(Version::V10);
+    for (flags, packets) in [(0, 0), (4, 1), (0, 0)] {
+        let config = openflow::Config { flags, miss_bytes: 128 };
+        peers.ask(id, &Message::SetConfig(config));
+        assert_eq!(peers.ask(id, &Message::GetConfigRequest), [Message::GetConfigReply(config)]);
+        assert_eq!(got(&mut peers, id, &packet(Reason::InvalidTtl)).len(), packets);
+    }
+}
+
 #[test]
 fn flows_that_ask_for_it_are_told_of_when_they_end() {
     let mut peers = Peers::new();

@@ -1,5 +1,4 @@
 //! The flows and ports of one bridge, and which of its tables the workers have.
-use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -15,9 +14,12 @@ use switch::{ControllersFrame, View};
 
 use super::identity::identity;
 use super::ports::Ports;
+use crate::selection;
 
 /// The VLAN tags that are read, as many as Open vSwitch reads by default (`other_config:vlan-limit`).
 const MAX_TAGS: u8 = 1;
+/// The most VLAN tags that can be read.
+const ALL_TAGS: u8 = 2;
 /// The limits of a bridge. A flow takes 1 to 2 KiB.
 const LIMITS: Limits =
     Limits { flows: 1 << 18, tuples: 2048, learned: 4096, groups: 1 << 14, buckets: 1024, meters: 1 << 16 };
@@ -87,9 +89,17 @@ impl FlowBridge {
     ) -> Result<Self, String> {
         let start = if lines.is_some() { Start::Secure } else { Start::Normal };
         let mut made = Self::new(name, Some(wanted.network.clone()), Some(wanted.datapath_id), start);
+        made.read_tags(wanted.vlan_limit);
         made.bridge.restore(lines.unwrap_or_default(), now)?;
         made.publish_options();
         Ok(made)
+    }
+
+    /// Reads as many VLAN tags as [`BridgeDescription::vlan_limit`] says.
+    pub(super) fn read_tags(&mut self, vlan_limit: Option<u8>) {
+        let most =
+            vlan_limit.map_or(MAX_TAGS, |limit| if limit == 0 { ALL_TAGS } else { limit.min(ALL_TAGS) });
+        self.bridge.set_max_tags(most);
     }
 
     /// The flows, groups, meters and tunnel options as lines; `None` if the ports learn.
@@ -199,8 +209,10 @@ impl FlowBridge {
 
     /// Ends the connections that controllers want ended, and sends the frames of controllers.
     pub(super) fn send(&mut self, switch: &mut View<'_>) {
-        let zones: BTreeSet<_> = self.bridge.take_flushed().into_iter().collect();
-        zones.into_iter().for_each(|zone| switch.flush_connections(zone));
+        let flushed: Vec<_> = self.bridge.take_flushed().iter().map(selection::of_message).collect();
+        if !flushed.is_empty() {
+            switch.flush_connections(&flushed);
+        }
         let frames = self.bridge.take_sent();
         if frames.is_empty() {
             return;

@@ -203,14 +203,17 @@ impl Bridges {
         if !is_own {
             return Err(format!("another bridge has the name {name}: give it another one"));
         }
-        let BridgeDescription { network, datapath_id, secure, openflow, snoop, controllers } = wanted;
+        let BridgeDescription { network, datapath_id, secure, vlan_limit, openflow, snoop, controllers } =
+            wanted;
         let is_new = !self.all.contains_key(name);
         let Bridges { all, management, .. } = self;
         // A bridge with controllers waits for their flows.
         let first = if *secure || !controllers.is_empty() { Start::Secure } else { Start::Normal };
         let made =
             || SwitchBridge::new(FlowBridge::new(name, Some(network.clone()), Some(*datapath_id), first));
-        all.entry(name.to_owned()).or_insert_with(made).follow_ports(switch, now);
+        let bridge = all.entry(name.to_owned()).or_insert_with(made);
+        bridge.read_tags(*vlan_limit, switch);
+        bridge.follow_ports(switch, now);
         let folder = openflow.as_deref().and_then(Path::parent);
         management.set_controllers(name, controllers, folder, &mut Turn { bridges: all, switch, epoll, now });
         self.start(name, *secure, switch, now);

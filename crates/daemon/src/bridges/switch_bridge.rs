@@ -67,6 +67,12 @@ impl SwitchBridge {
         let _ = self.flows.publish(switch);
     }
 
+    /// Reads as many VLAN tags as a description says.
+    pub(super) fn read_tags(&mut self, vlan_limit: Option<u8>, switch: &mut View<'_>) {
+        self.flows.read_tags(vlan_limit);
+        let _ = self.flows.publish(switch);
+    }
+
     /// Takes note of ports that came, went or changed, and tells controllers.
     pub(super) fn follow_ports(&mut self, switch: &View<'_>, now: Duration) {
         let mut news = News::default();

@@ -7,7 +7,7 @@ use switch::{Snapshot, StationReport, View};
 use virtio::net::MacAddress;
 
 use super::known_ports::KnownPorts;
-use crate::ports;
+use crate::{ports, selection};
 
 /// The highest VLAN (IEEE 802.1Q §9.6).
 const MOST_VLAN: u16 = 4095;
@@ -53,9 +53,9 @@ pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -
             let changes = ports.change(owner, changes, switch);
             Outcome::Ok(with_schema(json!(Applied { changes })))
         }
-        Request::FlushConnections { zone } => {
-            switch.flush_connections(zone);
-            done(Ok(()))
+        Request::FlushConnections(filter) => {
+            let flush = |which| switch.flush_connections(&[which]);
+            selection::of_filter(&filter).map(flush).map_or_else(Outcome::Error, |()| done(Ok(())))
         }
         Request::Connections { zone, from } => {
             Outcome::Ok(with_schema(json!(switch.connections(zone, from, CONNECTIONS_AT_ONCE))))

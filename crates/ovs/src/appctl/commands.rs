@@ -28,6 +28,9 @@ const fn command(
     Command { name, usage, arguments, answer }
 }
 
+/// The arguments of `dpctl/flush-conntrack`.
+const FLUSHED: &str = "[dp] [zone=N] [mark=X[/M]] [labels=Y[/N]] [ct-orig-tuple [ct-reply-tuple]]";
+
 /// By name.
 const COMMANDS: [Command; 32] = [
     command("bond/list", "", 0..=0, bonds::list),
@@ -37,7 +40,7 @@ const COMMANDS: [Command; 32] = [
     command("coverage/show", "", 0..=0, events),
     command("dpctl/dump-conntrack", "[-m] [-s] [dp] [zone=N]", 0..=4, connections::dump),
     command("dpctl/dump-dps", "", 0..=0, |_, _| Ok(format!("{}\n", datapath::NAME))),
-    command("dpctl/flush-conntrack", "[dp] [zone=N]", 0..=2, connections::flush),
+    command("dpctl/flush-conntrack", FLUSHED, 0..=6, connections::flush),
     command("dpctl/show", "[-s] [dp...]", 0..=8, datapath::show),
     command("dpif-netdev/pmd-perf-show", "[-nh] [-pmd core] [dp]", 0..=8, pmd::performance),
     command("dpif-netdev/pmd-rxq-show", "[-pmd core] [-secs secs] [dp]", 0..=8, pmd::queues_of_workers),
@@ -54,7 +57,7 @@ const COMMANDS: [Command; 32] = [
     command("ofproto/list", "", 0..=0, |room, _| {
         Ok(room.bridges().into_iter().map(|bridge| bridge.name + "\n").collect())
     }),
-    command("ofproto/trace", "bridge flow [packet]", 2..=3, flows::trace),
+    command("ofproto/trace", "[--names] bridge flow [packet]", 2..=16, flows::trace),
     command("ovs/route/lookup", "ip_addr", 1..=1, tunnels::lookup),
     command("ovs/route/show", "", 0..=0, tunnels::routes),
     command("tnl/arp/show", "", 0..=0, tunnels::neighbours),

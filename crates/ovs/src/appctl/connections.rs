@@ -1,8 +1,9 @@
 //! The commands about tracked connections: `dpctl/dump-conntrack`, `dpctl/flush-conntrack`.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
-use control::Request;
+use control::{ConnectionFilter, Request, TupleFilter};
 use serde_json::Value;
 
 use super::datapath;
@@ -23,13 +24,89 @@ fn protocol(number: u64) -> String {
     }
 }
 
-/// A word that says which connections are meant. The only other words are names of the datapath.
+/// Whether a word names the datapath.
+fn is_datapath(word: &str) -> bool {
+    [datapath::NAME, "ovs-netdev"].contains(&word)
+}
+
+/// A word that says which connections are shown. The only other words are names of the datapath.
 fn zone(word: &str) -> Result<Option<u16>, String> {
-    if [datapath::NAME, "ovs-netdev"].contains(&word) {
+    if is_datapath(word) {
         return Ok(None);
     }
     let number = word.strip_prefix("zone=").and_then(|number| number.parse().ok());
-    number.map(Some).ok_or_else(|| "connections are selected by zone alone: write zone=NUMBER\n".to_owned())
+    number.map(Some).ok_or_else(|| "connections are shown by zone alone: write zone=NUMBER\n".to_owned())
+}
+
+/// A number and the bits that count, as `VALUE[/BITS]`, each decimal or with `0x` hexadecimal.
+fn masked(text: &str) -> Option<(u128, Option<u128>)> {
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(digits) => u128::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    match text.split_once('/') {
+        None => Some((number(text)?, None)),
+        Some((value, bits)) => Some((number(value)?, Some(number(bits)?))),
+    }
+}
+
+/// Reads a direction, as `ct_nw_src=10.0.0.1,ct_nw_proto=6,ct_tp_dst=80`. The protocol is that of both directions.
+fn direction(text: &str, protocol: &mut Option<u8>) -> Result<TupleFilter, String> {
+    let mut tuple = TupleFilter::default();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let wrong = || format!("{part} is no property of a connection\n");
+        let (key, value) = part.split_once('=').ok_or_else(wrong)?;
+        let number = || value.parse::<u16>().map_err(|_| wrong());
+        let small = || value.parse::<u8>().map_err(|_| wrong());
+        let address = || {
+            let address = value.parse::<IpAddr>().map_err(|_| wrong())?;
+            if address.is_ipv4() == key.starts_with("ct_nw") { Ok(address) } else { Err(wrong()) }
+        };
+        match key {
+            "ct_nw_src" | "ct_ipv6_src" => tuple.source = Some(address()?),
+            "ct_nw_dst" | "ct_ipv6_dst" => tuple.destination = Some(address()?),
+            "ct_nw_proto" => *protocol = Some(small()?),
+            "ct_tp_src" | "icmp_id" => tuple.source_port = Some(number()?),
+            "ct_tp_dst" => tuple.destination_port = Some(number()?),
+            "icmp_type" => tuple.icmp_type = Some(small()?),
+            "icmp_code" => tuple.icmp_code = Some(small()?),
+            _ => return Err(wrong()),
+        }
+    }
+    if protocol.is_none() && (tuple.source_port.is_some() || tuple.destination_port.is_some()) {
+        return Err("a port needs its protocol: write ct_nw_proto=NUMBER before it\n".to_owned());
+    }
+    Ok(tuple)
+}
+
+/// Reads which connections are to end, as in ovs-vswitchd(8): `[zone=N] [mark=X[/M]] [labels=Y[/N]] [TUPLE [TUPLE]]`.
+fn filter(words: &[&str]) -> Result<ConnectionFilter, String> {
+    let mut filter = ConnectionFilter::default();
+    let mut tuples = Vec::new();
+    for word in words.iter().filter(|word| !is_datapath(word)) {
+        let wrong = || format!("{word} is no number\n");
+        if word.starts_with("zone=") {
+            filter.zone = zone(word)?;
+        } else if let Some(mark) = word.strip_prefix("mark=") {
+            let (mark, bits) = masked(mark).ok_or_else(wrong)?;
+            let [mark, bits] = [mark, bits.unwrap_or(u32::MAX.into())].map(u32::try_from);
+            filter.mark = Some((mark.map_err(|_| wrong())?, bits.map_err(|_| wrong())?));
+        } else if let Some(label) = word.strip_prefix("labels=") {
+            let (label, bits) = masked(label).ok_or_else(wrong)?;
+            filter.label = Some((format!("{label:#x}"), format!("{:#x}", bits.unwrap_or(u128::MAX))));
+        } else {
+            tuples.push(*word);
+        }
+    }
+    let [original, reply] = match tuples[..] {
+        [] => ["", ""],
+        [original] => [original, ""],
+        [original, reply] => [original, reply],
+        _ => return Err("invalid arguments\n".to_owned()),
+    };
+    filter.original = direction(original, &mut filter.protocol)?;
+    filter.reply = direction(reply, &mut filter.protocol)?;
+    Ok(filter)
 }
 
 /// How connections are shown.
@@ -106,6 +183,9 @@ fn line(connection: &Value, shown: Shown, said: &mut String) {
         let _ = write!(said, ",labels={label}");
     }
     state(connection, kind, shown, said);
+    if let Some(helper) = connection["helper"].as_str() {
+        let _ = write!(said, ",helper={helper}");
+    }
     said.push('\n');
 }
 
@@ -129,13 +209,10 @@ fn state(connection: &Value, kind: u64, shown: Shown, said: &mut String) {
     );
 }
 
-/// `dpctl/flush-conntrack [DP] [zone=ZONE]`: ends connections.
+/// `dpctl/flush-conntrack [DP] [zone=N] [mark=X[/M]] [labels=Y[/N]] [TUPLE [TUPLE]]`: ends connections.
 pub fn flush(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
-    let mut wanted = None;
-    for word in arguments {
-        wanted = zone(word)?.or(wanted);
-    }
-    room.ask(Request::FlushConnections { zone: wanted }).map(|_| String::new()).map_err(|why| why + "\n")
+    let request = Request::FlushConnections(filter(arguments)?);
+    room.ask(request).map(|_| String::new()).map_err(|why| why + "\n")
 }
 
 #[cfg(test)]
@@ -177,10 +254,48 @@ mod tests {
             ",protoinfo=(state_orig=SYN_SENT,state_reply=SYN_SENT,wscale_orig=10,wscale_reply=0,\
              flags_orig=WINDOW_SCALE,flags_reply=0)\n"
         ));
+        tcp["helper"] = "ftp".into();
+        assert!(said(&tcp, false, false).ends_with(",protoinfo=(state=SYN_SENT),helper=ftp\n"));
+        tcp["helper"] = Value::Null;
         tcp["protocol"] = 17.into();
         tcp["state"] = Value::Null;
         assert!(said(&tcp, true, true).ends_with(",labels=0xa0001\n"));
         assert!(zone("zone=x").is_err() && zone("mark=1").is_err());
         assert_eq!((zone("zone=7"), zone(datapath::NAME)), (Ok(Some(7)), Ok(None)));
+    }
+
+    #[test]
+    fn connections_to_end_are_selected_as_in_open_vswitch() {
+        let tuple = "ct_nw_src=10.1.1.2,ct_nw_dst=10.1.1.1,ct_nw_proto=17,ct_tp_src=2,ct_tp_dst=1";
+        let wanted =
+            filter(&["netdev@ovs-netdev", "zone=5", "mark=3/0xf", "labels=0x1", tuple, "ct_tp_src=9"])
+                .unwrap();
+        let ends = |address: &str| Some(address.parse().unwrap());
+        let original = TupleFilter {
+            source: ends("10.1.1.2"),
+            destination: ends("10.1.1.1"),
+            source_port: Some(2),
+            destination_port: Some(1),
+            ..TupleFilter::default()
+        };
+        let expected = ConnectionFilter {
+            zone: Some(5),
+            protocol: Some(17),
+            original,
+            reply: TupleFilter { source_port: Some(9), ..TupleFilter::default() },
+            mark: Some((3, 0xf)),
+            label: Some(("0x1".to_owned(), format!("{:#x}", u128::MAX))),
+        };
+        assert_eq!(wanted, expected);
+        assert_eq!(filter(&[]).unwrap(), ConnectionFilter::default());
+        let icmp =
+            filter(&["ct_ipv6_src=fc00::1,ct_nw_proto=58,icmp_type=128,icmp_code=0,icmp_id=7"]).unwrap();
+        assert_eq!((icmp.original.source_port, icmp.original.icmp_type), (Some(7), Some(128)));
+        for wrong in
+            ["ct_tp_src=1", "ct_nw_src=fc00::1", "ct_nw_proto=300", "mark=x", "mark=0x100000000", "colour=1"]
+        {
+            assert!(filter(&[wrong]).is_err(), "{wrong}");
+        }
+        assert!(filter(&["ct_nw_proto=1", "ct_nw_proto=1", "ct_nw_proto=1"]).is_err());
     }
 }

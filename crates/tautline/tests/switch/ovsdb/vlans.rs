@@ -1,7 +1,7 @@
 //! VLANs of `ovs-vsctl`: each is checked by frames, and no port is plugged in anew.
 use std::path::Path;
 
-use super::Scene;
+use super::{BRIDGE, Scene};
 use crate::switch_process::guest::{Guest, layouts};
 
 /// Type and control information.
@@ -99,5 +99,24 @@ fn ovs_vsctl_puts_ports_that_run_into_vlans() {
         assert_eq!(scene.columns(port, "error"), "[]\n", "{port}");
     }
     stations.send(a, &[(C, 7)], &[(b, &[(C, 7)]), (c, &[(C, 7)]), (d, &[(C, 7)])]);
+    scene.switch.end();
+}
+
+/// Flows match what is behind one tag of a frame, or behind as many as `vlan-limit` says; OVN sets it to 0.
+#[test]
+fn flows_see_as_many_tags_as_the_database_says() {
+    let scene = Scene::new();
+    let mut stations = Stations::new(&scene, &["a", "b"]);
+    let (a, b, tags) = (0, 1, [(C, 5), (C, 6)]);
+    scene.ofctl(&format!("del-flows {BRIDGE}"));
+    scene.ofctl(&format!("add-flow {BRIDGE} in_port=1,vlan_tci=0,actions=output:2"));
+    scene.ofctl(&format!("add-flow {BRIDGE} in_port=1,dl_vlan=5,dl_type=0x800,actions=output:2"));
+    stations.send(a, &tags, &[]);
+    stations.send(a, &[], &[(b, &[])]);
+    scene.vsctl("set Open_vSwitch . other_config:vlan-limit=0");
+    stations.send(a, &tags, &[(b, &tags)]);
+    scene.vsctl("set Open_vSwitch . other_config:vlan-limit=1");
+    stations.send(a, &tags, &[]);
+    stations.send(a, &[], &[(b, &[])]);
     scene.switch.end();
 }
