@@ -496,8 +496,8 @@ class Switch:
         return "OK"
 
     def is_of_underlay(self, frame):
-        """Whether a frame is ARP between an address of an underlay (`netdev-dummy/ip4addr`) and another host."""
-        if frame[12:14] != b"\x08\x06" or len(frame) < 42:
+        """Whether a frame is ARP between an address of an underlay (`netdev-dummy/ip4addr`) and another address."""
+        if frame[12:14] != b"\x08\x06" or len(frame) < 42 or frame[28:32] == frame[38:42]:
             return False
         own = {address.split("/")[0] for all in self.addresses.values() for address in all}
         return not own.isdisjoint((socket.inet_ntoa(frame[28:32]), socket.inet_ntoa(frame[38:42])))
