@@ -86,7 +86,7 @@ impl Settings {
 
     /// Runs the machine in the QEMU of a later release, which has more devices. Guests in the machine run in the
     /// installed QEMU.
-    pub(super) fn newer_qemu(self) -> Self {
+    pub fn newer_qemu(self) -> Self {
         Settings { newer_qemu: true, ..self }
     }
 
@@ -172,7 +172,8 @@ impl Settings {
         let path = |path: &Path| path.display().to_string();
         // The TSC of an emulated CPU is one counter for all CPUs, which the kernel cannot know: for an AMD CPU
         // without a constant TSC it would call it unstable, and KVM would then stop a guest's TSC with its CPU.
-        let mut line = "console=ttyS0 quiet panic=-1 intel_iommu=on iommu=nopt tsc=reliable".to_owned();
+        let mut line =
+            "console=ttyS0 quiet panic=-1 intel_iommu=on iommu=nopt tsc=reliable no_timer_check".to_owned();
         for word in &self.parameters {
             line = line + " " + word;
         }
