@@ -50,9 +50,13 @@ fn is_metadata(field: Field) -> bool {
         && !OWN.contains(&field)
 }
 
-/// The fields of a frame that are in no header: the input port, and others that are not zero.
+/// The fields of a frame that are in no header: the input port, and others that are not zero. A tracked frame has its
+/// EtherType too, without which the addresses of a connection mean nothing, as in Open vSwitch.
 fn metadata(key: &Key) -> Match {
     let mut metadata = Match::ANY;
+    if key.get(Field::CtState) != 0 {
+        metadata.set(Field::EthType, key.get(Field::EthType));
+    }
     for field in Field::ALL.iter().filter(|field| is_metadata(**field)) {
         let value = key.get(*field);
         if value != 0 || *field == Field::InPortOxm {
@@ -104,4 +108,23 @@ pub(crate) fn resumed(bridge: u64, packet: &PacketIn2) -> Result<SentFrame, Fail
     let openflow::Continuation { stack, action_set, rest, .. } = found;
     let metadata = packet.metadata.unwrap_or(Match::ANY);
     Ok(SentFrame { data: packet.data.clone(), metadata, rest: Continuation { stack, action_set, rest } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tracked_frame_has_its_ether_type_among_the_metadata() {
+        let mut key = Key::ZERO;
+        key.set(Field::EthType, 0x800);
+        key.set(Field::NwTtl, 64);
+        assert_eq!(metadata(&key).exactly(Field::EthType), None);
+        key.set(Field::CtState, 0x21);
+        key.set(Field::CtNwSrc, 7);
+        let told = metadata(&key);
+        let fields =
+            [Field::EthType, Field::CtState, Field::CtNwSrc, Field::NwTtl].map(|field| told.exactly(field));
+        assert_eq!(fields, [Some(0x800), Some(0x21), Some(7), None]);
+    }
 }
