@@ -5,6 +5,7 @@ mod bridges;
 mod controllers;
 mod first;
 mod hostile;
+mod hostile_controllers;
 mod interfaces;
 mod libvirt;
 mod many;
