@@ -35,7 +35,7 @@ fn zone(word: &str) -> Result<Option<u16>, String> {
         return Ok(None);
     }
     let number = word.strip_prefix("zone=").and_then(|number| number.parse().ok());
-    number.map(Some).ok_or_else(|| "connections are shown by zone alone: write zone=NUMBER\n".to_owned())
+    number.map(Some).ok_or_else(|| format!("failed to parse zone: {word} is not zone=NUMBER\n"))
 }
 
 /// A number and the bits that count, as `VALUE[/BITS]`, each decimal or with `0x` hexadecimal.
