@@ -1,6 +1,6 @@
 # Targets of the switch; included by the Makefile.
 
-.PHONY: bench-switch-idle recovery guest-kills soak torture-long torture-peers test-flows
+.PHONY: bench-switch-idle recovery guest-kills scale-ovn soak torture-long torture-peers test-flows
 
 SAMPLES ?= 200
 SECONDS_IDLE ?= 10
@@ -18,6 +18,11 @@ recovery:
 ## guest-kills: the switch of a stock guest killed KILLS (500) times under traffic; the guest answers after each
 guest-kills:
 	TAUTLINE_GUEST_KILLS=$(or $(KILLS),500) $(CARGO) test --locked --release -p tautline --test switch hundreds_of_kills -- --ignored --nocapture
+
+## scale-ovn: OVN with 20, 200 and 2,000 logical ports: time until the switch forwards, and its memory, beside Open vSwitch
+scale-ovn:
+	@scripts/setup.sh test
+	$(CARGO) test --locked --release -p tautline --test switch logical_ports_beside -- --ignored --nocapture
 
 ## soak: guests, ports, hostile peers, kills and captures at random, for so many SECONDS (an hour): nothing may grow
 soak:

@@ -59,6 +59,7 @@ step prove make prove
 step paths make bench-paths
 step setup make test-setup
 step matrix make test-matrix
+step scale-ovn make scale-ovn
 step suites make suites
 
 for name in "$@"; do

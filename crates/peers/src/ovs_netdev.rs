@@ -12,7 +12,7 @@ use crate::{Error, Netns, OvsDatabase};
 /// A running `ovs-vswitchd`, whose bridges with `datapath_type=netdev` have interfaces of a namespace. The switch is killed
 /// when this value is dropped.
 pub struct OvsNetdev {
-    _vswitchd: Process,
+    vswitchd: Process,
     database: OvsDatabase,
 }
 
@@ -30,7 +30,7 @@ impl OvsNetdev {
         let mut command = started_by(network.tied(Path::new(switch.get_program())), &switch);
         command.arg("--disable-system");
         let vswitchd = Process::start("Open vSwitch", &mut command)?;
-        Ok(Self { _vswitchd: vswitchd, database })
+        Ok(Self { vswitchd, database })
     }
 
     /// Runs `ovs-appctl` with these arguments.
@@ -39,6 +39,11 @@ impl OvsNetdev {
     /// `ovs-appctl` cannot be started, fails, or does not end within 60 s.
     pub fn appctl(&self, words: &[&str]) -> Result<String, Error> {
         self.database.appctl_of_socket(words)
+    }
+
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.vswitchd.id()
     }
 
     /// The database of the switch.

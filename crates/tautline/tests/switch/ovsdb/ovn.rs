@@ -2,6 +2,7 @@
 mod answers;
 mod chassis;
 mod restarts;
+mod scale;
 
 use peers::Ovn;
 
