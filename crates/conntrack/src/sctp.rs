@@ -53,7 +53,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
     kind: Kind,
-    /// The tag of an `Init` or `InitAck`.
+    /// The tag of an `Init` or `InitAck`; `None` if it is cut off.
     initiate_tag: Option<u32>,
     /// The flag T: the sender had no association.
     reflects_tag: bool,
@@ -107,9 +107,9 @@ impl<'a> Chunks<'a> {
 /// The state of an association. Names as in RFC 9260 §4, for the association and not for one of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SctpState {
-    /// The association has ended, or cannot begin so.
+    /// The association has ended, has no more than an INIT yet, or cannot begin so.
     Closed,
-    /// An INIT was seen.
+    /// The answer to an INIT was seen.
     CookieWait,
     /// A COOKIE ECHO was seen.
     CookieEchoed,
@@ -138,13 +138,13 @@ const STATES: [Option<SctpState>; 9] = [
     Some(SctpState::HeartbeatSent),
 ];
 
-/// The state after a chunk; `None` if the chunk is invalid in this state.
+/// The state after a chunk; `None` if the chunk is invalid in this state. As in Linux 6.12 and later: either end may send
+/// the cookie and its answer, because both may have begun (RFC 9260 §5.2.1).
 fn next(state: Option<SctpState>, direction: Direction, kind: Kind) -> Option<SctpState> {
     use Direction::{Original, Reply};
     use SctpState::*;
     let Some(state) = state else {
         return match kind {
-            Kind::Init => Some(CookieWait),
             Kind::ShutdownAck => Some(ShutdownAckSent),
             Kind::Heartbeat => Some(HeartbeatSent),
             Kind::Data | Kind::Other => None,
@@ -155,18 +155,20 @@ fn next(state: Option<SctpState>, direction: Direction, kind: Kind) -> Option<Sc
         (Kind::Data | Kind::Other, ..) => state,
         (Kind::HeartbeatAck, Reply, HeartbeatSent) => Established,
         (Kind::Heartbeat | Kind::HeartbeatAck, _, HeartbeatSent) => HeartbeatSent,
-        (Kind::Init, Original, Closed | HeartbeatSent) => CookieWait,
+        (Kind::Init, Original, HeartbeatSent) => CookieWait,
         (Kind::ShutdownAck, Original, HeartbeatSent) => ShutdownAckSent,
         (_, Original, HeartbeatSent) => Closed,
         (_, Reply, HeartbeatSent) => return None,
         (Kind::Abort, ..) => Closed,
+        (Kind::Init, Original, ShutdownSent | ShutdownReceived) => Closed,
+        (Kind::InitAck, Reply, Closed) => CookieWait,
         (Kind::Shutdown, Original, Established) => ShutdownSent,
         (Kind::Shutdown, Reply, Established) => ShutdownReceived,
         (Kind::ShutdownAck, _, ShutdownSent | ShutdownReceived) => ShutdownAckSent,
         (Kind::ShutdownComplete, _, ShutdownAckSent) => Closed,
         (Kind::Error, Reply, CookieEchoed) => Closed,
-        (Kind::CookieEcho, Original, CookieWait) => CookieEchoed,
-        (Kind::CookieAck, Reply, CookieEchoed) => Established,
+        (Kind::CookieEcho, _, CookieWait) => CookieEchoed,
+        (Kind::CookieAck, _, CookieEchoed) => Established,
         _ => state,
     })
 }
@@ -191,8 +193,9 @@ enum Heartbeat {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sctp {
     state: Option<SctpState>,
-    /// The verification tag that packets of each direction have.
-    tags: [Option<u32>; 2],
+    /// The verification tag that packets of each direction have; 0, which no end chooses (RFC 9260 §3.3.2), if it is not
+    /// known.
+    tags: [u32; 2],
     /// The direction of a heartbeat with another tag.
     announced_by: Option<Direction>,
     /// The directions in which an INIT was seen.
@@ -205,14 +208,15 @@ impl Sctp {
         if !packet.is_well_formed() || packet.has(&[Kind::Abort, Kind::ShutdownComplete, Kind::CookieAck]) {
             return None;
         }
-        let mut tags = [None; 2];
+        let mut tags = [0; 2];
         for chunk in packet.iter() {
             next(None, Direction::Original, chunk.kind)?;
             match chunk.kind {
                 Kind::Init if packet.tag != 0 => return None, // RFC 9260 §8.5.1 (A)
-                Kind::Init => tags[1] = Some(chunk.initiate_tag?),
-                Kind::Heartbeat | Kind::HeartbeatAck => tags = [Some(packet.tag), None],
-                _ => tags[1] = Some(packet.tag),
+                Kind::Init => tags[1] = chunk.initiate_tag?,
+                Kind::Heartbeat => tags[0] = packet.tag,
+                Kind::ShutdownAck => tags[1] = packet.tag, // RFC 9260 §8.4 (5)
+                _ => {}
             }
         }
         Some(Sctp { state: None, tags, announced_by: None, has_initiated: [false; 2] })
@@ -225,8 +229,8 @@ impl Sctp {
         bytes[0] = place.unwrap_or(0) as u8; // one of nine
         for (at, tag) in self.tags.iter().enumerate() {
             let field = &mut bytes[1 + 5 * at..][..5];
-            field[0] = tag.is_some().into();
-            field[1..].copy_from_slice(&tag.unwrap_or(0).to_le_bytes());
+            field[0] = (*tag != 0).into();
+            field[1..].copy_from_slice(&tag.to_le_bytes());
         }
         bytes[11] = self.has_initiated[0].into();
         bytes[12] = self.has_initiated[1].into();
@@ -237,7 +241,7 @@ impl Sctp {
     pub fn restored(bytes: &[u8; STATE_BYTES]) -> Sctp {
         let tag = |at: usize| {
             let [is_known, a, b, c, d] = [0, 1, 2, 3, 4].map(|byte| bytes[at + byte]);
-            (is_known != 0).then(|| u32::from_le_bytes([a, b, c, d]))
+            if is_known == 0 { 0 } else { u32::from_le_bytes([a, b, c, d]) }
         };
         Sctp {
             state: STATES.get(usize::from(bytes[0])).copied().flatten(),
@@ -254,8 +258,8 @@ impl Sctp {
 
     /// RFC 9260 §8.5: whether the verification tag fits a chunk.
     fn tag_fits(&self, packet: &Chunks<'_>, chunk: &Chunk, direction: Direction) -> bool {
-        let own = self.tags[direction as usize] == Some(packet.tag);
-        let other = self.tags[direction.other() as usize] == Some(packet.tag);
+        let own = self.tags[direction as usize] == packet.tag;
+        let other = self.tags[direction.other() as usize] == packet.tag;
         match chunk.kind {
             Kind::Init => packet.tag == 0,
             Kind::Abort | Kind::ShutdownComplete => {
@@ -280,7 +284,11 @@ impl Sctp {
         is_ignored: bool,
     ) -> Heartbeat {
         let (own, other) = (direction as usize, direction.other() as usize);
-        if *self.tags[own].get_or_insert(packet.tag) == packet.tag {
+        if self.tags[own] == 0 {
+            self.tags[own] = packet.tag;
+            return Heartbeat::Fits;
+        }
+        if self.tags[own] == packet.tag {
             self.announced_by = None;
             return Heartbeat::Fits;
         }
@@ -295,7 +303,7 @@ impl Sctp {
             return Heartbeat::Strange;
         }
         self.announced_by = None;
-        (self.tags[own], self.tags[other]) = (Some(packet.tag), None);
+        (self.tags[own], self.tags[other]) = (packet.tag, 0);
         Heartbeat::Fits
     }
 
@@ -303,15 +311,21 @@ impl Sctp {
     /// both ends have sent an INIT (RFC 9260 §5.2.1), the tags stay.
     fn initiate(&mut self, kind: Kind, direction: Direction, tag: u32) -> bool {
         let (own, other) = (direction as usize, direction.other() as usize);
+        let known = self.tags[other];
         if kind == Kind::Init {
-            self.has_initiated[other] &= !self.has_initiated[own];
-            self.has_initiated[own] = true;
-        } else if self.tags[other].is_some_and(|known| known != tag)
-            && (!self.has_initiated[other] || self.has_initiated[own])
-        {
-            return false;
+            // A stale INIT, or one that is sent again, has the known tag and begins no handshake.
+            if self.state.is_none() || known != tag {
+                self.has_initiated[other] &= !self.has_initiated[own];
+                self.has_initiated[own] = true;
+            }
+        } else {
+            let is_late = !self.has_initiated[other] && known != 0 && known != tag;
+            let collides = self.has_initiated == [true; 2] && known != tag;
+            if is_late || collides {
+                return false;
+            }
         }
-        self.tags[other] = Some(tag);
+        self.tags[other] = tag;
         true
     }
 
@@ -326,7 +340,7 @@ impl Sctp {
             Kind::Heartbeat,
             Kind::HeartbeatAck,
         ];
-        let expected = self.tags[direction as usize].unwrap_or(0);
+        let expected = self.tags[direction as usize];
         if !packet.is_well_formed() || !packet.has(&OWN_RULE) && packet.tag != expected {
             return Judgement::Invalid;
         }
@@ -345,6 +359,9 @@ impl Sctp {
             if !self.tag_fits(packet, &chunk, direction) {
                 return Judgement::Invalid;
             }
+            if chunk.kind == Kind::CookieAck {
+                self.has_initiated = [false; 2];
+            }
             let Some(new) = next(self.state, direction, chunk.kind) else { return Judgement::Invalid };
             match chunk.kind {
                 Kind::Init | Kind::InitAck => {
@@ -356,8 +373,9 @@ impl Sctp {
                 _ => {}
             }
             let old = self.state.replace(new);
-            let opens = matches!(old, Some(SctpState::CookieEchoed | SctpState::HeartbeatSent));
-            is_assured |= opens && direction == Direction::Reply && new == SctpState::Established;
+            is_assured |= new == SctpState::Established && old != Some(new);
+            // An INIT that is sent again does not keep the connection.
+            is_ignored |= chunk.kind == Kind::Init && new == SctpState::Closed && old == Some(new);
         }
         match self.state {
             Some(state) if !is_ignored => Judgement::Accepted { state, is_assured },

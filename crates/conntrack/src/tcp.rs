@@ -345,6 +345,7 @@ impl Tcp {
             last.offered = End::default();
             last.offered.take_options(&segment.options);
             last.expects_challenge = self.state == Some(TcpState::LastAck);
+            self.opens_from_both = false;
         }
         if self.state == Some(TcpState::SynSent) && kind == Kind::Ack {
             last.acknowledged = segment.acknowledgement;

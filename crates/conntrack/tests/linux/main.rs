@@ -18,8 +18,16 @@ use ours::Ours;
 use router::Router;
 use talk::Talk;
 
-/// Whether connections may be found after their beginning, the seed, and the number of frames.
-const RUNS: [(bool, u64, usize); 2] = [(true, 40, 12_000), (false, 41, 12_000)];
+/// Whether connections may be found after their beginning, the seed, and the number of frames. Seed 43 holds SCTP ends
+/// that begin again, which Linux judges so since April 2026 (6.12.117 does).
+const RUNS: [(bool, u64, usize); 6] = [
+    (true, 40, 12_000),
+    (false, 40, 12_000),
+    (true, 41, 12_000),
+    (false, 41, 12_000),
+    (true, 43, 12_000),
+    (false, 43, 12_000),
+];
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().take(48).map(|byte| format!("{byte:02x}")).collect()
@@ -78,7 +86,7 @@ fn states_and_translations_are_those_of_linux() {
     for (loose, seed, frames) in RUNS {
         let Some(mut router) = Router::start(loose) else { return };
         if let Err(wrong) = compare(&mut router, loose, frames, seed) {
-            panic!("loose: {loose}\n{wrong}");
+            panic!("seed {seed}, loose: {loose}\n{wrong}");
         }
     }
 }

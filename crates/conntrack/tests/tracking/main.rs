@@ -1,4 +1,5 @@
 //! Connections: states, translation, budgets, time.
+mod associations;
 #[path = "../common/mod.rs"]
 mod common;
 mod model;
@@ -6,7 +7,7 @@ mod model;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use common::{ACK, Ends, FIN, SYN, Tcp, echo, sctp, udp, unreachable};
+use common::{ACK, Ends, FIN, SYN, Tcp, echo, udp, unreachable};
 use conntrack::{
     Choice, Limits, Mapping, Mark, Packet, Refusal, Request, Seed, Selection, Settings, Shard, Side, State,
     TcpRules, Timeouts, Tracker, Translate, TupleSelection, Untracked, Verdict, Written, protocol,
@@ -414,28 +415,6 @@ fn a_connection_ends_when_its_time_is_over_and_not_before() {
     track_at(&mut tracker, &udp(ends(), b""), &commit(), 200);
     assert_eq!(track_at(&mut tracker, &udp(ends().back(), b""), &Request::default(), 230).state, TRK | NEW);
     assert_eq!(tracker.counters().kept, 0);
-}
-
-#[test]
-fn associations_open_and_close() {
-    let mut tracker = tracker(LIMITS);
-    let chunk = |kind: u8, tag: u32| {
-        let mut bytes = vec![kind, 0, 0, 20];
-        bytes.extend(tag.to_be_bytes());
-        bytes.resize(20, 0);
-        bytes
-    };
-    let mut ask =
-        |tag, bytes: &[u8], ends: Ends| track(&mut tracker, &sctp(ends, tag, bytes), &commit()).state;
-    assert_eq!(ask(9, &chunk(1, 5), ends()), invalid(), "an INIT has the tag 0");
-    assert_eq!(ask(0, &[chunk(1, 5), chunk(0, 0)].concat(), ends()), invalid(), "an INIT is alone");
-    assert_eq!(ask(0, &chunk(1, 5), ends()), TRK | NEW);
-    assert_eq!(ask(6, &chunk(2, 8), ends().back()), invalid(), "another tag");
-    assert_eq!(ask(5, &chunk(2, 8), ends().back()), TRK | EST | RPL);
-    assert_eq!(ask(8, &chunk(10, 0), ends()), TRK | EST);
-    assert_eq!(ask(5, &chunk(11, 0), ends().back()), TRK | EST | RPL);
-    assert_eq!(ask(8, &chunk(0, 0), ends()), TRK | EST);
-    assert_eq!(ask(7, &chunk(0, 0), ends()), invalid());
 }
 
 #[test]
