@@ -204,7 +204,9 @@ fn memory_that_a_front_end_keeps_over_connections() {
         });
     }
     let held: u64 = kept.iter().map(|file| rustix::fs::fstat(file).unwrap().st_blocks as u64 * 512).sum();
-    assert_eq!(held, 3 * (PAGES << 12), "the switch's pages, in files of former connections");
+    // A kernel that takes back idle memory (DAMON) may have taken pages to which nothing was written.
+    let all = 3 * (PAGES << 12);
+    assert!((all - (1 << 20)..=all).contains(&held), "{held} bytes are in files of former connections");
 
     let said = "13 MiB of shared memory, and up to 24 MiB in files that were shared before and still exist";
     let fresh = memfd(PAGES << 12);
