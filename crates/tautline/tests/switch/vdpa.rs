@@ -29,7 +29,9 @@ fn a_front_end_and_a_device_in_software_share_rings() {
 
 #[test]
 fn a_card_behind_an_iommu_works_on_the_rings_of_a_front_end() {
-    let lab = Lab::boot(Settings::default().size(1, 512).vdpa());
+    // QEMU 7.2 ends at a hostile ring (`iov_copy: Assertion`): its virtio-net device does not expect descriptors that are
+    // shorter together than the header. QEMU 10 says "virtio-net header is invalid".
+    let lab = Lab::boot(Settings::default().size(1, 512).vdpa().newer_qemu());
     lab.cards();
     let doctor = lab.must("tautline doctor --require vdpa");
     assert!(doctor.contains("opened /dev/vhost-vdpa-0: a device of the kind 1"), "{doctor}");
