@@ -193,7 +193,9 @@ impl Hardware {
         if batch {
             self.device.change_memory(MemoryChange::Begin)?;
         }
-        changes.iter().try_for_each(|change| self.device.change_memory(*change))?;
+        changes.iter().try_for_each(|change| {
+            self.device.change_memory(*change).map_err(|error| refused_change(*change, error))
+        })?;
         if batch { self.device.change_memory(MemoryChange::End) } else { Ok(()) }
     }
 
@@ -303,6 +305,16 @@ impl Display for Hardware {
             write!(f, ", MTU {}", u16::from_le_bytes([mtu[0], mtu[1]]))?;
         }
         write!(f, ", queues of up to {} descriptors; offered: {}", self.largest_queue, self.offered())
+    }
+}
+
+/// Says which memory the kernel does not map.
+fn refused_change(change: MemoryChange, error: io::Error) -> io::Error {
+    match change {
+        MemoryChange::Map { iova, bytes, .. } => {
+            io::Error::new(error.kind(), format!("{error}, for {bytes:#x} bytes at guest address {iova:#x}"))
+        }
+        _ => error,
     }
 }
 

@@ -1,10 +1,11 @@
 //! The guest's memory, and what of it the device has.
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
+use std::{fs, io};
 
 use linux::vhost_vdpa::MemoryChange;
 use memory::{AddressSpace, DirtyLog, Mapping, PeerMemory, Size};
+use rustix::process::{Resource, getrlimit};
 use vhost_device::SharedMemory;
 use vhost_user::SharedFd;
 use vhost_user::codec::payload::{LogArea, MemoryRegion};
@@ -12,6 +13,8 @@ use vhost_user::session::Refusal;
 use vhost_user::session::backend::SharedRegion;
 
 use crate::hardware::Hardware;
+
+const PAGE_BYTES: u64 = 4096;
 
 /// A place in a file: regions at the same guest address with the same place and size have the same pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,10 +186,48 @@ fn unmap(at: u64, region: &MappedRegion) -> MemoryChange {
     MemoryChange::Unmap { iova: at, bytes: region.bytes }
 }
 
+/// The kernel refuses to map memory. The error does not tell why: `vhost_chr_write_iter` answers every refusal with
+/// `EFAULT`.
 fn failed(bytes: u64, error: &io::Error) -> String {
-    let remedy = match error.kind() {
-        io::ErrorKind::OutOfMemory => "; all of it is pinned: allow the relay to lock as much (ulimit -l)",
-        _ => "",
-    };
-    format!("the kernel does not map the guest's {} for the device: {error}{remedy}", Size(bytes))
+    let limit = getrlimit(Resource::Memlock).current.filter(|limit| *limit < bytes);
+    let entries = fs::read_to_string("/sys/module/vhost_vdpa/parameters/max_iotlb_entries").ok();
+    let entries = entries.and_then(|number| number.trim().parse().ok());
+    let remedy = remedy(bytes, limit, entries);
+    format!("the kernel does not map the guest's {} for the device: {error}; {remedy}", Size(bytes))
+}
+
+/// What the user can do: about a limit of locked memory that is too low, or about the number of pieces that the module
+/// `vhost_vdpa` maps for one device.
+fn remedy(bytes: u64, limit: Option<u64>, entries: Option<u64>) -> String {
+    if let Some(limit) = limit {
+        return format!(
+            "all of it is pinned, and this process may lock {}: raise the limit (ulimit -l)",
+            Size(limit)
+        );
+    }
+    match entries.filter(|entries| entries.saturating_mul(PAGE_BYTES) < bytes) {
+        Some(entries) => format!(
+            "the module vhost_vdpa maps at most {entries} pieces whose pages are neighbours: give the guest huge pages, or \
+             load the module with max_iotlb_entries={}",
+            bytes.div_ceil(PAGE_BYTES)
+        ),
+        None => "all of it is pinned, which needs as much free memory".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_limit_that_is_too_low() {
+        assert!(remedy(1 << 30, Some(8 << 20), Some(2048)).contains("8 MiB"));
+        let pieces = remedy(1 << 30, None, Some(2048));
+        assert!(
+            pieces.contains("at most 2048 pieces") && pieces.contains("max_iotlb_entries=262144"),
+            "{pieces}"
+        );
+        assert!(remedy(8 << 20, None, Some(2048)).contains("free memory"));
+        assert!(remedy(1 << 30, None, None).contains("free memory"));
+    }
 }

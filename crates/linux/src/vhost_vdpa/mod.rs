@@ -230,8 +230,9 @@ impl Device {
     /// Changes the device's memory.
     ///
     /// # Errors
-    /// The memory may not be pinned: the limit of locked memory is reached (`ENOMEM`). A page of the memory does not
-    /// exist (`EFAULT`), something is mapped there already (`EEXIST`), or the address is out of range (`EINVAL`).
+    /// All with `EFAULT`: the limit of locked memory is reached, there is no memory, the memory has more pieces than the
+    /// module's parameter `max_iotlb_entries`, something is mapped there already, or the address is out of range. `EINVAL`:
+    /// the range is empty.
     pub fn change_memory(&self, change: MemoryChange) -> io::Result<()> {
         match rustix::io::write(&self.file, &change.bytes())? {
             MESSAGE_BYTES => Ok(()),

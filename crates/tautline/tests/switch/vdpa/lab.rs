@@ -105,8 +105,10 @@ impl Lab {
     /// Makes the vDPA devices `card0` and `card1`. The other ends of their wires are ports of a bridge in a namespace.
     pub fn cards(&self) {
         let [first, second] = VDPA_CARDS;
+        // As docs/rings-for-hardware.md says, for guests without huge pages.
         self.must(&format!(
-            "card card0 {first}; card card1 {second}
+            "rmmod vhost_vdpa; insmod /modules/$(grep vhost_vdpa /modules/order) max_iotlb_entries=65536 || failed vhost_vdpa
+             card card0 {first}; card card1 {second}
              ip netns add there && ip -n there link add far type bridge || failed no bridge
              ip -n there address add 10.77.0.2/24 dev far && ip -n there link set far up
              for name in $(ls /sys/class/net); do
