@@ -72,7 +72,8 @@ impl Lab {
         ));
     }
 
-    /// A front-end, with an interface `near` behind it.
+    /// A front-end, with an interface `near` behind it. An answer from the far end tells that the device runs: the relay's
+    /// log, which is limited, may not tell it after hostile front-ends.
     pub fn front_end(&self) {
         self.must(
             ": >/run/relay.log
@@ -80,7 +81,7 @@ impl Lab {
              until_true interface near || failed no interface near
              near=$(interface near)
              ip address add 10.77.0.1/24 dev $near && ip link set $near up
-             says relay 'the device runs'",
+             until_true ping -c 1 -W 1 10.77.0.2 || failed no answer",
         );
     }
 
