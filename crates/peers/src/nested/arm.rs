@@ -137,9 +137,8 @@ impl ArmSettings {
         Ok(ArmMachine(Guest::launch(command, folder)?))
     }
 
-    /// Boots the machine without EL2 and KVM, so that it can migrate, and waits until it accepts commands. QEMU 10 does
-    /// not save the timers of EL2: a migrated machine whose kernel runs at EL2 loses the timer interrupts that it waits
-    /// for.
+    /// Boots the machine without EL2 and KVM, so that it can migrate, and waits until it accepts commands. With
+    /// EL2, a transfer over TCP stalled after the migration (QEMU 10); the cause is not known.
     ///
     /// # Errors
     /// The causes of [`ArmSettings::start`].
