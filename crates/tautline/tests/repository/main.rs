@@ -5,6 +5,7 @@ mod documentation;
 mod import_circles;
 mod oldest_rust;
 mod packages;
+mod page_runs;
 mod setup;
 mod setup_in_roots;
 mod site;
