@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vhost_device::{
-    Backend, BackendOptions, Context as _, DeviceError, Log, PlainContext, TURN, Token, Watches,
+    Backend, BackendOptions, Context as _, DeviceError, Log, NamedSocket, PlainContext, TURN, Token, Watches,
 };
 
 use crate::{CryptoDevice, Limits};
@@ -33,13 +33,9 @@ impl FromStr for Port {
 
     /// Reads `NAME=vhost-user:PATH[,sessions=N]`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, target) =
-            text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("it has no name")?;
-        let mut parts = target.split(',');
-        let path = parts.next().and_then(|target| target.strip_prefix("vhost-user:"));
-        let path = path.filter(|path| !path.is_empty()).ok_or("it names no vhost-user:PATH")?;
+        let NamedSocket { name, path, options } = NamedSocket::parse(text)?;
         let mut limits = Limits::default();
-        for part in parts {
+        for part in options {
             let sessions = part.strip_prefix("sessions=").ok_or(format!("{part}: write sessions=N"))?;
             limits.sessions = sessions
                 .parse()
@@ -47,7 +43,7 @@ impl FromStr for Port {
                 .filter(|sessions| (1..=65536).contains(sessions))
                 .ok_or(format!("{part}: a number from 1 to 65536 is needed"))?;
         }
-        Ok(Port { name: name.to_owned(), path: path.into(), limits })
+        Ok(Port { name: name.to_owned(), path, limits })
     }
 }
 

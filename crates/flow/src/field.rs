@@ -188,6 +188,18 @@ impl Field {
     /// The words of a key that hold the frame's connection, and nothing else.
     pub const CONNECTION_WORDS: std::ops::Range<usize> = 11..20;
 
+    /// The eight fields of tunnel metadata.
+    pub const TUNNEL_METADATA: [Field; 8] = [
+        Field::TunnelMetadata0,
+        Field::TunnelMetadata1,
+        Field::TunnelMetadata2,
+        Field::TunnelMetadata3,
+        Field::TunnelMetadata4,
+        Field::TunnelMetadata5,
+        Field::TunnelMetadata6,
+        Field::TunnelMetadata7,
+    ];
+
     #[inline]
     fn row(self) -> &'static Row {
         &ROWS[self as usize]

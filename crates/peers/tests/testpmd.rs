@@ -141,16 +141,9 @@ fn packed_mergeable() {
     path(|vdev| vdev.packed(true), "packed ring standard", "packed ring mergeable buffer");
 }
 
-/// AVX-512 is needed on the way of vectors; DPDK takes the standard path without it.
 #[test]
 fn packed_vectorized() {
-    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap();
-    let name = if ["avx512f", "avx512bw", "avx512vl"].iter().all(|flag| flags.contains(flag)) {
-        "packed ring vectorized"
-    } else {
-        peers::absent("avx512", "DPDK's vectorised path needs AVX-512; its standard path is tested again");
-        "packed ring standard"
-    };
+    let name = peers::testpmd::packed_vectorized_path();
     path(|vdev| vdev.packed(true).mergeable(false).vectorized(true), name, name);
 }
 

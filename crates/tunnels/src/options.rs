@@ -3,18 +3,6 @@ use flow::{Field, Key};
 
 use crate::Malformed;
 
-/// The fields of tunnel metadata that a key has.
-const FIELDS: [Field; 8] = [
-    Field::TunnelMetadata0,
-    Field::TunnelMetadata1,
-    Field::TunnelMetadata2,
-    Field::TunnelMetadata3,
-    Field::TunnelMetadata4,
-    Field::TunnelMetadata5,
-    Field::TunnelMetadata6,
-    Field::TunnelMetadata7,
-];
-
 /// Class, type and length.
 const HEADER_BYTES: usize = 4;
 /// A receiver that does not know the option drops the frame.
@@ -36,7 +24,7 @@ pub struct OptionMap {
 impl OptionMap {
     /// The field; none if a key has no field for it.
     fn field(&self) -> Option<Field> {
-        FIELDS.get(usize::from(self.index)).copied().filter(|_| matches!(self.bytes, 4 | 8))
+        Field::TUNNEL_METADATA.get(usize::from(self.index)).copied().filter(|_| matches!(self.bytes, 4 | 8))
     }
 }
 

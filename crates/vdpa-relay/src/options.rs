@@ -2,6 +2,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use vhost_device::NamedSocket;
+
 /// The default limit of the memory that a front-end may share, in bytes. The kernel pins shared memory as a whole.
 pub const DEFAULT_MEMORY_BYTES: u64 = 64 << 30;
 
@@ -20,13 +22,9 @@ impl FromStr for Port {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, target) =
-            text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("it has no name")?;
-        let mut parts = target.split(',');
-        let path = parts.next().and_then(|target| target.strip_prefix("vhost-user:"));
-        let path = path.filter(|path| !path.is_empty()).ok_or("it names no vhost-user:PATH")?;
-        let mut port = Port { name: name.to_owned(), path: path.into(), memory_bytes: DEFAULT_MEMORY_BYTES };
-        for part in parts {
+        let NamedSocket { name, path, options } = NamedSocket::parse(text)?;
+        let mut port = Port { name: name.to_owned(), path, memory_bytes: DEFAULT_MEMORY_BYTES };
+        for part in options {
             let size = part.strip_prefix("memory=").ok_or(format!("{part}: write memory=SIZE"))?;
             port.memory_bytes =
                 bytes(size).ok_or(format!("{part}: write a size from 1M to 64T, for example 64G"))?;

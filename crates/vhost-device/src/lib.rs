@@ -56,6 +56,7 @@
 //!   ring           one ring: from addresses and position to a queue, and back
 //!   shared_memory  what the front-end shares, within the device's limits
 //!   log, rate      what a front-end may have logged
+//!   named_socket   a socket as the commands of devices name it
 //!   event_fd       kicks and calls, which never wait for their other holders
 //!   descriptors    which descriptors of a peer are taken (kind.rs), and where they are closed
 //!   vduse          the same devices for the kernel of this machine
@@ -74,6 +75,7 @@ mod event_fd;
 mod events;
 mod link;
 mod log;
+mod named_socket;
 mod offer;
 mod peer;
 mod plain_context;
@@ -101,6 +103,7 @@ pub use error::DeviceError;
 pub use event_fd::{EventFd, NotAnEventFd};
 pub use link::Role;
 pub use log::Log;
+pub use named_socket::NamedSocket;
 pub use plain_context::PlainContext;
 pub use shared_memory::{DEFAULT_LIMIT_BYTES, SharedMemory, lost as memory_lost};
 pub use state::HandOverState;

@@ -228,15 +228,8 @@ pub(crate) fn write_fields(writer: &mut Writer, wanted: &Match, cookie: Cookie, 
         Field::TunnelIpv6Dst,
         Field::TunnelGbpId,
         Field::TunnelGbpFlags,
-        Field::TunnelMetadata0,
-        Field::TunnelMetadata1,
-        Field::TunnelMetadata2,
-        Field::TunnelMetadata3,
-        Field::TunnelMetadata4,
-        Field::TunnelMetadata5,
-        Field::TunnelMetadata6,
-        Field::TunnelMetadata7,
     ]);
+    fields.put(&Field::TUNNEL_METADATA);
     fields.registers();
     fields.put(&[
         Field::PacketMark,

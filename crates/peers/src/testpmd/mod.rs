@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub use files::files;
 use files::find;
 pub use stats::{ForwardStats, PortStats};
-pub use vdev::{VHOST_NET, Vdev};
+pub use vdev::{VHOST_NET, Vdev, packed_vectorized_path};
 
 use crate::process::{self, PAUSE, Process};
 use crate::requirements::Requirements;

@@ -99,6 +99,17 @@ impl Vdev {
     }
 }
 
+/// The name of the path that a driver of a packed ring takes if [`Vdev::vectorized`] asks for vectors. DPDK needs AVX-512
+/// for them. On a CPU without AVX-512, DPDK takes its standard path, and this is reported as not run.
+pub fn packed_vectorized_path() -> &'static str {
+    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    if ["avx512f", "avx512bw", "avx512vl"].iter().all(|flag| flags.contains(flag)) {
+        return "packed ring vectorized";
+    }
+    crate::absent("avx512", "DPDK's vectorised path needs AVX-512; its standard path is tested again");
+    "packed ring standard"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
