@@ -13,6 +13,7 @@
 //!   `make fuzz` runs all targets, `scripts/fuzz.sh NAME` one.
 #![forbid(unsafe_code)]
 
+mod control_channels;
 mod database;
 mod frames;
 mod openflow_messages;
@@ -42,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     ("ovsdb_server", database::ovsdb_server),
     ("openflow_messages", openflow_messages::openflow_messages),
     ("tunnel_headers", tunnel_headers::tunnel_headers),
+    ("control_channels", control_channels::control_channels),
 ];
 
 /// The target with this name.
