@@ -2,15 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
+use environment::vm::Module;
+
 use super::archive::Archive;
+use super::modules;
 use super::userland::{Userland, needed_libraries, read};
 use crate::nested::{image, places};
 use crate::requirements::Requirements;
 use crate::{Error, chosen};
 
+/// The modules of a kernel's network card in QEMU.
+const CARD: &[&str] = &["virtio_pci", "virtio_net"];
+
 /// The parts, found on the host.
 pub struct Within {
     qemu: PathBuf,
+    modules: PathBuf,
     kernel: PathBuf,
     userland: Userland,
     start: &'static str,
@@ -21,7 +28,8 @@ impl Within {
     pub fn find(qemu: &Path, start: &'static str, needs: &mut Requirements) -> Self {
         let kernel = chosen::kernel(needs);
         let userland = Userland::find(&kernel, &[], needs);
-        Within { qemu: qemu.to_owned(), kernel, userland, start }
+        let modules = modules::folder(&kernel, needs);
+        Within { qemu: qemu.to_owned(), modules, kernel, userland, start }
     }
 
     /// The archive of all files.
@@ -38,6 +46,11 @@ impl Within {
         let mut archive = Archive::default();
         archive.file(Path::new(places::KERNEL), &read(&self.kernel)?).map_err(failed)?;
         archive.file(Path::new(places::INITRAMFS), &inner).map_err(failed)?;
+        // For programs in the guest that boot this kernel themselves.
+        let folder = Path::new(places::MODULES).join(self.modules.file_name().unwrap_or_default());
+        for Module { name, content } in modules::with_dependencies(&self.modules, CARD)? {
+            archive.file(&folder.join(format!("{name}.ko")), &content).map_err(failed)?;
+        }
         // QEMU finds its firmware relative to its own place.
         archive.file(Path::new("usr/bin/qemu-system-x86_64"), &read(&self.qemu)?).map_err(failed)?;
         for library in needed_libraries(&self.qemu)? {

@@ -2,6 +2,8 @@
 
 /// The kernel of a guest in the machine.
 pub const KERNEL: &str = "/guest/kernel";
+/// The folder of that kernel's modules, in a folder with its version.
+pub const MODULES: &str = "/guest/modules";
 /// The file system of that guest.
 pub const INITRAMFS: &str = "/guest/initramfs";
 /// The machine's own kernel, for a guest that needs its drivers.
