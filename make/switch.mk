@@ -1,6 +1,6 @@
 # Targets of the switch; included by the Makefile.
 
-.PHONY: bench-switch-idle recovery guest-kills scale-ovn soak torture-long torture-peers test-flows
+.PHONY: bench-switch-idle recovery guest-kills scale-ovn soak torture-long torture-peers test-flows lines
 
 SAMPLES ?= 200
 SECONDS_IDLE ?= 10
@@ -41,3 +41,8 @@ torture-peers:
 test-flows:
 	@scripts/setup.sh test
 	TAUTLINE_FLOW_TABLES=$(or $(SETS),2000) $(CARGO) test --locked --release -p tautline-flow-tables --test openvswitch -- --nocapture
+
+## lines: with 1, 2, 4 and 8 queues and workers: the cache lines that two workers write, of which there may be none, and instructions a frame
+lines:
+	@scripts/setup.sh test
+	$(CARGO) test --locked --release -p tautline-switch --test switch with_each_number_of_queues -- --ignored --nocapture

@@ -84,12 +84,15 @@ fn with_each_number_of_queues() {
 }
 
 fn check(numbers: &[u16]) {
-    println!("queues and workers | frames | instructions a frame | lines written | by two workers");
+    println!(
+        "queues and workers | frames | with their worker | instructions a frame | lines written | by two workers"
+    );
     let measured = |&queues: &u16| {
         let trace = traced(queues);
         println!(
-            "{queues} | {} | {:.1} | {} | {}",
+            "{queues} | {} | {} | {:.1} | {} | {}",
             trace.frames,
+            trace.placed,
             trace.instructions_per_frame(),
             trace.lines(),
             trace.shared(OFTEN).count()
@@ -100,6 +103,7 @@ fn check(numbers: &[u16]) {
     let traces: Vec<_> = numbers.iter().map(measured).collect();
     for (queues, trace) in &traces {
         assert_eq!(trace.frames, rings::frames(*queues));
+        assert!(trace.placed * 4 > trace.frames * 3, "the worker of {} frames is known", trace.placed);
         assert_eq!(trace.workers(), usize::from(*queues), "all workers move frames");
         assert_eq!(trace.shared(OFTEN).count(), 0, "with {queues} queues");
     }

@@ -92,8 +92,11 @@ impl fmt::Display for SharedLine<'_> {
 /// What the workers did between the two marks.
 #[derive(Default)]
 pub struct Trace {
-    /// Frames in passes that have ended.
+    /// All frames.
     pub frames: u64,
+    /// Frames whose worker is known: a turn that ends between a frame's mark and the next access to a stack hides it.
+    pub placed: u64,
+    /// Of the passes of those frames.
     instructions: u64,
     /// For each line, the workers that wrote it.
     writers: BTreeMap<u64, BTreeMap<usize, Writes>>,
@@ -118,12 +121,14 @@ impl Trace {
             line.clear();
         }
         assert_eq!(reader.marks, 2);
+        // Passes that had not ended at the second mark: a worker may wait long for its turn under valgrind.
+        (0..reader.passes.len()).for_each(|worker| reader.end_pass(worker));
         reader.trace
     }
 
     /// The mean over all passes with frames.
     pub fn instructions_per_frame(&self) -> f64 {
-        self.instructions as f64 / self.frames as f64
+        self.instructions as f64 / self.placed as f64
     }
 
     /// The number of workers that wrote anything.
@@ -182,6 +187,9 @@ impl Reader {
         if self.marks != 1 {
             return;
         }
+        if matches!(access, Access::Write(address) if address == self.addresses.frame) {
+            self.trace.frames += 1;
+        }
         self.pending.push(access);
         let Some(thread) = address.and_then(|address| self.addresses.thread(address)) else { return };
         let pending = take(&mut self.pending);
@@ -193,6 +201,15 @@ impl Reader {
         self.pending.clear();
     }
 
+    /// Counts the worker's present pass if it has frames.
+    fn end_pass(&mut self, worker: usize) {
+        let ended = take(&mut self.passes[worker]);
+        if ended.frames > 0 {
+            self.trace.placed += ended.frames;
+            self.trace.instructions += ended.instructions;
+        }
+    }
+
     fn count(&mut self, worker: usize, access: Access) {
         let Addresses { pass, frame, .. } = self.addresses;
         let current = &mut self.passes[worker];
@@ -202,13 +219,7 @@ impl Reader {
                 current.instructions += 1;
                 self.instruction = at;
             }
-            Access::Write(address) if address == pass => {
-                let ended = take(current);
-                if ended.frames > 0 {
-                    self.trace.frames += ended.frames;
-                    self.trace.instructions += ended.instructions;
-                }
-            }
+            Access::Write(address) if address == pass => self.end_pass(worker),
             Access::Write(address) if address == frame => current.frames += 1,
             Access::Write(address) => {
                 let writers = self.trace.writers.entry(address / LINE_BYTES).or_default();
