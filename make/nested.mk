@@ -13,9 +13,10 @@ nested: release
 	@$(CARGO) run --quiet --locked --release -p tautline-peers --example nested -- $(TAUTLINE) $(PROGRAMS)
 endif
 
-## test-nested-long: in the nested machine, what takes long or repeats: network paths into guests under KVM, a packet's steps on each, two blocks of the costs of KVM, a virtual function of a card, wake-ups on partitions under load; and in the arm64 machine, the worst latency and other interrupt controllers
+## test-nested-long: in the nested machine, what takes long or repeats: network paths into guests under KVM, a packet's steps on each, two blocks of the costs of KVM, a virtual function of a card, a guest on a vDPA device beside others, wake-ups on partitions under load; and in the arm64 machine, the worst latency and other interrupt controllers
 test-nested-long:
 	@scripts/setup.sh test
 	$(CARGO) test --locked -p tautline --test nested -- again_in_each_block network:: partition_loads:: virtual_function:: packets_take_every_path --ignored --nocapture --test-threads 1
+	$(CARGO) test --locked -p tautline --test switch -- vdpa::compared --ignored --nocapture
 	$(CARGO) test --locked -p tautline --test commands -- partition_loads:: --ignored --nocapture
 	$(CARGO) test --locked -p tautline-peers --test arm -- kvm_worst on_other_interrupt_controllers --ignored --nocapture --test-threads 1

@@ -163,8 +163,9 @@ for unit in ovs-vswitchd ovsdb-server openvswitch-switch; do # Open vSwitch's, w
     printf '[Service]\nExecStart=/bin/true\n' >"$root/usr/lib/systemd/system/$unit.service"
 done
 says 'ovs-vswitchd.service' systemctl --root="$root" enable $name
-[ "$(readlink "$root/etc/systemd/system/ovs-vswitchd.service")" = "/usr/lib/systemd/system/$name" ] ||
-    fail "$name is not what ovs-vswitchd.service means"
+# systemctl writes /lib where /lib is a link to /usr/lib.
+meant=$(readlink "$root/etc/systemd/system/ovs-vswitchd.service")
+[ "/usr${meant#/usr}" = "/usr/lib/systemd/system/$name" ] || fail "ovs-vswitchd.service is '$meant', not $name"
 says 'ovs-vswitchd.service' systemctl --root="$root" disable $name
 [ ! -e "$root/etc/systemd/system/ovs-vswitchd.service" ] || fail "$name stays after it is disabled"
 rm "$root"/usr/lib/systemd/system/ovs-vswitchd.service "$root"/usr/lib/systemd/system/ovsdb-server.service \

@@ -1,6 +1,7 @@
 //! The relay between a vhost-user front-end and a vDPA device, in a guest whose kernel has vDPA. The front-end is a
 //! virtio-user port of a switch, or QEMU with a guest within. The device is a VDUSE port of another switch, or a virtio
 //! card behind an IOMMU.
+mod compared;
 mod guest;
 mod lab;
 
