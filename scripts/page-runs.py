@@ -109,7 +109,7 @@ def sums(printed):
     for text in printed:
         for line in text.splitlines():
             if re.search(r"\d (kills|take-overs)[,:;]|\(median of \d+, emulated\)|: \d+ frames, \d+ lost", line):
-                found.append(line.strip())
+                found.append(re.sub(r"^test \S+ \.\.\. ", "", line.strip()))
     return "```text\n" + "\n".join(found) + "\n```\n"
 
 
