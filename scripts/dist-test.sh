@@ -174,7 +174,7 @@ sed "s,^ExecStart=[^ ]*,ExecStart=/bin/true," "$root/usr/lib/systemd/system/$nam
 systemd-analyze verify --man=no --recursive-errors=no "$here/$name" >"$here/printed" 2>&1 || { cat "$here/printed" >&2; fail "systemd-analyze verify $name"; }
 says 'tautline-vswitchd' systemd-analyze security --no-pager --offline=true --threshold=45 "$here/$name"
 within dpkg --purge tautline-vswitchd >/dev/null
-find "$root" -type l -lname '*tautline*' | grep . && fail 'tautline-vswitchd leaves links behind'
+find "$root" -path "$root/proc" -prune -o -type l -lname '*tautline*' -print | grep . && fail 'tautline-vswitchd leaves links behind'
 files | grep -v ' d ' >"$here/after"
 diff "$here/before" "$here/after" || fail 'tautline-vswitchd leaves files behind'
 held 'tautline-vswitchd: installed, enabled in the place of ovs-vswitchd.service, removed without a trace'
