@@ -1,6 +1,6 @@
 # The packet-rate benchmark; included by the Makefile.
 
-.PHONY: bench-peers bench-flows
+.PHONY: bench-peers bench-flows bench-acl
 
 ## bench-peers: the switch beside DPDK's testpmd, OVS-DPDK and the kernel's bridge; QUICK=1 within 5 minutes, all within 25; GATE=FILE: limits
 bench-peers: release
@@ -25,3 +25,8 @@ else
 	$(bench_flows) $(BENCH_FLOWS)-ct.txt --answered $(ARGS)
 	$(bench_flows) $(BENCH_FLOWS)-masks.txt --active-flows 100000 $(ARGS)
 endif
+
+## bench-acl: a look-up by the classifier alone beside DPDK's, with 100, 1,000 and 10,000 rules, in turns
+bench-acl:
+	@scripts/setup.sh test
+	$(CARGO) run --release --locked -p tautline-flow-tables --example acl
