@@ -18,5 +18,4 @@ test-nested-long:
 	@scripts/setup.sh test
 	$(CARGO) test --locked -p tautline --test nested -- again_in_each_block network:: partition_loads:: virtual_function:: packets_take_every_path --ignored --nocapture --test-threads 1
 	$(CARGO) test --locked -p tautline --test switch -- vdpa::compared --ignored --nocapture
-	$(CARGO) test --locked -p tautline --test commands -- partition_loads:: --ignored --nocapture
 	$(CARGO) test --locked -p tautline-peers --test arm -- kvm_worst on_other_interrupt_controllers --ignored --nocapture --test-threads 1

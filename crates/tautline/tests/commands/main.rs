@@ -14,7 +14,6 @@ mod host_command;
 mod network_honest;
 mod network_paths;
 mod partition;
-mod partition_loads;
 mod report;
 mod rfc2544;
 mod scenario;
