@@ -72,6 +72,8 @@ reasons! {
     PathTooNarrow = "longer than the tunnel's path",
     /// The outer headers of a frame from a tunnel are malformed, or its checksum is wrong.
     MalformedTunnel = "malformed tunnel header",
+    /// A router has marked congestion outside of the tunnel, and the frame inside cannot have the mark.
+    LostMark = "congestion mark lost",
     /// The frame is for a tunnel that no port has.
     NoTunnel = "no such tunnel",
     /// A process before this one had delivered it when it crashed.

@@ -10,7 +10,7 @@ use frame::{
     WINDOW_BYTES,
 };
 use port::in_memory::{InMemorySink, InMemorySource, QueueOptions, queue};
-use tunnels::{Header, Kind, Outer, PartialSum, Sum, source_port};
+use tunnels::{Header, Kind, MARK, Outer, PartialSum, Sum, mark_of_frame, source_port};
 use virtio::net::{Accepts, Offload, PartialChecksum};
 
 use crate::registry::{self, Reader};
@@ -21,9 +21,6 @@ pub(crate) const BURST: usize = 64;
 /// An address that is not known is asked for at most this often by one sink.
 const PATIENCE: Duration = Duration::from_secs(1);
 const ETHERNET_BYTES: usize = 14;
-/// The bits of IP's type of service that say whether routers may mark congestion. They stay zero outside, because a mark
-/// would not reach the inner header ("compatibility mode" of RFC 6040 §4.3).
-const ECN: u8 = 3;
 /// Segments of one frame: 64 KiB in segments of 536 bytes, the smallest usual ones (RFC 9293 §3.7.1), are 123.
 const SEGMENTS: u16 = 128;
 /// The longest segments of a frame that is segmented before it gets its headers.
@@ -137,7 +134,7 @@ impl Encapsulator {
             source: way.link.mac,
             from: way.from,
             to: way.to,
-            tos: settings.tos & !ECN,
+            tos: settings.tos & !MARK | mark_of_frame(window),
             ttl: settings.ttl,
             kind: settings.kind,
             ports: [source_port(window), settings.port],

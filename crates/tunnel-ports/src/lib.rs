@@ -29,13 +29,15 @@
 //!
 //! # Where to change what
 //!
-//! - Frames to a tunnel: `encapsulator.rs`; frames from the network: `terminator.rs`, `source.rs`.
+//! - Frames to a tunnel: `encapsulator.rs`; frames from the network: `terminator.rs`, `source.rs`; their fragments:
+//!   `fragments.rs`.
 //! - Addresses, routes and requests for neighbours: `underlay.rs`, `registry.rs`.
 //! - Options of ports: `spec.rs`.
 #![forbid(unsafe_code)]
 
 mod context;
 mod encapsulator;
+mod fragments;
 mod heard;
 mod queue;
 mod registry;

@@ -7,10 +7,11 @@ use frame::{
     DropReason, EditedFrames, Frame, FrameBatch, HeadEdit, QueueCounters, QueueError, RingState, Sink,
     WINDOW_BYTES,
 };
-use tunnels::{PartialSum, Received, Sum, heard};
+use tunnels::{Fragment, MAX_MARKED_BYTES, Marked, PartialSum, Received, Sum, heard};
 use virtio::net::Offload;
 
 use crate::encapsulator::BURST;
+use crate::fragments::{Kept, OuterFragments};
 use crate::registry::Reader;
 use crate::source::{FRONT_BYTES, front};
 use crate::view::{Link, Tunnel, View};
@@ -18,6 +19,8 @@ use crate::view::{Link, Tunnel, View};
 /// The protocol in an IPv4 header and in an IPv6 header, from the frame's start.
 const PROTOCOL_AT: [usize; 2] = [23, 20];
 const GRE: u8 = 47;
+/// The extension header of a fragment of IPv6.
+const FRAGMENT: u8 = 44;
 
 /// The sink of an underlay's TAP.
 pub(crate) struct Terminator {
@@ -31,6 +34,8 @@ pub(crate) struct Terminator {
     tunnel: Option<Arc<Tunnel>>,
     /// The frames for the kernel.
     rest: Vec<u16>,
+    /// Taken while a complete packet is delivered.
+    fragments: Option<Box<OuterFragments>>,
 }
 
 /// What is done with a frame.
@@ -40,6 +45,10 @@ enum Found {
     /// The frame comes from a tunnel.
     Tunnel(Arc<Tunnel>),
     Dropped(DropReason),
+    /// A fragment, which waits for others.
+    Held,
+    /// A fragment with which a packet is complete.
+    Complete,
 }
 
 /// Whether a frame's protocol may be that of a tunnel or of neighbours.
@@ -47,7 +56,7 @@ fn is_candidate(snapshot: &[u8]) -> bool {
     let number = |of: usize| snapshot.get(PROTOCOL_AT[of]).copied().unwrap_or(0);
     match snapshot.get(12..14) {
         Some([8, 0]) => matches!(number(0), protocol::UDP | GRE),
-        Some([0x86, 0xdd]) => matches!(number(1), protocol::UDP | protocol::ICMPV6 | GRE),
+        Some([0x86, 0xdd]) => matches!(number(1), protocol::UDP | protocol::ICMPV6 | GRE | FRAGMENT),
         Some([8, 6]) => true,
         _ => false,
     }
@@ -90,6 +99,7 @@ impl Terminator {
             pending: Vec::with_capacity(BURST),
             tunnel: None,
             rest: Vec::with_capacity(BURST),
+            fragments: Some(Box::new(OuterFragments::new()?)),
         })
     }
 
@@ -112,7 +122,7 @@ impl Terminator {
         let is_here = |address| link.addresses.contains(&address);
         let kind = |port| view.tunnels.kind_of_port(port);
         let received = match Received::read(head, frame.len_bytes(), is_here, kind) {
-            None => return Found::Kernel,
+            None => return self.find_fragment(view, link, &frame, head),
             Some(Err(_)) => return Found::Dropped(DropReason::MalformedTunnel),
             Some(Ok(received)) => received,
         };
@@ -127,6 +137,48 @@ impl Terminator {
             Ok(()) => Found::Tunnel(Arc::clone(tunnel)),
             Err(reason) => Found::Dropped(reason),
         }
+    }
+
+    /// Keeps a fragment if a tunnel's frame may be in its packet.
+    #[cold]
+    fn find_fragment(&mut self, view: &View, link: &Link, frame: &Frame<'_>, head: &[u8]) -> Found {
+        let is_meant = |fragment: &Fragment| {
+            link.addresses.contains(&fragment.to) && view.tunnels.all().next().is_some()
+        };
+        let Some(fragment) = Fragment::read(head, frame.len_bytes()).filter(is_meant) else {
+            return Found::Kernel;
+        };
+        let Some(fragments) = &mut self.fragments else { return Found::Kernel };
+        let (kept, dropped) = fragments.keep(frame, head, &fragment);
+        if dropped > 0 {
+            self.inner.counters().dropped(DropReason::Incomplete, dropped);
+        }
+        match kept {
+            Kept::Waits => Found::Held,
+            Kept::Complete => Found::Complete,
+            Kept::Refused => Found::Dropped(DropReason::Incomplete),
+        }
+    }
+
+    /// Delivers a complete packet: its frame to a tunnel, or its fragments, as they came, to the kernel.
+    #[cold]
+    fn complete(&mut self, view: &View, link: &Link) -> Result<(), QueueError> {
+        let Some(fragments) = self.fragments.take() else { return Ok(()) };
+        let mut result = Ok(());
+        match self.find(view, link, fragments.packet(), 0) {
+            Found::Tunnel(tunnel) => {
+                self.tunnel = Some(tunnel);
+                self.pending.push(0);
+            }
+            Found::Dropped(reason) => self.inner.counters().dropped(reason, 1),
+            Found::Kernel | Found::Held | Found::Complete => {
+                let parts = fragments.parts();
+                result = self.inner.accept(parts, &(0..parts.len() as u16).collect::<Vec<_>>());
+            }
+        }
+        self.flush();
+        self.fragments = Some(fragments);
+        result
     }
 
     /// Puts metadata in the place of the outer headers, and cuts padding behind the outer packet.
@@ -153,7 +205,14 @@ impl Terminator {
             }
             _ => Offload::NONE,
         };
-        let edit = HeadEdit { at: 0, removed: inner_at, inserted: &front(metadata) };
+        let inner = head.get(inner_at..end.min(head.len())).unwrap_or_default();
+        let marked = Marked::new(inner, received.tos).map_err(|_| DropReason::LostMark)?;
+        let mut inserted = [0; FRONT_BYTES + MAX_MARKED_BYTES];
+        let marked_end = FRONT_BYTES + marked.bytes().len();
+        inserted[..FRONT_BYTES].copy_from_slice(&front(metadata));
+        inserted[FRONT_BYTES..marked_end].copy_from_slice(marked.bytes());
+        let removed = inner_at + marked.bytes().len();
+        let edit = HeadEdit { at: 0, removed, inserted: &inserted[..marked_end] };
         if usize::from(index) < self.edited.batch().len() {
             // Not in ascending order.
             self.flush();
@@ -191,6 +250,11 @@ impl Sink for Terminator {
             match self.find(&view, link, batch, *index) {
                 Found::Kernel => self.rest.push(*index),
                 Found::Dropped(reason) => self.inner.counters().dropped(reason, 1),
+                Found::Held => {}
+                Found::Complete => {
+                    self.flush();
+                    self.complete(&view, link)?;
+                }
                 Found::Tunnel(tunnel) => {
                     let is_same = self.tunnel.as_ref().is_none_or(|pending| Arc::ptr_eq(pending, &tunnel));
                     if !is_same {

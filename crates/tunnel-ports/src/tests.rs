@@ -1,4 +1,6 @@
 //! Frames through tunnels to this host itself: each checksum on the way is right, and what comes out is what went in.
+mod fragments;
+
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -323,7 +325,7 @@ fn a_source_drops_what_it_cannot_take_off() {
     source.release();
 }
 
-/// All segments of a long frame find room, and none of them says that routers may mark congestion.
+/// All segments of a long frame find room, and each of them says outside too that routers may mark congestion.
 #[test]
 fn a_long_frame_with_short_segments_is_sent_whole() {
     let mut underlay = Underlay::new("test4", 104);
@@ -338,7 +340,7 @@ fn a_long_frame_with_short_segments_is_sent_whole() {
     let first = completed(underlay.from_tunnels.rx_burst(1).unwrap()).remove(0);
     underlay.from_tunnels.release();
     let inner_at = first.len() - HEADERS - 536;
-    assert_eq!((first[15], first[inner_at + 15]), (0x48, 1));
+    assert_eq!((first[15], first[inner_at + 15]), (0x49, 1));
     port.end(&mut context);
 }
 

@@ -5,6 +5,8 @@
 //! | [`Settings`] | what a tunnel port is told: its kind, its ends, its key |
 //! | [`Outer`], [`Header`] | the headers in front of a frame, and their bytes |
 //! | [`Received`] | the headers of a frame from the network, with every length checked |
+//! | [`Fragment`], [`Joined`] | fragments of outer packets, and the headers of the whole |
+//! | [`Marked`] | congestion marks that go from the outer headers to the inner ones |
 //! | [`OptionMap`] | Geneve options as fields of tunnel metadata |
 //! | [`Ends`] | which tunnel a received frame belongs to |
 //! | [`Routes`] | the next hop to an address |
@@ -26,7 +28,9 @@
 #![forbid(unsafe_code)]
 
 mod checksum;
+mod ecn;
 mod ends;
+mod fragment;
 mod hash;
 mod kind;
 mod malformed;
@@ -39,7 +43,9 @@ mod routes;
 mod settings;
 
 pub use checksum::{Sum, pseudo_header};
+pub use ecn::{LostMark, MARK, MAX_MARKED_BYTES, Marked, decapsulated, of_frame as mark_of_frame};
 pub use ends::{Duplicate, Ends};
+pub use fragment::{Fragment, Joined};
 pub use hash::source_port;
 pub use kind::Kind;
 pub use malformed::Malformed;

@@ -60,7 +60,7 @@ struct Packet {
 }
 
 impl Packet {
-    /// `None` if the frame has no whole IP packet: fragments and IPv6 with extension headers are left to the host.
+    /// `None` if the frame has no whole IP packet: a fragment, or IPv6 with extension headers.
     fn read(head: &[u8], frame_bytes: usize) -> Option<Self> {
         let packet = head.get(ETHERNET_BYTES..)?;
         let read = match word(head, 12)? {
