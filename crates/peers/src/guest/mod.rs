@@ -13,6 +13,7 @@ pub(crate) mod migration;
 pub(crate) mod modules;
 mod port;
 mod silent;
+mod tunnels;
 pub(crate) mod userland;
 mod within;
 

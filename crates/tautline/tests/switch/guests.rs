@@ -4,6 +4,7 @@ mod arm;
 mod migration;
 mod pairs;
 mod switch;
+mod tunnels;
 mod vlans;
 
 use std::os::unix::fs::PermissionsExt;

@@ -256,7 +256,7 @@ impl Lab {
 }
 
 /// A counter of `/proc/net/snmp`: for each protocol a line of names and one of values.
-fn snmp_counter(text: &str, protocol: &str, counter: &str) -> u64 {
+pub fn snmp_counter(text: &str, protocol: &str, counter: &str) -> u64 {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(':'));
     let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
     let at = names.split_whitespace().position(|name| name == counter).unwrap();
