@@ -152,7 +152,7 @@ fn the_program_runs_in_both() {
         assert!(vhe.contains(words), "{mode:?}: {vhe}");
         let costs = run("tautline kvm costs --samples 100 --format json");
         let measured = costs.matches("\"median_ticks\":").count();
-        assert!(measured == 9 && costs.contains("\"emulated\":true"), "{measured} rows: {costs}");
+        assert!(measured == 10 && costs.contains("\"emulated\":true"), "{measured} rows: {costs}");
         println!("{}", run("tautline compare --quick --only os --blocks 1 --environments host --tables"));
         if mode == KvmMode::Vhe {
             println!("{}", run(BESIDE_A_GUEST));

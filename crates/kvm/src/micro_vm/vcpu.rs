@@ -11,7 +11,7 @@ use measure::Failure;
 use super::program::{self, Program};
 use super::stop::Stop;
 use super::{layout, tsc_offset};
-use crate::failed::{SEE_LOG, failed};
+use crate::failed::{SEE_LOG, complete, failed};
 use crate::memory::Attached;
 
 /// The arguments of a program.
@@ -107,7 +107,7 @@ impl Vcpu {
         let _stoppable = stop.stoppable();
         loop {
             match self.vcpu.run() {
-                Ok(VcpuExit::IoOut(layout::PORT_DONE, _)) => return self.complete(),
+                Ok(VcpuExit::IoOut(layout::PORT_DONE, _)) => return complete(&mut self.vcpu),
                 Ok(VcpuExit::IoOut(layout::PORT_USER, _) | VcpuExit::IoIn(layout::PORT_USER, _)) => {}
                 Ok(VcpuExit::MmioWrite(layout::MMIO_USER, _)) => {}
                 Ok(VcpuExit::IoOut(layout::PORT_FAULT, _)) => {
@@ -119,20 +119,6 @@ impl Vcpu {
                 }
                 Err(error) if [libc::EINTR, libc::EAGAIN].contains(&error.errno()) && !stop.is_wanted() => {}
                 Err(error) => return Err(refused(format!("{error}{}", self.place()))),
-            }
-        }
-    }
-
-    /// Lets the kernel finish the port write of the last exit: the registers are only then those after it
-    /// (Documentation/virt/kvm/api.rst, KVM_EXIT_IO).
-    fn complete(&mut self) -> Result<(), Failure> {
-        self.vcpu.set_kvm_immediate_exit(1);
-        let result = self.vcpu.run().map(|exit| format!("{exit:?}"));
-        self.vcpu.set_kvm_immediate_exit(0);
-        match result {
-            Err(error) if error.errno() == libc::EINTR => Ok(()),
-            answer => {
-                Err(Failure::new("finishing a port write with KVM_RUN", format!("{answer:?}"), SEE_LOG))
             }
         }
     }

@@ -1,4 +1,4 @@
-// Programs of the arm64 guest: EL1, no MMU, one CPU. Each takes x19 = samples, x20 = where they go, x21 = an address or
+// Programs of the arm64 guest: EL1, no MMU, two CPUs. Each takes x19 = samples, x20 = where they go, x21 = an address or
 // a number of ticks, x22 = where second samples go. Each ends with a store to {DONE}.
 
 .macro stamp register
@@ -13,6 +13,20 @@
     subs x19, x19, #1
     b.ne \again
     b tautline_arm_done
+.endm
+
+// The end of patience with the other CPU, in x7: eight seconds from now.
+.macro limit
+    mrs x7, cntfrq_el0
+    mrs x8, cntvct_el0
+    add x7, x8, x7, lsl #3
+.endm
+
+// Reports a fault if patience has ended.
+.macro patience
+    mrs x8, cntvct_el0
+    cmp x8, x7
+    b.hi tautline_arm_fault
 .endm
 
 .pushsection .rodata.tautline_arm_guest, "a"
@@ -43,6 +57,8 @@ tautline_arm_table:
     .word tautline_arm_timer - tautline_arm_begin
     .word tautline_arm_identify - tautline_arm_begin
     .word tautline_arm_touch - tautline_arm_begin
+    .word tautline_arm_other - tautline_arm_begin
+    .word tautline_arm_answer - tautline_arm_begin
     .word tautline_arm_spin - tautline_arm_begin
 
 // x21 = the address of the vector table. Interrupts of group 1, of all priorities.
@@ -52,6 +68,9 @@ tautline_arm_initialize:
     mov w2, #2                      // GICD_CTLR.EnableGrp1
     str w2, [x1]
     mov x1, #{REDISTRIBUTOR}
+    mrs x2, mpidr_el1
+    and x2, x2, #0xff
+    add x1, x1, x2, lsl #17         // that of this CPU
     str wzr, [x1, #0x14]            // GICR_WAKER: awake
     add x1, x1, #0x10000            // the frame of SGIs and PPIs
     mov w2, #-1
@@ -131,6 +150,38 @@ tautline_arm_self:
     sub x5, x27, x26
     str x5, [x22], #8
     sample tautline_arm_self
+
+// SGI 1 to CPU 1, from the store to the system register to the stamp of its handler, which it stores to x21. YIELD lets an
+// emulator that runs CPUs in turns run the other CPU.
+tautline_arm_other:
+    mov x6, #2                      // ICC_SGI1R_EL1: target 1
+    movk x6, #0x0100, lsl #16       // INTID 1
+    str xzr, [x21]
+    limit
+    dsb sy
+    stamp x3
+    msr S3_0_C12_C11_5, x6
+1:  yield
+    patience
+    ldr x4, [x21]
+    cbz x4, 1b
+    sample tautline_arm_other
+
+// CPU 1, which waits for as many interrupts.
+tautline_arm_answer:
+    mov x24, #0
+    msr daifclr, #2
+    limit
+1:  yield
+    patience
+    cbz x24, 1b
+    mov x4, x24
+    mov x24, #0
+    str x4, [x21]
+    limit
+    subs x19, x19, #1
+    b.ne 1b
+    b tautline_arm_done
 
 // For x21 ticks.
 tautline_arm_spin:

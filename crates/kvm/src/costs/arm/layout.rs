@@ -4,7 +4,7 @@ use crate::costs::settings::MOST_SAMPLES;
 
 /// The GIC's distributor.
 pub const DISTRIBUTOR: u64 = 0x0800_0000;
-/// The GIC's only redistributor.
+/// The GIC's redistributors, of 128 KiB each.
 pub const REDISTRIBUTOR: u64 = 0x080A_0000;
 /// An address without memory, whose stores this process handles.
 pub const USER: u64 = 0x0900_0000;
@@ -16,6 +16,8 @@ pub const FAULT: u64 = 0x0902_0000;
 pub const CODE: u64 = 0x4000_0000;
 /// Where KVM tells the guest its steal time: a multiple of 64 (Arm DEN 0057, 3.2.1).
 pub const STEAL: u64 = CODE + 0x8_0000;
+/// Where the second CPU stores the stamp of its handler.
+pub const ANSWER: u64 = CODE + 0x8_1000;
 /// Where a program's samples go, and its second samples.
 pub const SAMPLES: [u64; 2] = [CODE + 0x10_0000, CODE + 0x18_0000];
 /// Size of the guest's memory.

@@ -14,7 +14,7 @@ use super::settings::{Prepared, Settings};
 pub use known::KnownMachine;
 use layout::{DISTRIBUTOR, USER};
 use program::Program;
-use vm::Machine;
+use vm::{Machine, bind};
 
 /// Samples that are discarded at the start, while caches warm up.
 const WARM_UP: usize = 32;
@@ -30,10 +30,7 @@ pub fn measure(
     settings: &Settings,
     mut began: impl FnMut(&'static Row),
 ) -> Result<(Prepared, Vec<Cost>), Failure> {
-    linux::cpus::bind(&settings.cpus[..1]).map_err(|error| {
-        let tried = format!("moving to CPU {}", settings.cpus[0]);
-        Failure::new(tried, error, "name CPUs that this process may use")
-    })?;
+    bind(settings.cpus[0])?;
     let mut machine = Machine::new()?;
     let khz = counter_khz();
     let mut costs = Vec::new();
@@ -42,12 +39,22 @@ pub fn measure(
             break;
         }
         began(row);
-        costs.push(Cost::new(row, samples(&mut machine, row, settings.samples + WARM_UP, khz), khz));
+        costs.push(Cost::new(
+            row,
+            samples(&mut machine, row, settings.samples + WARM_UP, khz, settings.cpus[1]),
+            khz,
+        ));
     }
     Ok((Prepared { emulated: crate::is_emulated(), tsc_khz: khz, alignment: None }, costs))
 }
 
-fn samples(machine: &mut Machine, row: &Row, count: usize, khz: u32) -> Result<Vec<u64>, Failure> {
+fn samples(
+    machine: &mut Machine,
+    row: &Row,
+    count: usize,
+    khz: u32,
+    other: usize,
+) -> Result<Vec<u64>, Failure> {
     let timer = u64::from(khz) * TIMER_US / 1000;
     let (program, first, place) = match row.id {
         "stamps" => (Program::Stamps, 0, 0),
@@ -58,6 +65,7 @@ fn samples(machine: &mut Machine, row: &Row, count: usize, khz: u32) -> Result<V
         "eoi" => (Program::SelfInterrupt, 0, 1),
         "timer-halted" => (Program::Timer, timer, 0),
         "cpuid" => (Program::Identify, 0, 0),
+        "ipi-spinning" => return Ok(machine.interrupt_other(count, other)?.split_off(WARM_UP)),
         "page-fault-4k" => return Ok(machine.touch(count)?.split_off(WARM_UP)),
         _ => {
             let tried = format!("measuring {}", row.title);

@@ -32,6 +32,8 @@ pub enum Program {
     Timer,
     Identify,
     Touch,
+    Interrupt,
+    Answer,
     Spin,
 }
 

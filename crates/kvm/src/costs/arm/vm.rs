@@ -1,4 +1,4 @@
-//! The machine: one CPU at EL1 without MMU, KVM's GICv3, no devices and no operating system.
+//! The machine: two CPUs at EL1 without MMU, KVM's GICv3, no devices and no operating system.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use kvm_bindings::{
 use kvm_ioctls::{DeviceFd, Kvm, VcpuExit, VcpuFd, VmFd};
 use measure::Failure;
 
-use super::layout::{CODE, DISTRIBUTOR, DONE, FAULT, FRESH, MEMORY, REDISTRIBUTOR, SAMPLES, USER};
+use super::layout::{ANSWER, CODE, DISTRIBUTOR, DONE, FAULT, FRESH, MEMORY, REDISTRIBUTOR, SAMPLES, USER};
 use super::program::{self, Program};
-use crate::failed::{SEE_LOG, failed};
+use crate::failed::{SEE_LOG, complete, failed};
 use crate::memory::{Attached, Memory, Pages};
 
-/// A virtual machine with its CPU.
+/// A virtual machine with its CPUs.
 pub struct Machine {
     vm: Arc<VmFd>,
-    vcpu: VcpuFd,
+    vcpus: [VcpuFd; 2],
     memory: Attached,
-    /// The interrupt controller, which must exist as long as the CPU can run.
+    /// The interrupt controller, which must exist as long as the CPUs can run.
     _gic: DeviceFd,
 }
 
@@ -29,7 +29,7 @@ impl Machine {
     /// Makes the machine.
     ///
     /// # Errors
-    /// `/dev/kvm` cannot be opened, KVM refuses an ioctl (the host has no GICv3), there is no memory, or the CPU does
+    /// `/dev/kvm` cannot be opened, KVM refuses an ioctl (the host has no GICv3), there is no memory, or a CPU does
     /// not end its first program.
     pub fn new() -> Result<Self, Failure> {
         let kvm = Kvm::new().map_err(|error| {
@@ -39,11 +39,15 @@ impl Machine {
         let vm = Arc::new(kvm.create_vm().map_err(failed("KVM_CREATE_VM"))?);
         let memory = Memory::new(CODE, MEMORY, Pages::Small)?.attach(&vm, 0, 0)?;
         memory.write(CODE, program::code());
-        let vcpu = vm.create_vcpu(0).map_err(failed("KVM_CREATE_VCPU"))?;
         let mut target = kvm_vcpu_init::default();
         vm.get_preferred_target(&mut target).map_err(failed("KVM_ARM_PREFERRED_TARGET"))?;
         target.features[0] |= 1 << KVM_ARM_VCPU_PSCI_0_2;
-        vcpu.vcpu_init(&target).map_err(failed("KVM_ARM_VCPU_INIT"))?;
+        let vcpu = |number| {
+            let vcpu = vm.create_vcpu(number).map_err(failed("KVM_CREATE_VCPU"))?;
+            vcpu.vcpu_init(&target).map_err(failed("KVM_ARM_VCPU_INIT"))?;
+            Ok(vcpu)
+        };
+        let vcpus = [vcpu(0)?, vcpu(1)?];
         let mut device =
             kvm_create_device { type_: kvm_device_type_KVM_DEV_TYPE_ARM_VGIC_V3, fd: 0, flags: 0 };
         let gic = vm.create_device(&mut device).map_err(failed("KVM_CREATE_DEVICE of a GICv3"))?;
@@ -65,8 +69,8 @@ impl Machine {
             flags: 0,
         };
         gic.set_device_attr(&init).map_err(failed("KVM_SET_DEVICE_ATTR with KVM_DEV_ARM_VGIC_CTRL_INIT"))?;
-        let mut machine = Self { vm, vcpu, memory, _gic: gic };
-        machine.run(Program::Initialize, 0, CODE)?;
+        let mut machine = Self { vm, vcpus, memory, _gic: gic };
+        machine.vcpus.iter_mut().try_for_each(|vcpu| execute(vcpu, Program::Initialize, 0, CODE))?;
         Ok(machine)
     }
 
@@ -82,7 +86,7 @@ impl Machine {
             addr: (&raw const address).addr() as u64,
             flags: 0,
         };
-        self.vcpu
+        self.vcpus[0]
             .set_device_attr(&attribute)
             .map_err(failed("KVM_SET_DEVICE_ATTR with KVM_ARM_VCPU_PVTIME_IPA"))
     }
@@ -110,45 +114,65 @@ impl Machine {
         self.run(Program::Touch, samples, FRESH).map(|[first, _]| first)
     }
 
-    /// Runs a program of the guest until it ends.
+    /// SGIs to the second CPU, which waits for them in a loop on this CPU of the host, in ticks until its handler.
+    ///
+    /// # Errors
+    /// There is no such CPU, or the causes of [`Machine::execute`].
+    pub fn interrupt_other(&mut self, samples: usize, cpu: usize) -> Result<Vec<u64>, Failure> {
+        let [first, second] = &mut self.vcpus;
+        std::thread::scope(|scope| {
+            let other = scope.spawn(move || {
+                bind(cpu)?;
+                execute(second, Program::Answer, samples, ANSWER)
+            });
+            let sent = execute(first, Program::Interrupt, samples, ANSWER);
+            sent.and(other.join().expect("it does not panic"))
+        })?;
+        Ok(self.memory.words(SAMPLES[0], samples))
+    }
+
+    /// Runs a program of the guest on its first CPU until it ends.
     ///
     /// # Errors
     /// KVM refuses the registers; the guest causes an exception or an exit that its program does not make; or KVM_RUN
     /// fails.
     pub fn execute(&mut self, program: Program, samples: usize, first: u64) -> Result<(), Failure> {
-        // Numbers of registers in `struct kvm_regs`: x19 to x22, pc.
-        let values = [(19, samples as u64), (20, SAMPLES[0]), (21, first), (22, SAMPLES[1])];
-        for (number, value) in values.into_iter().chain([(32, program::entry(program))]) {
-            // An index counts words of 32 bits (Documentation/virt/kvm/api.rst, KVM_SET_ONE_REG).
-            let id = KVM_REG_ARM64 | KVM_REG_SIZE_U64 | u64::from(KVM_REG_ARM_CORE) | number * 2;
-            self.vcpu.set_one_reg(id, &value.to_le_bytes()).map_err(failed("KVM_SET_ONE_REG"))?;
-        }
-        let refused = |answer: String| {
-            Failure::new(format!("running {program:?} of the guest with KVM_RUN"), answer, SEE_LOG)
-        };
-        loop {
-            match self.vcpu.run() {
-                Ok(VcpuExit::MmioWrite(DONE, _)) => break,
-                Ok(VcpuExit::MmioWrite(USER, _)) => {}
-                Ok(VcpuExit::MmioWrite(FAULT, data)) => {
-                    return Err(refused(format!("an exception in the guest, ESR_EL1 {data:x?}")));
-                }
-                Ok(exit) => return Err(refused(format!("it ended with the exit {exit:?}"))),
-                Err(error) if [libc::EINTR, libc::EAGAIN].contains(&error.errno()) => {}
-                Err(error) => return Err(refused(error.to_string())),
-            }
-        }
-        self.complete()
+        execute(&mut self.vcpus[0], program, samples, first)
     }
+}
 
-    /// Lets the kernel finish the store of the last exit: the registers are only then those after it.
-    fn complete(&mut self) -> Result<(), Failure> {
-        self.vcpu.set_kvm_immediate_exit(1);
-        let result = self.vcpu.run().map(|exit| format!("{exit:?}"));
-        self.vcpu.set_kvm_immediate_exit(0);
-        match result {
-            Err(error) if error.errno() == libc::EINTR => Ok(()),
-            answer => Err(Failure::new("finishing a store with KVM_RUN", format!("{answer:?}"), SEE_LOG)),
+fn execute(vcpu: &mut VcpuFd, program: Program, samples: usize, first: u64) -> Result<(), Failure> {
+    // Numbers of registers in `struct kvm_regs`: x19 to x22, pc.
+    let values = [(19, samples as u64), (20, SAMPLES[0]), (21, first), (22, SAMPLES[1])];
+    for (number, value) in values.into_iter().chain([(32, program::entry(program))]) {
+        // An index counts words of 32 bits (Documentation/virt/kvm/api.rst, KVM_SET_ONE_REG).
+        let id = KVM_REG_ARM64 | KVM_REG_SIZE_U64 | u64::from(KVM_REG_ARM_CORE) | number * 2;
+        vcpu.set_one_reg(id, &value.to_le_bytes()).map_err(failed("KVM_SET_ONE_REG"))?;
+    }
+    let refused = |answer: String| {
+        Failure::new(format!("running {program:?} of the guest with KVM_RUN"), answer, SEE_LOG)
+    };
+    loop {
+        match vcpu.run() {
+            Ok(VcpuExit::MmioWrite(DONE, _)) => break,
+            Ok(VcpuExit::MmioWrite(USER, _)) => {}
+            Ok(VcpuExit::MmioWrite(FAULT, data)) => {
+                return Err(refused(format!("an exception in the guest, ESR_EL1 {data:x?}")));
+            }
+            Ok(exit) => return Err(refused(format!("it ended with the exit {exit:?}"))),
+            Err(error) if [libc::EINTR, libc::EAGAIN].contains(&error.errno()) => {}
+            Err(error) => return Err(refused(error.to_string())),
         }
     }
+    complete(vcpu)
+}
+
+/// Moves this thread to a CPU.
+///
+/// # Errors
+/// There is no such CPU, or this process may not use it.
+pub fn bind(cpu: usize) -> Result<(), Failure> {
+    linux::cpus::bind(&[cpu]).map_err(|error| {
+        Failure::new(format!("moving to CPU {cpu}"), error, "name CPUs that this process may use")
+    })
 }
