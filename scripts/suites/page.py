@@ -87,8 +87,11 @@ def reason(folder, number):
         return "not analysed: nothing logged"
     waited = re.search(r"(\S+\.at):(\d+): wait failed", text)
     if waited:
-        said = re.search(rf"{re.escape(waited[1])}:{waited[2]}: waiting (.*)", text)
-        return f"not analysed: {waited[1].rsplit('/')[-1]}:{waited[2]} waited in vain " + (said[1] if said else "")
+        # A case may wait several times at the line where it begins.
+        begun = rf"(?s){re.escape(waited[1])}:{waited[2]}: waiting ((?:(?!: waiting ).)*?)\.\.\.$"
+        said = re.findall(begun, text[: waited.start()], re.M)
+        words = " ".join(said[-1].split()) if said else ""
+        return f"not analysed: {waited[1].rsplit('/')[-1]}:{waited[2]} waited in vain {words}"
     file, line, words = checks[-1]
     return f"not analysed: {file}:{line}: {words}"
 
