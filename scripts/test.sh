@@ -40,7 +40,7 @@ layer 'dependencies: licences, sources, unused, advisories' scripts/dependencies
 layer 'lints, builds' make -j2 --output-sync=target checks
 # bench-peers' tests need the program, which is another crate's: by the build that has just been made.
 export TAUTLINE_PROGRAM="$PWD/target/$(rustc -vV | sed -n 's/^host: //p')/debug/tautline"
-# To the end: one run names all that fail. More tests at once than there are CPUs, because many tests wait.
-layer 'tests' cargo nextest run --locked --workspace --test-threads $(($(nproc) * 3 / 2))
+# To the end: one run names all that fail.
+layer 'tests' cargo nextest run --locked --workspace
 layer 'examples in the documentation of the crates' cargo test --locked --workspace --doc --quiet
 layer 'instruction limits' make instruction-limits
