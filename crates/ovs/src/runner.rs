@@ -86,6 +86,7 @@ pub fn run(settings: &Settings, log: impl Fn(&str), goes_on: impl Fn() -> bool) 
         applied: BTreeMap::new(),
         mirrors: BTreeMap::new(),
         said: BTreeSet::new(),
+        failed: BTreeMap::new(),
         log: &log,
         observed: BTreeMap::new(),
         controllers: ControllerStates::new(),
@@ -127,6 +128,8 @@ struct State<'a> {
     mirrors: BTreeMap<String, Mirror>,
     /// The logged messages about mirrors that are not possible, as long as they are not possible.
     said: BTreeSet<String>,
+    /// Why ports could not be as they are wanted, at the last change.
+    failed: BTreeMap<String, String>,
     log: &'a dyn Fn(&str),
     /// The switch's last report about its ports, and its time.
     observed: BTreeMap<String, Observed>,
@@ -273,7 +276,11 @@ impl State<'_> {
         let gone = self.applied.keys().filter(|name| !ports.contains_key(*name));
         let mut changes: BTreeMap<String, Option<PortDescription>> =
             gone.map(|name| (name.clone(), None)).collect();
-        let new = ports.iter().filter(|(name, port)| self.applied.get(*name) != Some(*port));
+        // A failed change may have ended the port as it was: even that is not certain to be there.
+        let is_new = |(name, port): &(&String, &PortDescription)| {
+            self.applied.get(*name) != Some(*port) || self.failed.contains_key(*name)
+        };
+        let new = ports.iter().filter(is_new);
         changes.extend(new.map(|(name, port)| (name.clone(), Some(port.clone()))));
         // First: an end of a mirror cannot be removed.
         self.end_mirrors(mirrors, &changes)?;
@@ -285,6 +292,9 @@ impl State<'_> {
         self.looked = None;
         for change in done.changes {
             if let Some(why) = change.error {
+                if self.failed.get(&change.port) != Some(&why) {
+                    (self.log)(&format!("port {} cannot be {}: {why}", change.port, change.change));
+                }
                 failed.insert(change.port, why);
             }
         }
@@ -296,6 +306,7 @@ impl State<'_> {
                 Some(port) => drop(self.applied.insert(name, port)),
             }
         }
+        self.failed.clone_from(&failed);
         Ok(failed)
     }
 
