@@ -26,6 +26,8 @@ fn main() {
     for count in [100, 1000, 10_000] {
         let set = Set::new(count, 1);
         let (tables, keys) = (set.tables(), set.keys());
+        let dpdk = dpdk::TestAcl::new(&set, folder.path());
+        dpdk::assert_same(&dpdk.found(), &tables, &keys);
         let (mut own, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             let since = Instant::now();
@@ -35,10 +37,8 @@ fn main() {
                 }
             }
             own.push(since.elapsed().as_nanos() as f64 / (TIMES * PACKETS) as f64);
-            let run = dpdk::run(&set, folder.path(), TIMES);
-            dpdk::assert_same(&run.found, &tables, &keys);
-            theirs.push(run.ns);
-            ratios.push(own[own.len() - 1] / run.ns);
+            theirs.push(dpdk.ns(TIMES));
+            ratios.push(own[own.len() - 1] / theirs[theirs.len() - 1]);
         }
         let mut cost = Cost::default();
         keys.iter().for_each(|key| drop(tables.lookup_costing(0, key, &mut cost)));
