@@ -72,7 +72,8 @@ def check():
         record = json.loads(file.read_text())
         behind = int(git("rev-list", "--count", f"{record['commit']}..HEAD"))
         for step in record["steps"]:
-            last[step["name"]] = min(last.get(step["name"], (behind, "", True)), (behind, step["ended"], step["passed"]))
+            one = (behind, step["ended"], step["passed"])
+            last[step["name"]] = min(last.get(step["name"], one), one)
     wrong = []
     for name in names:
         behind, ended, passed = last.get(name, (None, None, None))

@@ -2,6 +2,8 @@
 //! it. The page "How the caches work" shows the output.
 //!
 //! `cargo run --release -p tautline-flow-tables --example attack` runs it; `ROUNDS` as argument repeats more often.
+mod random;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,6 +11,7 @@ use flow::{Controller, Field, Flow, Group, Key, Learn, Meter};
 use flow_tables::{
     Cache, CacheCounts, Change, Connection, HeaderWindow, Limits, Outcome, Surroundings, Tables, Track,
 };
+use random::Random;
 
 const BURST: usize = 32;
 const PLACES: usize = 4096;
@@ -58,18 +61,6 @@ impl Surroundings for Ports {
 
     fn has_room_for_packet_in(&mut self, _: &Controller) -> bool {
         false
-    }
-}
-
-/// xorshift64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
     }
 }
 

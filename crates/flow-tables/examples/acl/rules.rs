@@ -6,29 +6,13 @@ use std::ops::RangeInclusive;
 use flow::{Field, Flow, Key};
 use flow_tables::{Change, Limits, Tables};
 
+#[path = "../random/mod.rs"]
+mod random;
+use random::Random;
+
 /// Packets of a trace.
 pub const PACKETS: usize = 50_000;
 const SERVICES: [u16; 12] = [22, 25, 53, 80, 123, 143, 389, 443, 445, 3306, 5060, 8080];
-
-/// xorshift64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 16) % limit
-    }
-
-    fn percent(&mut self) -> u64 {
-        self.below(100)
-    }
-}
 
 /// Addresses that begin with the same bits.
 #[derive(Clone, Copy, PartialEq)]
