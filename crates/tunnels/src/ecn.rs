@@ -4,7 +4,7 @@ use flow::protocol;
 /// The bits of the type of service, or traffic class, that are the mark (RFC 3168 §5).
 pub const MARK: u8 = 3;
 /// Congestion was experienced.
-const CONGESTED: u8 = 3;
+pub(crate) const CONGESTED: u8 = 3;
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
 const MAX_TAGS: usize = 2;
 /// Behind an IPv4 header's start: the bytes up to the end of the checksum.

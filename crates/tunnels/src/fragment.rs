@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use flow::protocol;
 
 use crate::Sum;
-use crate::ecn::MARK;
+use crate::ecn::{CONGESTED, MARK};
 use crate::outer::GRE;
 
 const ETHERNET_BYTES: usize = 14;
@@ -14,8 +14,6 @@ const FRAGMENT: u8 = 44;
 const FRAGMENT_BYTES: usize = 8;
 /// The longest headers of a fragment: Ethernet and IPv4 with options.
 const MAX_BYTES: usize = ETHERNET_BYTES + 60;
-/// Congestion was experienced (RFC 3168 §5).
-const CONGESTED: u8 = 3;
 
 /// A fragment of a packet of UDP or GRE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

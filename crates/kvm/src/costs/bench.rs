@@ -39,13 +39,3 @@ impl Bench {
         self.settings.samples + WARM_UP
     }
 }
-
-/// Binds the calling thread to a CPU.
-///
-/// # Errors
-/// `sched_setaffinity` refuses the CPU: it is offline, or this process's cpuset lacks it.
-pub fn pin(cpu: usize) -> Result<(), Failure> {
-    linux::cpus::bind(&[cpu]).map_err(|error| {
-        Failure::new(format!("moving to CPU {cpu}"), error, "name CPUs that this process may use")
-    })
-}

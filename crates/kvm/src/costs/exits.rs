@@ -2,7 +2,8 @@
 
 use measure::Failure;
 
-use super::bench::{Bench, pin};
+use super::bench::Bench;
+use super::settings::pin;
 use crate::micro_vm::layout::{IO_APIC, MMIO_EVENT, MMIO_USER, SAMPLES};
 use crate::micro_vm::{Arguments, Program};
 

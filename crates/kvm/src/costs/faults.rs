@@ -3,7 +3,8 @@
 use kvm_bindings::KVM_MEM_LOG_DIRTY_PAGES;
 use measure::Failure;
 
-use super::bench::{Bench, pin};
+use super::bench::Bench;
+use super::settings::pin;
 use crate::micro_vm::layout::{FRESH, SAMPLES};
 use crate::micro_vm::{Arguments, HUGE, Memory, Pages, Program};
 

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use measure::Failure;
 
 use super::alignment::{Alignment, Exchange, durations};
-use super::bench::{Bench, pin};
+use super::bench::Bench;
+use super::settings::pin;
 use crate::micro_vm::layout::{ANSWER, READY, READY_STAMP, SAMPLES, SECOND};
 use crate::micro_vm::{Arguments, MicroVm, Program, SEE_LOG, Stop, tsc};
 

@@ -1,5 +1,7 @@
 //! The settings of a run, and what is reported before its rows.
 
+use measure::Failure;
+
 use super::alignment::Alignment;
 
 /// The settings of a run.
@@ -9,6 +11,16 @@ pub struct Settings {
     pub samples: usize,
     /// Two CPUs of the host: one for the first virtual CPU, one for the second or for the thread that signals.
     pub cpus: [usize; 2],
+}
+
+/// Binds the calling thread to a CPU.
+///
+/// # Errors
+/// `sched_setaffinity` refuses the CPU: it is offline, or this process's cpuset lacks it.
+pub fn pin(cpu: usize) -> Result<(), Failure> {
+    linux::cpus::bind(&[cpu]).map_err(|error| {
+        Failure::new(format!("moving to CPU {cpu}"), error, "name CPUs that this process may use")
+    })
 }
 
 /// The most samples of a row.

@@ -10,11 +10,11 @@ use measure::Failure;
 
 use super::catalogue::{ROWS, Row};
 use super::results::Cost;
-use super::settings::{Prepared, Settings};
+use super::settings::{Prepared, Settings, pin};
 pub use known::KnownMachine;
 use layout::{DISTRIBUTOR, USER};
 use program::Program;
-use vm::{Machine, bind};
+use vm::Machine;
 
 /// Samples that are discarded at the start, while caches warm up.
 const WARM_UP: usize = 32;
@@ -30,7 +30,7 @@ pub fn measure(
     settings: &Settings,
     mut began: impl FnMut(&'static Row),
 ) -> Result<(Prepared, Vec<Cost>), Failure> {
-    bind(settings.cpus[0])?;
+    pin(settings.cpus[0])?;
     let mut machine = Machine::new()?;
     let khz = counter_khz();
     let mut costs = Vec::new();

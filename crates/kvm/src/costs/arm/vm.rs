@@ -13,6 +13,7 @@ use measure::Failure;
 
 use super::layout::{ANSWER, CODE, DISTRIBUTOR, DONE, FAULT, FRESH, MEMORY, REDISTRIBUTOR, SAMPLES, USER};
 use super::program::{self, Program};
+use crate::costs::settings::pin;
 use crate::failed::{SEE_LOG, complete, failed};
 use crate::memory::{Attached, Memory, Pages};
 
@@ -122,7 +123,7 @@ impl Machine {
         let [first, second] = &mut self.vcpus;
         std::thread::scope(|scope| {
             let other = scope.spawn(move || {
-                bind(cpu)?;
+                pin(cpu)?;
                 execute(second, Program::Answer, samples, ANSWER)
             });
             let sent = execute(first, Program::Interrupt, samples, ANSWER);
@@ -165,14 +166,4 @@ fn execute(vcpu: &mut VcpuFd, program: Program, samples: usize, first: u64) -> R
         }
     }
     complete(vcpu)
-}
-
-/// Moves this thread to a CPU.
-///
-/// # Errors
-/// There is no such CPU, or this process may not use it.
-pub fn bind(cpu: usize) -> Result<(), Failure> {
-    linux::cpus::bind(&[cpu]).map_err(|error| {
-        Failure::new(format!("moving to CPU {cpu}"), error, "name CPUs that this process may use")
-    })
 }
