@@ -9,34 +9,53 @@ use crate::{Interface, Place};
 /// The largest number of a port (OpenFlow's `OFPP_MAX` of version 1.0).
 const MOST: u16 = 0xfeff;
 
-/// The number of each interface by its name. A name keeps its number as long as the interface exists.
+/// The number of each interface by its name. A name keeps its number as long as the interface is a port of its bridge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
-    given: BTreeMap<String, u16>,
+    given: BTreeMap<String, Given>,
+}
+
+/// A number in a bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Given {
+    bridge: String,
+    number: u16,
 }
 
 impl Numbers {
-    /// Gives each port among the interfaces a number: its former number, the one that it requests, or the lowest free
-    /// one. Numbers of removed ports become free.
+    /// Gives each port among the interfaces a number of its own in its bridge: its number so far, the one that it requests,
+    /// the one that a switch gave it before, or the lowest free one. Numbers of removed ports become free.
     pub fn give(&mut self, interfaces: &[Interface]) {
         let ports = || interfaces.iter().filter(|interface| interface.place == Place::Port);
-        let names: BTreeSet<&str> = ports().map(|port| port.name.as_str()).collect();
-        self.given.retain(|name, _| names.contains(name.as_str()));
-        let mut taken: BTreeSet<u16> = self.given.values().copied().collect();
-        let (asking, others): (Vec<_>, Vec<_>) = ports().partition(|port| port.asked.is_some());
-        let mut lowest = 1;
-        for port in asking.into_iter().chain(others) {
-            if self.given.contains_key(&port.name) {
-                continue;
-            }
-            let asked = port.asked.filter(|number| (1..=MOST).contains(number) && !taken.contains(number));
-            let number = asked.or_else(|| {
-                lowest = (lowest..=MOST).find(|number| !taken.contains(number))?;
-                Some(lowest)
+        let places: BTreeSet<_> = ports().map(|port| (port.name.as_str(), port.bridge.as_str())).collect();
+        self.given.retain(|name, given| places.contains(&(name.as_str(), given.bridge.as_str())));
+        // A number that was given before goes before a request that was not met.
+        let wanted: [fn(&Interface) -> Option<u16>; 4] = [
+            |port| port.asked.filter(|number| port.former == Some(*number)),
+            |port| port.former.filter(|_| port.asked.is_none()),
+            |port| port.asked,
+            |port| port.former,
+        ];
+        let known = ports().filter_map(|port| Some((port.bridge.as_str(), self.of(&port.name)?)));
+        let mut taken: BTreeSet<(&str, u16)> = known.collect();
+        let mut left: Vec<&Interface> = ports().filter(|port| !self.given.contains_key(&port.name)).collect();
+        let mut give = |port: &Interface, number| {
+            self.given.insert(port.name.clone(), Given { bridge: port.bridge.clone(), number });
+        };
+        for wanted in wanted {
+            left.retain(|port| {
+                let number = wanted(port).filter(|number| (1..=MOST).contains(number));
+                let free = number.filter(|number| taken.insert((&port.bridge, *number)));
+                free.map(|number| give(port, number)).is_none()
             });
-            if let Some(number) = number {
-                taken.insert(number);
-                self.given.insert(port.name.clone(), number);
+        }
+        let mut lowest = BTreeMap::new();
+        for port in left {
+            let bridge = port.bridge.as_str();
+            let lowest = lowest.entry(bridge).or_insert(1);
+            if let Some(number) = (*lowest..=MOST).find(|number| taken.insert((bridge, *number))) {
+                *lowest = number;
+                give(port, number);
             }
         }
     }
@@ -51,7 +70,7 @@ impl Numbers {
 
     /// The number of an interface.
     pub fn of(&self, name: &str) -> Option<u16> {
-        self.given.get(name).copied()
+        self.given.get(name).map(|given| given.number)
     }
 }
 
@@ -66,6 +85,7 @@ mod tests {
             kind: String::new(),
             row: ovsdb::Uuid::default(),
             asked: *asked,
+            former: None,
             place: Place::Port,
         };
         asked.iter().map(port).collect()
@@ -76,10 +96,37 @@ mod tests {
         let mut numbers = Numbers::default();
         numbers.give(&ports(&[("a", None), ("b", Some(1)), ("c", Some(1)), ("d", Some(0xffff))]));
         let of = |numbers: &Numbers| ["a", "b", "c", "d"].map(|name| numbers.of(name));
-        assert_eq!(of(&numbers), [Some(4), Some(1), Some(2), Some(3)]);
+        assert_eq!(of(&numbers), [Some(2), Some(1), Some(3), Some(4)]);
         let local = Interface { place: Place::Local, ..ports(&[("a", None)]).remove(0) };
         numbers.give(&[vec![local], ports(&[("d", Some(1)), ("b", Some(9))])].concat());
-        assert_eq!(of(&numbers), [None, Some(1), None, Some(3)]);
+        assert_eq!(of(&numbers), [None, Some(1), None, Some(4)]);
+    }
+
+    #[test]
+    fn each_bridge_counts_for_itself() {
+        let of_bridge = |bridge: &str, all: Vec<Interface>| -> Vec<Interface> {
+            all.into_iter().map(|port| Interface { bridge: bridge.to_owned(), ..port }).collect()
+        };
+        let mut numbers = Numbers::default();
+        let tunnel = of_bridge("br-int", ports(&[("tunnel", None)]));
+        let card = of_bridge("br-phys", ports(&[("card", None)]));
+        numbers.give(&[tunnel.clone(), card.clone()].concat());
+        assert_eq!(["tunnel", "card"].map(|name| numbers.of(name)), [Some(1), Some(1)]);
+        let tunnel: Vec<_> = tunnel.into_iter().map(|port| Interface { former: Some(1), ..port }).collect();
+        let more = of_bridge("br-int", ports(&[("vif", Some(1)), ("late", Some(1))]));
+        numbers.give(&[tunnel.clone(), card.clone(), more.clone()].concat());
+        let of = |numbers: &Numbers| ["tunnel", "card", "vif", "late"].map(|name| numbers.of(name));
+        assert_eq!(of(&numbers), [Some(1), Some(1), Some(2), Some(3)]);
+        // A switch that is started again gives the numbers that the one before it gave.
+        let again = |(port, former): (&Interface, u16)| Interface { former: Some(former), ..port.clone() };
+        let all = [tunnel, card, more].concat();
+        let all: Vec<_> = all.iter().zip([1, 1, 2, 3]).map(again).collect();
+        let mut other = Numbers::default();
+        other.give(&all);
+        assert_eq!(of(&other), of(&numbers));
+        // A port that moves to another bridge gets a number there.
+        other.give(&of_bridge("br-phys", ports(&[("vif", None), ("card", None)])));
+        assert_eq!(of(&other), [None, Some(1), Some(2), None]);
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub struct Interface {
     pub kind: String,
     /// The number that the interface requests (`ofport_request`).
     pub asked: Option<u16>,
+    /// The number that a switch has given to the interface before (`ofport`).
+    pub former: Option<u16>,
     /// How the switch treats the interface.
     pub place: Place,
 }
@@ -140,8 +142,8 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
                     }
                 };
                 // A switch that was started again gives the number that the one before it gave.
-                let asked = integer(interface, "ofport_request").or_else(|| integer(interface, "ofport"));
-                let asked = asked.and_then(|number| number.try_into().ok());
+                let [asked, former] = ["ofport_request", "ofport"]
+                    .map(|column| integer(interface, column).and_then(|number| number.try_into().ok()));
                 let [own, kind] = ["name", "type"].map(|column| text(interface, column).to_owned());
                 wanted.interfaces.push(Interface {
                     row,
@@ -149,6 +151,7 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
                     name: own,
                     kind,
                     asked,
+                    former,
                     place,
                 });
             }

@@ -1,10 +1,11 @@
 //! The commands that describe a datapath of Open vSwitch: `dpctl/show`, `dpif/show`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::bridge::Served;
+use super::bridge::{Served, ServedPort};
 use super::room::Room;
 use crate::Observed;
 
@@ -28,6 +29,19 @@ fn lookups(counters: &Value) -> (u64, u64) {
     (sum("frames").saturating_sub(missed), missed)
 }
 
+/// The numbers of ports in the datapath, by name: a port's number in OpenFlow, unless a port of another bridge has it.
+fn numbers(bridges: &[Served]) -> BTreeMap<String, u16> {
+    let (mut numbers, mut taken) = (BTreeMap::new(), BTreeSet::new());
+    for port in bridges.iter().flat_map(|bridge| &bridge.ports) {
+        let free = || (1..=u16::MAX).find(|number| !taken.contains(number));
+        let number = Some(port.number).filter(|number| !taken.contains(number)).or_else(free);
+        let number = number.unwrap_or(port.number);
+        taken.insert(number);
+        numbers.insert(port.name.clone(), number);
+    }
+    numbers
+}
+
 /// `dpctl/show`: the ports, and with `-s` their counters.
 pub fn show(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     let counters = room.counters()?;
@@ -40,11 +54,12 @@ pub fn show(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     }
     let (hit, missed) = lookups(&counters);
     let mut said = format!("{NAME}:\n  lookups: hit:{hit} missed:{missed} lost:0\n  flows: 0\n");
-    let observed = Observed::all(&counters);
-    for (own, Served { name, ports, .. }) in local_numbers().zip(room.bridges()) {
+    let (observed, bridges) = (Observed::all(&counters), room.bridges());
+    let numbers = numbers(&bridges);
+    for (own, Served { name, ports, .. }) in local_numbers().zip(bridges) {
         let _ = writeln!(said, "  port {own}: {name} (internal)");
         for port in ports {
-            let _ = writeln!(said, "  port {}: {} ({})", port.number, port.name, port.kind);
+            let _ = writeln!(said, "  port {}: {} ({})", numbers[&port.name], port.name, port.kind);
             if !with_counters {
                 continue;
             }
@@ -84,11 +99,13 @@ fn in_units(bytes: u64) -> String {
 pub fn bridges(room: &mut Room, _: &[&str]) -> Result<String, String> {
     let (hit, missed) = lookups(&room.counters()?);
     let mut said = format!("{NAME}: hit:{hit} missed:{missed}\n");
-    for (own, Served { name, ports, .. }) in local_numbers().zip(room.bridges()) {
+    let bridges = room.bridges();
+    let numbers = numbers(&bridges);
+    for (own, Served { name, ports, .. }) in local_numbers().zip(bridges) {
         let _ = writeln!(said, "  {name}:\n    {name} {LOCAL}/{own}: (internal)");
         for port in ports {
-            let _ =
-                writeln!(said, "    {} {number}/{number}: ({})", port.name, port.kind, number = port.number);
+            let ServedPort { number, name, kind } = port;
+            let _ = writeln!(said, "    {name} {number}/{}: ({kind})", numbers[&name]);
         }
     }
     Ok(said)
