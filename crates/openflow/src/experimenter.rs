@@ -28,6 +28,7 @@ pub(crate) mod kind {
     pub const RESUME: u32 = 28;
     pub const CT_FLUSH_ZONE: u32 = 29;
     pub const PACKET_IN2: u32 = 30;
+    pub const GROUP_MOD: u32 = 31;
     pub const CT_FLUSH: u32 = 32;
 }
 

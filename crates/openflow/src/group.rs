@@ -59,6 +59,12 @@ const IN_PROPERTY: Failures = Failures {
     mask: Failure::PropertyExperimenterValue,
 };
 
+/// Whether buckets and groups have the form of OpenFlow 1.3. In OpenFlow 1.0, Open vSwitch's messages of groups have the form
+/// of OpenFlow 1.5.
+pub(crate) fn has_old_form(version: Version) -> bool {
+    matches!(version, Version::V13 | Version::V14)
+}
+
 fn read_bucket(reader: &mut Reader<'_>, version: Version) -> Result<Bucket, Failure> {
     let mut ahead = reader.with(Failure::BadBucket);
     let length = usize::from(ahead.u16()?);
@@ -69,7 +75,7 @@ fn read_bucket(reader: &mut Reader<'_>, version: Version) -> Result<Bucket, Fail
     reader.skip(length)?;
     body.skip(2)?;
     let (mut bucket, mut watched) = (Bucket::default(), (u32::MAX, NO_GROUP));
-    if version < Version::V15 {
+    if has_old_form(version) {
         bucket.weight = body.u16()?;
         watched = (body.u32()?, body.u32()?);
         body.skip(4)?;
@@ -99,7 +105,7 @@ fn read_bucket(reader: &mut Reader<'_>, version: Version) -> Result<Bucket, Fail
 fn write_bucket(writer: &mut Writer, bucket: &Bucket, version: Version) {
     let start = writer.len();
     writer.u16(0);
-    if version < Version::V15 {
+    if has_old_form(version) {
         writer.u16(bucket.weight);
         number::write(writer, version, bucket.watch_port.unwrap_or(port::ANY));
         writer.u32(bucket.watch_group.unwrap_or(NO_GROUP)).zeros(4);
@@ -209,13 +215,14 @@ pub struct GroupMod {
 impl GroupMod {
     pub(crate) fn read(reader: &mut Reader<'_>, version: Version) -> Result<Self, Failure> {
         let number = reader.u16()?;
-        let known = COMMANDS.iter().find(|(_, other, since)| *other == number && version >= *since);
+        let has = |since| version >= since || !has_old_form(version);
+        let known = COMMANDS.iter().find(|(_, other, since)| *other == number && has(*since));
         let (command, ..) = *known.ok_or(Failure::GroupCommand)?;
         let mut group = Group { kind: kind(reader.u8()?)?, ..Group::default() };
         reader.skip(1)?;
         group.id = reader.u32()?;
         let mut bucket = u32::MAX;
-        if version < Version::V15 {
+        if has_old_form(version) {
             group.buckets = read_buckets(reader, version)?;
         } else {
             let length = usize::from(reader.u16()?);
@@ -237,12 +244,12 @@ impl GroupMod {
     pub(crate) fn write(&self, writer: &mut Writer, version: Version) {
         let known = COMMANDS.iter().find(|(command, ..)| *command == self.command);
         let (_, number, since) = known.copied().unwrap_or(COMMANDS[0]);
-        if version < since {
+        if version < since && has_old_form(version) {
             writer.refuse("a command on buckets");
         }
         let group = &self.group;
         writer.u16(number).u8(kind_number(group.kind)).zeros(1).u32(group.id);
-        if version < Version::V15 {
+        if has_old_form(version) {
             return write_buckets(writer, &group.buckets, version);
         }
         let at = writer.len();

@@ -177,6 +177,9 @@ impl Codec {
             (NICIRA, kind::FLOW_MOD, Version::V10) => {
                 FlowMod::read_10(reader, self, true).map(|flow| Message::FlowMod(Box::new(flow)))
             }
+            (NICIRA, kind::GROUP_MOD, Version::V10) => {
+                GroupMod::read(reader, self.version).map(|group| Message::GroupMod(Box::new(group)))
+            }
             (NICIRA, kind::FLOW_REMOVED, Version::V10) => {
                 FlowRemoved::read_nicira(reader).map(|removed| Message::FlowRemoved(Box::new(removed)))
             }
@@ -262,6 +265,7 @@ impl Codec {
             Message::PacketOut(_) => Kind::PacketOut,
             Message::FlowMod(flow) if old && !flow.fits_10() => Kind::Experimenter,
             Message::FlowMod(_) => Kind::FlowMod,
+            Message::GroupMod(_) if old => Kind::Experimenter,
             Message::GroupMod(_) => Kind::GroupMod,
             Message::PortMod(_) => Kind::PortMod,
             Message::TableMod(_) => Kind::TableMod,
@@ -318,7 +322,12 @@ impl Codec {
                 flow.write_10(writer, self);
             }
             Message::FlowMod(flow) => flow.write(writer, version),
-            Message::GroupMod(group) => group.write(writer, version),
+            Message::GroupMod(group) => {
+                if old {
+                    writer.u32(NICIRA).u32(kind::GROUP_MOD);
+                }
+                group.write(writer, version);
+            }
             Message::PortMod(port) => port.write(writer, version),
             Message::TableMod(table) => table.write(writer),
             Message::MeterMod(meter) => meter.write(writer),

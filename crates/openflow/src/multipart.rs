@@ -46,6 +46,22 @@ mod nx {
     pub const FLOW: u32 = 0;
     pub const AGGREGATE: u32 = 1;
     pub const FLOW_MONITOR: u32 = 2;
+    pub const GROUP: u32 = 7;
+    pub const GROUP_DESCRIPTION: u32 = 8;
+    pub const GROUP_FEATURES: u32 = 9;
+
+    /// The type of later versions whose body a type of Nicira has.
+    pub fn standard(number: u32) -> Option<u16> {
+        Some(match number {
+            FLOW => super::kind::FLOW,
+            AGGREGATE => super::kind::AGGREGATE,
+            FLOW_MONITOR => super::kind::FLOW_MONITOR,
+            GROUP => super::kind::GROUP,
+            GROUP_DESCRIPTION => super::kind::GROUP_DESCRIPTION,
+            GROUP_FEATURES => super::kind::GROUP_FEATURES,
+            _ => return None,
+        })
+    }
 }
 
 /// The bit that says that another part follows.
@@ -126,12 +142,10 @@ fn read_head(reader: &mut Reader<'_>, version: Version) -> Result<(Number, bool)
             }
             let number = reader.u32()?;
             reader.skip(if version == Version::V10 { 4 } else { 0 })?;
-            return match (number, version) {
-                (nx::FLOW..=nx::FLOW_MONITOR, Version::V10) => {
-                    Ok((Number::Nicira(number), flags & MORE != 0))
-                }
-                _ => Err(Failure::BadExperimenterType),
-            };
+            if nx::standard(number).is_none() || version != Version::V10 {
+                return Err(Failure::BadExperimenterType);
+            }
+            return Ok((Number::Nicira(number), flags & MORE != 0));
         }
         _ => return Err(Failure::BadMultipart),
     };
@@ -166,6 +180,9 @@ impl Request {
             Self::Flow(request) if old && request.nicira => return Number::Nicira(nx::FLOW),
             Self::Aggregate(request) if old && request.nicira => return Number::Nicira(nx::AGGREGATE),
             Self::FlowMonitor(_) if old => return Number::Nicira(nx::FLOW_MONITOR),
+            Self::Group(_) if old => return Number::Nicira(nx::GROUP),
+            Self::GroupDescription(_) if old => return Number::Nicira(nx::GROUP_DESCRIPTION),
+            Self::GroupFeatures if old => return Number::Nicira(nx::GROUP_FEATURES),
             Self::Description => kind::DESCRIPTION,
             Self::Flow(_) => kind::FLOW,
             Self::Aggregate(_) => kind::AGGREGATE,
@@ -194,7 +211,7 @@ impl Request {
             Number::Nicira(nx::AGGREGATE) => {
                 return Ok((Self::Aggregate(FlowRequest::read_nicira(reader)?), more));
             }
-            Number::Nicira(_) => kind::FLOW_MONITOR,
+            Number::Nicira(number) => nx::standard(number).ok_or(Failure::BadExperimenterType)?,
         };
         Ok((Self::read_body(number, reader, version)?, more))
     }
@@ -220,7 +237,9 @@ impl Request {
                 Self::Queue(port, queue)
             }
             kind::GROUP => Self::Group(one(reader)?),
-            kind::GROUP_DESCRIPTION if version >= Version::V15 => Self::GroupDescription(one(reader)?),
+            kind::GROUP_DESCRIPTION if !crate::group::has_old_form(version) => {
+                Self::GroupDescription(one(reader)?)
+            }
             kind::GROUP_DESCRIPTION => Self::GroupDescription(crate::ALL_GROUPS),
             kind::GROUP_FEATURES => Self::GroupFeatures,
             kind::METER => Self::Meter(one(reader)?),
@@ -248,7 +267,7 @@ impl Request {
                 writer.zeros(if version == Version::V10 { 6 } else { 4 });
             }
             Self::Queue(port, queue) => self::port::write_queue(writer, *port, *queue, version),
-            Self::GroupDescription(group) if version >= Version::V15 => {
+            Self::GroupDescription(group) if !crate::group::has_old_form(version) => {
                 writer.u32(*group).zeros(4);
             }
             Self::Group(number) | Self::Meter(number) | Self::MeterConfig(number) => {
@@ -271,6 +290,9 @@ impl Reply {
             Self::Flow(_, true) if old => return Number::Nicira(nx::FLOW),
             Self::Aggregate(_, true) if old => return Number::Nicira(nx::AGGREGATE),
             Self::FlowMonitor(_) if old => return Number::Nicira(nx::FLOW_MONITOR),
+            Self::Group(_) if old => return Number::Nicira(nx::GROUP),
+            Self::GroupDescription(_) if old => return Number::Nicira(nx::GROUP_DESCRIPTION),
+            Self::GroupFeatures(_) if old => return Number::Nicira(nx::GROUP_FEATURES),
             Self::Description(_) => kind::DESCRIPTION,
             Self::Flow(..) => kind::FLOW,
             Self::Aggregate(..) => kind::AGGREGATE,
@@ -295,9 +317,7 @@ impl Reply {
         let (number, more) = read_head(reader, version)?;
         let (number, nicira) = match number {
             Number::Standard(number) => (number, false),
-            Number::Nicira(nx::FLOW) => (kind::FLOW, true),
-            Number::Nicira(nx::AGGREGATE) => (kind::AGGREGATE, true),
-            Number::Nicira(_) => (kind::FLOW_MONITOR, true),
+            Number::Nicira(number) => (nx::standard(number).ok_or(Failure::BadExperimenterType)?, true),
         };
         Ok((Self::read_body(number, reader, version, nicira)?, more))
     }

@@ -1,8 +1,10 @@
 //! Text and bytes of flows have one model: what `ovs-ofctl` prints of OVN's flows goes through the bytes of each version,
 //! and what OVN sent goes through text.
 
-use flow::{Action, Field, Flow};
-use openflow::{Codec, FlowCommand, FlowMod, Framer, Message, Version};
+use flow::{Action, Field, Flow, Group};
+use openflow::{
+    ALL_GROUPS, Codec, FlowCommand, FlowMod, Framer, GroupCommand, GroupMod, Message, Reply, Request, Version,
+};
 
 const FLOWS: &str = include_str!("../../flow/tests/data/ovn-flows.txt");
 const RECORDED: [&[u8]; 2] = [include_bytes!("data/ovn-23.03.bin"), include_bytes!("data/ovn-26.03.bin")];
@@ -79,4 +81,46 @@ fn recorded_flows_are_the_same_behind_their_text() {
         }
     }
     assert!(count > 500, "{count} flows");
+}
+
+/// In OpenFlow 1.0, messages of groups are Nicira's with bodies of OpenFlow 1.5: `ovs-ofctl` sends them without `-O`.
+#[test]
+fn groups_of_openflow_1_0_have_numbers_and_selections() {
+    const TEXT: &str = "group_id=7,type=select,selection_method=hash,fields(ip_src,ip_dst,tcp_src,tcp_dst),\
+                        bucket=bucket_id:3,weight:100,actions=mod_vlan_vid:5,output:1";
+    let group = Group::parse(TEXT).unwrap();
+    let codec = Codec::new(Version::V10);
+    let number = |bytes: &[u8], at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    let change = GroupMod { command: GroupCommand::InsertBucket, group: group.clone(), bucket: u32::MAX };
+    let change = Message::GroupMod(Box::new(change));
+    let bytes = codec.encode(7, &change).unwrap();
+    assert_eq!((bytes[1], number(&bytes, 8), number(&bytes, 12)), (4, 0x2320, 31));
+    assert_eq!(codec.decode(&bytes).unwrap().message, change);
+
+    let requests = [Request::Group(7), Request::GroupDescription(ALL_GROUPS), Request::GroupFeatures];
+    for (request, wanted) in requests.into_iter().zip(7..) {
+        let request = Message::MultipartRequest(Box::new(request), false);
+        let bytes = codec.encode(7, &request).unwrap();
+        assert_eq!((bytes[1], number(&bytes, 12), number(&bytes, 16)), (16, 0x2320, wanted));
+        assert_eq!(codec.decode(&bytes).unwrap().message, request);
+    }
+    let reply = Message::MultipartReply(Box::new(Reply::GroupDescription(vec![group])), false);
+    let bytes = codec.encode(7, &reply).unwrap();
+    let Message::MultipartReply(read, false) = codec.decode(&bytes).unwrap().message else {
+        panic!("another message");
+    };
+    let Reply::GroupDescription(groups) = *read else { panic!("another reply") };
+    assert_eq!(groups[0].to_string(), TEXT);
+}
+
+#[test]
+fn a_load_of_arps_operation_has_16_bits_on_the_wire() {
+    let codec = Codec { table_ids: true, ..Codec::new(Version::V10) };
+    let flow = Flow::parse("arp,actions=load:2->NXM_OF_ARP_OP[]").unwrap();
+    let message = Message::FlowMod(Box::new(FlowMod::new(FlowCommand::Add, flow)));
+    let bytes = codec.encode(7, &message).unwrap();
+    // Type of load, the field's place (0) and bits less one, the field (OpenFlow extension `NXAST_REG_LOAD`).
+    let load = [0, 7, 0, 15, 0, 0, 0x1e, 2, 0, 0, 0, 0, 0, 0, 0, 2];
+    assert!(bytes.ends_with(&load), "{bytes:02x?}");
+    assert_eq!(codec.decode(&bytes).unwrap().message, message);
 }

@@ -162,7 +162,7 @@ pub(super) fn write_set(writer: &mut Writer, field: Field, value: u128, mask: u1
     }
     match run(field, mask) {
         Some(run) => put_nicira(writer, nx::REG_LOAD, |writer| {
-            writer.u16(oxm::pack(run));
+            writer.u16(oxm::pack(Subfield { bits: wire_bits(run).into(), ..run }));
             oxm::write_bare(writer, field, Prefer::Nxm);
             writer.u64((value >> run.start & run.all_bits()) as u64); // at most 64 bits
         }),

@@ -57,7 +57,7 @@ pub(super) fn read_description(reader: &mut Reader<'_>, version: Version) -> Res
     let mut group = Group { kind: group::kind(body.u8()?)?, ..Group::default() };
     body.skip(1)?;
     group.id = body.u32()?;
-    if version < Version::V15 {
+    if group::has_old_form(version) {
         group.buckets = group::read_buckets(&mut body, version)?;
         return Ok(group);
     }
@@ -72,7 +72,7 @@ pub(super) fn read_description(reader: &mut Reader<'_>, version: Version) -> Res
 pub(super) fn write_description(writer: &mut Writer, group: &Group, version: Version) {
     let start = writer.len();
     writer.u16(0).u8(group::kind_number(group.kind)).zeros(1).u32(group.id);
-    if version < Version::V15 {
+    if group::has_old_form(version) {
         group::write_buckets(writer, &group.buckets, version);
     } else {
         let at = writer.len();
