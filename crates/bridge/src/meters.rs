@@ -80,27 +80,27 @@ impl State {
     }
 
     /// The meters with the number of a request; all meters if the number stands for all.
-    fn meters_of(&self, id: u32) -> Result<Vec<&Meter>, Failure> {
+    fn meters_of(&self, id: u32) -> Result<Vec<&MeterState>, Failure> {
         if id == ALL_METERS {
-            return Ok(self.tables.meters().map(MeterState::meter).collect());
+            return Ok(self.tables.meters().collect());
         }
-        let meter = self.tables.meter(id).ok_or(Failure::UnknownMeter)?;
-        Ok(vec![meter.meter()])
+        Ok(vec![self.tables.meter(id).ok_or(Failure::UnknownMeter)?])
     }
 
     pub(crate) fn meter_configs(&self, id: u32) -> Result<Vec<Meter>, Failure> {
-        Ok(self.meters_of(id)?.into_iter().cloned().collect())
+        Ok(self.meters_of(id)?.into_iter().map(|state| state.meter().clone()).collect())
     }
 
     pub(crate) fn meter_statistics(&self, id: u32, now: Duration) -> Result<Vec<MeterStatistics>, Failure> {
-        let statistics = |meter: &Meter| {
+        let statistics = |state: &MeterState| {
+            let meter = state.meter();
             let since = self.meters_since.get(&meter.id).copied().unwrap_or(now);
             MeterStatistics {
                 meter: meter.id,
                 flows: self.count_flows(|flow| uses(&flow.actions, meter.id)),
-                counts: (0, 0),
+                counts: state.measured(),
                 duration: age(now, since),
-                bands: vec![(0, 0); meter.bands.len()],
+                bands: state.exceeding(),
             }
         };
         Ok(self.meters_of(id)?.into_iter().map(statistics).collect())

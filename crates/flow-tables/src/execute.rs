@@ -28,6 +28,8 @@ pub const MAX_STACK: usize = 1024;
 pub const MAX_WAITING: usize = 256;
 /// The most levels of actions in actions, which `MAX_DEPTH` does not limit.
 const MAX_NESTED: u32 = 256;
+/// The cookie of actions that no flow has: those of a controller's frame, as in Open vSwitch.
+const NO_FLOW: u64 = u64::MAX;
 
 /// The effect of an action on the actions behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,8 +130,9 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
         self.finish(next)
     }
 
-    /// Continues the execution of a frame that a controller returns.
+    /// Executes the actions of a controller's frame, or continues the execution of a frame that a controller returns.
     pub(crate) fn resume(mut self, rest: &'a Continuation) -> Cost {
+        self.cookie = NO_FLOW;
         self.lists.stack.extend(rest.stack.iter().copied());
         self.lists.action_set.extend(&rest.action_set);
         let mut lists = rest.rest.iter();

@@ -15,6 +15,35 @@ pub struct MeterState {
     meter: Meter,
     /// By band.
     gone: Vec<AtomicU64>,
+    /// The frames that were measured.
+    measured: Counts,
+    /// The frames for which a band had too few tokens, by band.
+    exceeding: Vec<Counts>,
+}
+
+/// A count of frames and of their bytes.
+#[derive(Debug, Default)]
+struct Counts {
+    frames: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Counts {
+    fn add(&self, frame_bytes: usize) {
+        self.frames.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(frame_bytes as u64, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> (u64, u64) {
+        (self.frames.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+}
+
+impl Clone for Counts {
+    fn clone(&self) -> Self {
+        let (frames, bytes) = self.get();
+        Counts { frames: frames.into(), bytes: bytes.into() }
+    }
 }
 
 /// The most tokens that a band's bucket holds: its burst, or what its rate brings in a second.
@@ -31,7 +60,12 @@ impl Clone for MeterState {
     /// A meter with as many tokens, which are its own from now on.
     fn clone(&self) -> Self {
         let gone = self.gone.iter().map(|gone| gone.load(Ordering::Relaxed).into()).collect();
-        Self { meter: self.meter.clone(), gone }
+        Self {
+            gone,
+            meter: self.meter.clone(),
+            measured: self.measured.clone(),
+            exceeding: self.exceeding.clone(),
+        }
     }
 }
 
@@ -39,7 +73,18 @@ impl MeterState {
     /// A meter whose buckets are full.
     pub fn new(meter: Meter, now_ms: u64) -> Self {
         let gone = meter.bands.iter().map(|band| brought(band, now_ms).wrapping_sub(full(band)).into());
-        Self { gone: gone.collect(), meter }
+        let exceeding = vec![Counts::default(); meter.bands.len()];
+        Self { gone: gone.collect(), meter, measured: Counts::default(), exceeding }
+    }
+
+    /// The measured frames and their bytes.
+    pub fn measured(&self) -> (u64, u64) {
+        self.measured.get()
+    }
+
+    /// The frames that each band applied to, and their bytes.
+    pub fn exceeding(&self) -> Vec<(u64, u64)> {
+        self.exceeding.iter().map(Counts::get).collect()
     }
 
     /// The meter.
@@ -54,8 +99,9 @@ impl MeterState {
             MeterUnit::Kilobits => 8 * frame_bytes as u64,
             MeterUnit::Packets => TOKENS_OF_A_FRAME,
         };
+        self.measured.add(frame_bytes);
         let mut passes = true;
-        for (band, gone) in self.meter.bands.iter().zip(&self.gone) {
+        for (at, (band, gone)) in self.meter.bands.iter().zip(&self.gone).enumerate() {
             let taken = gone.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |gone| {
                 let tokens = brought(band, now_ms).wrapping_sub(gone);
                 // Another worker's clock was read later: it has taken tokens that are not there yet.
@@ -64,7 +110,10 @@ impl MeterState {
                 let left = tokens.checked_sub(cost)?;
                 Some(brought(band, now_ms).wrapping_sub(left))
             });
-            passes &= taken.is_ok() || band.kind != BandKind::Drop;
+            if taken.is_err() {
+                self.exceeding[at].add(frame_bytes);
+                passes &= band.kind != BandKind::Drop;
+            }
         }
         passes
     }

@@ -2,7 +2,7 @@
 mod ports;
 
 use flow::{Field, Flow, Key};
-use flow_tables::{Change, Effect, Limits, Outcome, Overrun, Refused, Tables};
+use flow_tables::{Change, Continuation, Effect, Limits, Outcome, Overrun, Refused, Tables};
 use ports::Ports;
 
 const FRAME: [u8; 60] = {
@@ -77,6 +77,20 @@ fn a_frame_that_waited_goes_on_as_if_it_had_not() {
     let mut outcome = Outcome::default();
     tables.resume(first.header(&packet.header), FRAME.len(), &packet.key, *rest, &mut Ports, &mut outcome);
     assert_eq!(ports_of(&outcome), [3, 7]);
+}
+
+#[test]
+fn a_controllers_own_actions_have_no_flows_cookie() {
+    let tables = tables(&["cookie=5,actions=controller"]);
+    let actions = Flow::parse("actions=controller,resubmit(,0)").unwrap().actions;
+    let (rest, mut outcome) =
+        (Continuation { rest: vec![(0, actions)], ..Continuation::default() }, Outcome::default());
+    tables.resume(&FRAME, FRAME.len(), &Key::ZERO, rest, &mut Ports, &mut outcome);
+    let cookie = |effect: &Effect| match effect {
+        Effect::PacketIn(packet) => packet.cookie,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(outcome.effects.iter().map(cookie).collect::<Vec<_>>(), [u64::MAX, 5]);
 }
 
 #[test]
