@@ -133,6 +133,12 @@ fn option_bytes(writer: &Writer, field: Field) -> Option<usize> {
     writer.option_bytes.get(at).map(|bytes| usize::from(*bytes)).filter(|bytes| (1..=8).contains(bytes))
 }
 
+/// Whether a mask has all bits of a field, or of a tunnel option of the known length.
+pub(crate) fn is_whole(writer: &Writer, field: Field, mask: u128) -> bool {
+    let option = option_bytes(writer, field).map(|bytes| u128::MAX >> (128 - 8 * bytes));
+    mask == field.all_bits() || Some(mask) == option
+}
+
 /// Writes a field of a match with its value, and with its mask unless all bits are compared. A field without a header
 /// is left out.
 pub(crate) fn write_field(writer: &mut Writer, field: Field, wanted: u128, mask: u128, prefer: Prefer) {

@@ -124,3 +124,22 @@ fn a_load_of_arps_operation_has_16_bits_on_the_wire() {
     assert!(bytes.ends_with(&load), "{bytes:02x?}");
     assert_eq!(codec.decode(&bytes).unwrap().message, message);
 }
+
+#[test]
+fn set_field_of_a_whole_tunnel_option_has_no_mask_in_any_version() {
+    for version in Version::ALL {
+        let mut codec = Codec { table_ids: true, ..Codec::new(version) };
+        codec.option_bytes[0] = 4;
+        let flow = Flow::parse("actions=set_field:2/0xffffffff->tun_metadata0").unwrap();
+        let message = Message::FlowMod(Box::new(FlowMod::new(FlowCommand::Add, flow)));
+        let Message::FlowMod(read) = codec.decode(&codec.encode(7, &message).unwrap()).unwrap().message
+        else {
+            panic!("another message");
+        };
+        assert!(
+            read.flow.to_string().ends_with("set_field:0x2->tun_metadata0"),
+            "{version:?}: {}",
+            read.flow
+        );
+    }
+}

@@ -146,7 +146,7 @@ fn run(field: Field, mask: u128) -> Option<Subfield> {
 
 /// Writes `set_field` in the form of this version: `load` if the version has no masks.
 pub(super) fn write_set(writer: &mut Writer, field: Field, value: u128, mask: u128, version: Version) {
-    let whole = mask == field.all_bits();
+    let whole = oxm::is_whole(writer, field, mask);
     if !oxm::is_on_wire(field) {
         return writer.refuse("set_field of a field without a header");
     }
