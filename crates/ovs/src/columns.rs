@@ -18,6 +18,27 @@ const REFUSED: i64 = -1;
 const TYPES: [&str; 9] =
     ["afxdp", "dpdkvhostuser", "dpdkvhostuserclient", "geneve", "gre", "internal", "patch", "tap", "vxlan"];
 
+/// What Datapath.capabilities says of the flows of a bridge. A key that is left out stands for what it does not do.
+const CAPABILITIES: [(&str, &str); 17] = [
+    ("check_pkt_len", "true"),
+    ("clone", "true"),
+    ("ct_clear", "true"),
+    ("ct_flush", "true"),
+    ("ct_label", "true"),
+    ("ct_mark", "true"),
+    ("ct_orig_tuple", "true"),
+    ("ct_orig_tuple6", "true"),
+    ("ct_state", "true"),
+    ("ct_state_nat", "true"),
+    ("ct_zone", "true"),
+    ("masked_set_action", "true"),
+    ("max_vlan_headers", "2"),
+    ("nd_ext", "true"),
+    ("recirc", "true"),
+    ("tnl_push_pop", "true"),
+    ("trunc", "true"),
+];
+
 /// The connections with controllers, by bridge and target.
 pub type ControllerStates = BTreeMap<String, BTreeMap<String, ControllerState>>;
 
@@ -84,6 +105,9 @@ pub fn report(
         let active = observed.values().find(|port| port.active_of.as_ref() == Some(bond));
         let mac = active.map_or(Datum::empty(), Observed::mac);
         changes.push(("Port", *row, vec![("bond_active_slave", mac)]));
+    }
+    for row in &wanted.datapaths {
+        changes.push(("Datapath", *row, vec![("capabilities", Datum::texts(CAPABILITIES))]));
     }
     for row in &wanted.mirrors.rows {
         changes.push(("Mirror", *row, vec![("statistics", copied(*row, wanted, observed))]));

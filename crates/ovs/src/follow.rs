@@ -11,11 +11,12 @@ pub(crate) const PROBE: Duration = Duration::from_secs(5);
 
 /// The columns that are monitored.
 pub fn follow() -> Follow {
-    let columns: [(&str, &[&str]); 6] = [
+    let columns: [(&str, &[&str]); 7] = [
         (
             "Open_vSwitch",
-            &["bridges", "next_cfg", "cur_cfg", "other_config", "iface_types", "datapath_types"],
+            &["bridges", "next_cfg", "cur_cfg", "other_config", "iface_types", "datapath_types", "datapaths"],
         ),
+        ("Datapath", &["capabilities"]),
         (
             "Bridge",
             &[

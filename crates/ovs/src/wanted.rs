@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use control::{BOND_OPTIONS, BridgeDescription, NETWORK_OPTION, NUMBER_OPTION, OptionValue, PortDescription};
-use ovsdb::{Cache, Datum, Row, Uuid};
+use ovsdb::{Atom, Cache, Datum, Row, Uuid};
 
 use crate::bridges;
 use crate::mirrors::{Mirrors, mirrors};
@@ -17,6 +17,8 @@ use crate::tunnels;
 pub struct Wanted {
     /// The row of the switch itself and the number of its configuration; `None` while the database has none.
     pub root: Option<(Uuid, i64)>,
+    /// The rows of the datapath in user space, which programs make to read what it is able to do.
+    pub datapaths: Vec<Uuid>,
     /// The bridges that the switch has, each a network of its ports, by name.
     pub bridges: Vec<String>,
     /// These bridges for the switch, by name.
@@ -108,6 +110,13 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
     let mut wanted = Wanted::default();
     let Some((root, switch)) = cache.rows("Open_vSwitch").next() else { return wanted };
     wanted.root = Some((root, integer(switch, "next_cfg").unwrap_or(0)));
+    if let Some(Datum::Map(datapaths)) = switch.get("datapaths") {
+        let own = datapaths.iter().filter(|(kind, _)| matches!(kind, Atom::String(kind) if kind == "netdev"));
+        wanted.datapaths.extend(own.filter_map(|(_, row)| match row {
+            Atom::Uuid(row) => Some(*row),
+            _ => None,
+        }));
+    }
     let mut bridges: Vec<(Uuid, &Row)> = rows(cache, switch, "bridges", "Bridge").collect();
     bridges.sort_by_key(|(_, row)| text(row, "name").to_owned());
     for (id, bridge) in bridges {

@@ -33,6 +33,13 @@ fn ovs_vsctl_adds_ports_that_pass_frames_and_removes_them() {
     assert_eq!(scene.columns("one", "mtu"), "9000\n");
     let types = scene.vsctl("--no-wait get Open_vSwitch . iface_types datapath_types");
     assert!(types.contains("dpdkvhostuserclient") && types.contains("netdev"), "{types}");
+    // A row of the datapath, as ovn-controller makes it, gets what the datapath is able to do.
+    let row = "--id=@d create Datapath datapath_version=x -- set Open_vSwitch . datapaths:netdev=@d";
+    scene.vsctl(&format!("--no-wait -- {row}"));
+    wait_for("the datapath's capabilities", || {
+        let text = scene.vsctl("--bare --columns=capabilities list Datapath");
+        text.contains("ct_flush=true").then_some(())
+    });
     assert_eq!(scene.columns(BRIDGE, "ofport"), "65534\n");
     assert_eq!(scene.columns("one", "ofport error"), "1\n[]\n");
     assert_eq!(scene.columns("two", "ofport error"), "2\n[]\n");
