@@ -54,8 +54,8 @@ fn masked(text: &str) -> Option<(u128, Option<u128>)> {
 fn direction(text: &str, protocol: &mut Option<u8>) -> Result<TupleFilter, String> {
     let mut tuple = TupleFilter::default();
     for part in text.split(',').filter(|part| !part.is_empty()) {
-        let wrong = || format!("{part} is no property of a connection\n");
-        let (key, value) = part.split_once('=').ok_or_else(wrong)?;
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        let wrong = || format!("failed to parse field {key}\n");
         let number = || value.parse::<u16>().map_err(|_| wrong());
         let small = || value.parse::<u8>().map_err(|_| wrong());
         let address = || {
@@ -70,7 +70,7 @@ fn direction(text: &str, protocol: &mut Option<u8>) -> Result<TupleFilter, Strin
             "ct_tp_dst" => tuple.destination_port = Some(number()?),
             "icmp_type" => tuple.icmp_type = Some(small()?),
             "icmp_code" => tuple.icmp_code = Some(small()?),
-            _ => return Err(wrong()),
+            _ => return Err(format!("invalid conntrack tuple field: {key}\n")),
         }
     }
     if protocol.is_none() && (tuple.source_port.is_some() || tuple.destination_port.is_some()) {
@@ -81,10 +81,13 @@ fn direction(text: &str, protocol: &mut Option<u8>) -> Result<TupleFilter, Strin
 
 /// Reads which connections are to end, as in ovs-vswitchd(8): `[zone=N] [mark=X[/M]] [labels=Y[/N]] [TUPLE [TUPLE]]`.
 fn filter(words: &[&str]) -> Result<ConnectionFilter, String> {
+    if words.len() > 6 {
+        return Err("\"dpctl/flush-conntrack\" command takes at most 6 arguments\n".to_owned());
+    }
     let mut filter = ConnectionFilter::default();
     let mut tuples = Vec::new();
     for word in words.iter().filter(|word| !is_datapath(word)) {
-        let wrong = || format!("{word} is no number\n");
+        let wrong = || format!("failed to parse {}\n", word.split('=').next().unwrap_or_default());
         if word.starts_with("zone=") {
             filter.zone = zone(word)?;
         } else if let Some(mark) = word.strip_prefix("mark=") {
@@ -297,5 +300,22 @@ mod tests {
             assert!(filter(&[wrong]).is_err(), "{wrong}");
         }
         assert!(filter(&["ct_nw_proto=1", "ct_nw_proto=1", "ct_nw_proto=1"]).is_err());
+    }
+
+    #[test]
+    fn wrong_words_are_named_as_by_openvswitch() {
+        for (words, said) in [
+            (&["zone=x"][..], "failed to parse zone"),
+            (&["mark=x"], "failed to parse mark"),
+            (&["labels=x"], "failed to parse labels"),
+            (&["zone=1", "ct_nw_src=10.1.1.1,colour=red"], "invalid conntrack tuple field: colour"),
+            (&["ct_nw_src=x"], "failed to parse field ct_nw_src"),
+            (&["ct_nw_src", "ct_nw_dst=10.1.1.1"], "failed to parse field ct_nw_src"),
+            (&["", "", ""], "invalid arguments"),
+            (&["zone=1", "mark=1", "labels=1", "", "", "", ""], "command takes at most 6 arguments"),
+        ] {
+            let error = filter(words).unwrap_err();
+            assert!(error.contains(said), "{words:?}: {error}");
+        }
     }
 }
