@@ -10,6 +10,7 @@ mod flow_tables;
 mod guests;
 mod hostile;
 mod namespaces;
+mod openflow_messages;
 mod ovsdb;
 mod plug_in_a_guest;
 mod recovery;

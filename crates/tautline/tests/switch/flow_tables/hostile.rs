@@ -7,16 +7,15 @@ use std::time::{Duration, Instant};
 use peers::bystander::{Bystander, test_name};
 
 use super::changes::Running;
+use crate::openflow_messages::{FLOW_MOD, flow, message};
 use crate::switch_process::guest::{RECEIVE, TRANSMIT};
 use crate::switch_process::{drops, wait_for};
 
-/// OpenFlow 1.5.
-const VERSION: u8 = 6;
+/// Message types of OpenFlow 1.5 (§7.1.1).
 const HELLO: u8 = 0;
 const SET_CONFIG: u8 = 9;
 const PACKET_IN: u8 = 10;
 const PACKET_OUT: u8 = 13;
-const FLOW_MOD: u8 = 14;
 const MULTIPART_REQUEST: u8 = 18;
 const BUNDLE_CONTROL: u8 = 33;
 const BUNDLE_ADD: u8 = 34;
@@ -28,22 +27,6 @@ const FLAGS: u16 = 3;
 const BUNDLE_BYTES: usize = 80 << 20;
 /// What the switch may grow by: the bytes of bundles, and flows.
 const GROWTH_KIB: u64 = 256 << 10;
-
-fn message(kind: u8, body: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(8 + body.len()).unwrap().to_be_bytes();
-    [&[VERSION, kind, length[0], length[1], 0, 0, 0, 7], body].concat()
-}
-
-/// Adds a flow without actions, which matches this metadata, to table 5.
-fn flow(metadata: u64) -> Vec<u8> {
-    let mut body = vec![0; 16];
-    body.extend([5, 0, 0, 0, 0, 0]);
-    body.extend([0x80, 0]);
-    body.extend([0xff; 12]);
-    body.extend([0, 0, 0, 0, 0, 1, 0, 16, 0x80, 0, 4, 8]);
-    body.extend(metadata.to_be_bytes());
-    message(FLOW_MOD, &body)
-}
 
 /// A frame from port 1, without actions.
 fn packet_out(frame: &[u8]) -> Vec<u8> {
@@ -112,13 +95,13 @@ fn hostile_controllers_hold_up_neither_frames_nor_others() {
     for bytes in [
         &[0xff, 0xff, 0, 8, 0xff, 0xff, 0xff, 0xff][..],
         &message(FLOW_MOD, &[0; 48]),
-        &[VERSION, HELLO, 0, 3, 0, 0, 0, 1],
+        &[6, HELLO, 0, 3, 0, 0, 0, 1],
     ] {
         let mut controller = Controller::silent(&running);
         assert!(controller.send(bytes) && controller.is_ended(), "{bytes:?}");
     }
     let mut controller = Controller::greeted(&running);
-    assert!(controller.send(&[VERSION, FLOW_MOD, 0, 3, 0, 0, 0, 1]) && controller.is_ended());
+    assert!(controller.send(&[6, FLOW_MOD, 0, 3, 0, 0, 0, 1]) && controller.is_ended());
     // Beginnings of messages, and no more connections than there may be.
     let silent: Vec<_> = (0..64)
         .map(|_| {
@@ -159,7 +142,7 @@ fn hostile_controllers_hold_up_neither_frames_nor_others() {
     println!("{sent} bytes of bundles in {:?}", since.elapsed());
     // Flows one by one, and a description of all of them, whose answer is not read.
     let mut flows = Controller::greeted(&running);
-    let all: Vec<u8> = (0..5000).flat_map(flow).collect();
+    let all: Vec<u8> = (0..5000).flat_map(|number| flow(5, number)).collect();
     flows.0.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
     assert!(flows.send(&all));
     let request =

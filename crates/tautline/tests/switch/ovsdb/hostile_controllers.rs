@@ -6,34 +6,19 @@ use std::time::Duration;
 
 use super::vlans::Stations;
 use super::{BRIDGE, Scene, resident_kib};
+use crate::openflow_messages::{FLOW_MOD, flow, message};
 
 /// Message types of OpenFlow 1.5 (§7.1.1).
 const HELLO: u8 = 0;
 const ERROR: u8 = 1;
-const FLOW_MOD: u8 = 14;
 const BARRIER_REQUEST: u8 = 20;
 const BARRIER_REPLY: u8 = 21;
 const BUNDLE_CONTROL: u8 = 33;
 const BUNDLE_ADD: u8 = 34;
+/// The last table of a bridge.
+const LAST_TABLE: u8 = 253;
 /// The memory that a controller may make the switch use: a bundle of 64 MiB, its copy, and as many flows.
 const GROWTH_KIB: u64 = 400 << 10;
-
-/// A message of OpenFlow 1.5.
-fn message(kind: u8, body: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(8 + body.len()).unwrap().to_be_bytes();
-    [&[6, kind][..], &length, &[0, 0, 0, 7], body].concat()
-}
-
-/// Adds a flow without actions to the last table, for this value of the metadata (§7.3.4.2).
-fn addition(metadata: u64) -> Vec<u8> {
-    let mut body = vec![0; 16];
-    body.extend([253, 0, 0, 0, 0, 0, 0, 1]); // table, command, timeouts, priority
-    body.extend([0xff; 12]); // no buffer, any port, any group
-    body.extend([0; 4]);
-    body.extend([0, 1, 0, 16, 0x80, 0, 2 << 1, 8]);
-    body.extend(metadata.to_be_bytes());
-    message(FLOW_MOD, &body)
-}
 
 /// A controller that has agreed on OpenFlow 1.5.
 struct Controller(UnixStream);
@@ -115,7 +100,9 @@ fn a_hostile_controller_takes_neither_memory_nor_the_frames_of_others() {
         controller.0.write_all(&message(BUNDLE_CONTROL, &[0, 0, 0, 1, 0, 0, 0, 3])).unwrap();
         assert_eq!(controller.answers(), [BUNDLE_CONTROL]);
         let part: Vec<u8> = (0..1000)
-            .flat_map(|flow| message(BUNDLE_ADD, &[&[0, 0, 0, 1, 0, 0, 0, 3][..], &addition(flow)].concat()))
+            .flat_map(|number| {
+                message(BUNDLE_ADD, &[&[0, 0, 0, 1, 0, 0, 0, 3][..], &flow(LAST_TABLE, number)].concat())
+            })
             .collect();
         let mut sent = 0;
         while controller.answers().is_empty() {
@@ -132,7 +119,7 @@ fn a_hostile_controller_takes_neither_memory_nor_the_frames_of_others() {
         let mut controller = Controller::new(&scene);
         let mut refused = 0;
         for from in (0..flows).step_by(1000) {
-            let part: Vec<u8> = (from..from + 1000).flat_map(addition).collect();
+            let part: Vec<u8> = (from..from + 1000).flat_map(|number| flow(LAST_TABLE, number)).collect();
             controller.0.write_all(&part).unwrap();
             refused += controller.answers().len() as u64;
         }
