@@ -10,11 +10,12 @@ cd "$(dirname "$0")/.."
 root=$PWD
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline
 sources=$cache/suites
-if [ ! -d "$sources/root" ]; then
+if [ ! -e "$sources/root/usr/bin/ncat" ]; then
     mirror=$(apt-get indextargets 'Created-By: Packages' --format '$(CODENAME) $(REPO_URI)' |
         sed -n "s/^$(. /etc/os-release && echo "$VERSION_CODENAME") //p" | head -n 1)
     scripts/suites/fetch.sh "$sources" "$mirror" /usr/share/keyrings/debian-archive-keyring.gpg
 fi
+[ -x "$sources/ovstest" ] || scripts/suites/ovstest.sh "$sources"
 libraries=$sources/root/usr/lib/x86_64-linux-gnu
 work=${WORK:-$root/target/suites}
 TAUTLINE=${TAUTLINE_PROGRAM:-$root/target/$(rustc -vV | sed -n 's/^host: //p')/release/tautline}
@@ -34,7 +35,7 @@ wrap() { # wrap NAME FILE: a program of the unpacked root, with the libraries be
 for program in "$sources"/root/usr/bin/ov[ns]* "$sources"/root/usr/sbin/ovsdb-server; do
     wrap "$programs/${program##*/}" "$program"
 done
-wrap "$programs/nc" "$sources/root/usr/bin/nc.openbsd"
+wrap "$programs/nc" "$sources/root/usr/bin/ncat"
 wrap "$programs/arping" "$sources/root/usr/sbin/arping"
 # Debian's OVN warns of devices that no machine without certain cards has; the suites take each warning for a failure.
 sed -i 's/ "$@"$/ -vvif_plug_provider:off "$@"/' "$programs/ovn-controller"
@@ -45,8 +46,21 @@ export OVS_VSWITCHD
 printf '#!/bin/sh\nexec python3 %s/scripts/suites/ovs-vswitchd.py "$@"\n' "$root" >"$programs/ovs-vswitchd"
 # Python finds its modules, such as Scapy, by the path of its program: a link from another folder would not do.
 printf '#!/bin/sh\nexec %s/python/bin/python3 "$@"\n' "$sources" >"$programs/python3"
-ln -s "$sources/python/bin/scapy" "$programs/"
+ln -s "$sources/python/bin/scapy" "$sources/ovstest" "$programs/"
 chmod 755 "$programs/ovs-vswitchd" "$programs/python3"
+
+# The keys and certificates of OVN's simulated chassis, under the names of its tests/automake.mk.
+certify() { # certify FOLDER
+    openssl req -x509 -newkey rsa:2048 -nodes -days 3650 -subj /CN=authority -keyout "$1/authority.pem" \
+        -out "$1/testpki-cacert.pem" 2>/dev/null
+    for chassis in test test2 main hv hv-foo hv-1 hv-2 hv-10-1 hv-10-2 hv-20-1 hv-20-2 vtep hv_gw pbr-hv ext1 \
+        $(seq -f hv%g 10) $(seq -f gw%g 5); do
+        name=$1/testpki-$chassis
+        openssl req -newkey rsa:2048 -nodes -subj "/CN=$chassis" -keyout "$name-privkey.pem" -out "$name-req.pem" 2>/dev/null
+        openssl x509 -req -in "$name-req.pem" -CA "$1/testpki-cacert.pem" -CAkey "$1/authority.pem" -days 3650 \
+            -out "$name-cert.pem" 2>/dev/null
+    done
+}
 
 # A testsuite of these sources, as their makefile would generate it, and its two files of settings.
 generate() { # generate NAME SOURCE FILE: $work/NAME/testsuite from SOURCE/tests/FILE
@@ -78,6 +92,7 @@ suite() { # suite NAME SOURCE FILE PART…: the cases of these parts that start 
     printf '\n=== %s\n' "$1"
     name=$1 source=$2
     generate "$name" "$sources/$source" "$3"
+    [ "$name" != ovn ] || certify "$work/$name/tests"
     shift 3
     (cd "$work/$name" && PATH=$programs:$PATH bash ./testsuite --list >list 2>/dev/null)
     [ -n "$cases" ] || cases=$(python3 scripts/suites/cases.py "$sources/$source/tests" "$@" <"$work/$name/list")

@@ -6,8 +6,8 @@ The suites start `ovs-vswitchd --enable-dummy`, put frames into interfaces by `o
 the files of `options:tx_pcap`. The switch has no simulated interfaces. This program runs the switch in a network
 namespace of its own and stands between the switch and its two clients:
 
-- the database: interfaces without a type become vhost-user ports, whose front-end is this program (in the tests of a
-  system, interfaces of type afxdp); bridges become bridges in user space. Nothing else is changed.
+- the database: interfaces without a type become vhost-user ports with an MTU of 1500, whose front-end is this program (in the tests of a
+  system, interfaces of type afxdp); bridges and their datapath become those in user space. Nothing else is changed.
 - `ovs-appctl`: commands for simulated interfaces are answered here, all others by the switch.
 
 The interface of a bridge, which may have addresses, is a TAP with a packet socket, through which frames come and go. The variable TAUTLINE names the program, OVS_VSWITCHD the
@@ -31,6 +31,8 @@ RUN = os.environ.get("OVS_RUNDIR", "/var/run/openvswitch")
 # The addresses of underlays, of all simulated hosts of a case.
 UNDERLAYS = os.path.join(os.path.dirname(RUN), ".underlays")
 SIMULATED = {"", "dummy", "dummy-pmd", "dummy-internal", "system"}
+# The tables in which columns are changed for the switch.
+TABLES = ("Interface", "Bridge", "Open_vSwitch")
 OUTGOING = 4
 ETH_P_ALL = 3
 SOL_PACKET, PACKET_AUXDATA, PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING = 263, 8, 15, 23
@@ -253,6 +255,10 @@ class Switch:
     def start(self):
         os.makedirs(self.folder, exist_ok=True)
         run("ip", "link", "set", "lo", "up")
+        if self.simulates:
+            # An interface of a bridge sends no frames of the kernel's own before it is configured.
+            with open("/proc/sys/net/ipv6/conf/default/disable_ipv6", "w") as file:
+                file.write("1")
         inner = os.path.join(self.folder, "db.sock")
         for path in os.listdir(self.folder):
             os.remove(os.path.join(self.folder, path))
@@ -324,14 +330,14 @@ class Switch:
 
     def rewrite(self, value):
         if isinstance(value, dict):
-            for key in ("Interface", "Bridge"):
+            for key in TABLES:
                 table = value.get(key)
                 if isinstance(table, dict):
                     for row, change in table.items():
                         if isinstance(change, dict):
                             self.change(key, row, change)
             for key, inner in value.items():
-                if key not in ("Interface", "Bridge"):
+                if key not in TABLES:
                     self.rewrite(inner)
         elif isinstance(value, list):
             for inner in value:
@@ -345,8 +351,13 @@ class Switch:
             if kind in ("new", "initial", "insert") or "type" in columns:
                 if table == "Interface" and columns.get("type", "") in SIMULATED:
                     columns["type"] = "dpdkvhostuserclient" if self.simulates else "afxdp"
+                    # A simulated interface of Open vSwitch has this MTU.
+                    if self.simulates and columns.get("mtu_request") in (None, ["set", []]):
+                        columns["mtu_request"] = 1500
             if table == "Bridge" and (kind in ("new", "initial", "insert") or "datapath_type" in columns):
                 columns["datapath_type"] = "netdev"
+            if table == "Open_vSwitch" and isinstance(columns.get("datapaths"), list):
+                columns["datapaths"] = ["map", [["netdev", row] for _, row in columns["datapaths"][1]]]
             if table == "Interface" and kind != "old":
                 self.row(row, columns, kind == "modify")
         if table == "Interface" and ("delete" in change or set(change) == {"old"}):
@@ -550,6 +561,10 @@ class Switch:
     def do_dpctl_ipf_set_min_frag(self, *_):
         # Open vSwitch has a least length of fragments, which the suites lower for theirs. This switch has none.
         return "setting minimum fragment size successful\n"
+
+    def do_dpctl_ipf_set_max_nfrags(self, *_):
+        # Open vSwitch has a number of fragments that wait at most; this switch counts their bytes by port.
+        return "setting maximum fragments successful\n"
 
     def do_revalidator_wait(self, *_):
         time.sleep(0.1)
