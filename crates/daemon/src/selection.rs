@@ -35,7 +35,7 @@ pub fn of_message(message: &CtFlush) -> Selection {
     };
     let is_icmp = ICMP.contains(&message.protocol);
     let tuple = |of: &Option<Tuple>| {
-        let of = of.clone().unwrap_or_default();
+        let of = of.clone().filter(|of| !of.is_empty()).unwrap_or_default();
         let port = |port: Option<u16>| port.filter(|port| *port != 0);
         TupleSelection {
             source: of.source.and_then(address),

@@ -40,7 +40,7 @@ pub struct Tuple {
     pub icmp_id: Option<u16>,
     /// The type of ICMP.
     pub icmp_type: Option<u8>,
-    /// The connections to end: those that have all given properties.
+    /// The code of ICMP.
     pub icmp_code: Option<u8>,
 }
 
@@ -50,6 +50,16 @@ fn u128_of(property: &mut Property<'_>) -> Result<u128, Failure> {
 }
 
 impl Tuple {
+    /// Whether all properties are zero or absent. Open vSwitch's programs write zeros for a direction of ICMP that they do
+    /// not name, and it stands for any.
+    pub fn is_empty(&self) -> bool {
+        let words = [self.source_port, self.destination_port, self.icmp_id];
+        let has_bits = self.source.unwrap_or(0) | self.destination.unwrap_or(0) != 0
+            || words.into_iter().flatten().any(|word| word != 0)
+            || [self.icmp_type, self.icmp_code].into_iter().flatten().any(|byte| byte != 0);
+        !has_bits
+    }
+
     fn read(property: &mut Property<'_>) -> Result<Self, Failure> {
         let mut tuple = Self::default();
         for mut property in property.nested()? {
@@ -151,6 +161,24 @@ impl CtFlush {
             if let Some(value) = value {
                 property::write_bytes(writer, kind, &value.to_be_bytes());
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_direction_of_zeros_is_empty() {
+        let zeros = Tuple { icmp_id: Some(0), icmp_type: Some(0), icmp_code: Some(0), ..Tuple::default() };
+        assert!(Tuple::default().is_empty() && zeros.is_empty());
+        for one in [
+            Tuple { source: Some(1), ..zeros.clone() },
+            Tuple { destination_port: Some(1), ..zeros.clone() },
+            Tuple { icmp_code: Some(1), ..zeros.clone() },
+        ] {
+            assert!(!one.is_empty(), "{one:?}");
         }
     }
 }

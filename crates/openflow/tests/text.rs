@@ -143,3 +143,19 @@ fn set_field_of_a_whole_tunnel_option_has_no_mask_in_any_version() {
         );
     }
 }
+
+/// `ovs-ofctl dump-flows BRIDGE nw_src=10.0.0.0/24` of Open vSwitch 4.0 asks for all flows of Ethernet.
+#[test]
+fn a_request_for_frames_of_ethernet_is_one_for_all() {
+    let request = |kind: [u8; 4]| {
+        let head = [1, 16, 0, 40, 0, 0, 0, 8, 0xff, 0xff, 0, 0, 0, 0, 0x23, 0x20, 0, 0, 0, 0, 0, 0, 0, 0];
+        let asked = [0xff, 0xff, 0, 8, 0xff, 0, 0, 0, 0x80, 0, 0x58, 4];
+        Codec::new(Version::V10).decode(&[&head[..], &asked, &kind].concat())
+    };
+    let Message::MultipartRequest(asked, false) = request([0; 4]).unwrap().message else {
+        panic!("another message");
+    };
+    let Request::Flow(asked) = *asked else { panic!("another request") };
+    assert_eq!(asked.wanted, flow::Match::ANY);
+    assert!(request([0, 1, 8, 0]).is_err());
+}

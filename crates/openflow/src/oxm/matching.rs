@@ -60,6 +60,9 @@ fn of_model(field: Field, value: u128, mask: u128) -> Result<(Field, u128, u128)
     }
 }
 
+/// The header of `packet_type`: field 44 of the basic class, without a mask, of four bytes.
+const PACKET_TYPE: u32 = 0x8000_5804;
+
 /// Reads fields up to the end.
 pub(crate) fn read_fields(reader: &mut Reader<'_>, form: MatchForm) -> Result<(Match, Cookie), Failure> {
     let (mut wanted, mut found) = (Match::ANY, Cookie::default());
@@ -71,6 +74,9 @@ pub(crate) fn read_fields(reader: &mut Reader<'_>, form: MatchForm) -> Result<(M
                 return Err(Failure::DuplicateField);
             }
             found = of_flow;
+            continue;
+        }
+        if skip_packet_type(reader)? {
             continue;
         }
         let (field, value, mask) = read_field(reader, IN_MATCH, Failure::MatchWildcards)?;
@@ -87,6 +93,20 @@ pub(crate) fn read_fields(reader: &mut Reader<'_>, form: MatchForm) -> Result<(M
         wanted.add_masked(field, value, mask);
     }
     Ok((wanted, found))
+}
+
+/// Skips `packet_type` (OpenFlow 1.5 §7.2.3.8), which `ovs-ofctl` writes for fields above Ethernet without their type. All
+/// frames are Ethernet. Returns whether the field was there.
+fn skip_packet_type(reader: &mut Reader<'_>) -> Result<bool, Failure> {
+    let mut ahead = *reader;
+    if ahead.u32() != Ok(PACKET_TYPE) {
+        return Ok(false);
+    }
+    if ahead.u32()? != 0 {
+        return Err(IN_MATCH.value);
+    }
+    *reader = ahead;
+    Ok(true)
 }
 
 /// Reads a match with its own head and its padding (OpenFlow 1.5 §7.2.3.1).
