@@ -1,6 +1,6 @@
 # Targets of the switch; included by the Makefile.
 
-.PHONY: bench-switch-idle recovery guest-kills scale-ovn soak torture-long torture-peers test-flows lines
+.PHONY: bench-switch-idle recovery guest-kills scale-ovn soak torture-long torture-peers test-flows test-controllers lines
 
 SAMPLES ?= 200
 SECONDS_IDLE ?= 10
@@ -41,6 +41,11 @@ torture-peers:
 test-flows:
 	@scripts/setup.sh test
 	TAUTLINE_FLOW_TABLES=$(or $(SETS),2000) $(CARGO) test --locked --release -p tautline-flow-tables --test openvswitch -- --nocapture
+
+## test-controllers: a controller that adds FLOWS (10,000,000) flows: memory stays bounded, and the frames of others pass
+test-controllers:
+	@scripts/setup.sh test
+	TAUTLINE_HOSTILE_FLOWS=$(or $(FLOWS),10000000) $(CARGO) test --locked --release -p tautline --test switch a_hostile_controller_takes_neither
 
 ## lines: with 1, 2, 4 and 8 queues and workers: the cache lines that two workers write, of which there may be none, and instructions a frame
 lines:

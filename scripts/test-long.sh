@@ -52,6 +52,7 @@ step guest-kills make guest-kills
 step soak make soak SECONDS=600
 step torture make torture-long COUNT=1000000
 step flows make test-flows
+step controllers make test-controllers
 step lines make lines
 step worst make test-worst
 step tti make test-tti
