@@ -6,8 +6,9 @@ The suites start `ovs-vswitchd --enable-dummy`, put frames into interfaces by `o
 the files of `options:tx_pcap`. The switch has no simulated interfaces. This program runs the switch in a network
 namespace of its own and stands between the switch and its two clients:
 
-- the database: interfaces without a type become vhost-user ports with an MTU of 1500, whose front-end is this program (in the tests of a
-  system, interfaces of type afxdp); bridges and their datapath become those in user space. Nothing else is changed.
+- the database: interfaces without a type become vhost-user ports, whose front-end is this program (in the tests of a
+  system, interfaces of type afxdp); bridges and their datapath become those in user space. The database
+  shows an MTU of 1500. Nothing else is changed.
 - `ovs-appctl`: commands for simulated interfaces are answered here, all others by the switch.
 
 The interface of a bridge, which may have addresses, is a TAP with a packet socket, through which frames come and go. The variable TAUTLINE names the program, OVS_VSWITCHD the
@@ -33,6 +34,8 @@ UNDERLAYS = os.path.join(os.path.dirname(RUN), ".underlays")
 SIMULATED = {"", "dummy", "dummy-pmd", "dummy-internal", "system"}
 # The tables in which columns are changed for the switch.
 TABLES = ("Interface", "Bridge", "Open_vSwitch")
+# The MTU that the database shows of simulated interfaces, and that of the switch's ports.
+MTU, LONGEST = 1500, 9000
 OUTGOING = 4
 ETH_P_ALL = 3
 SOL_PACKET, PACKET_AUXDATA, PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING = 263, 8, 15, 23
@@ -256,9 +259,10 @@ class Switch:
         os.makedirs(self.folder, exist_ok=True)
         run("ip", "link", "set", "lo", "up")
         if self.simulates:
-            # An interface of a bridge sends no frames of the kernel's own before it is configured.
-            with open("/proc/sys/net/ipv6/conf/default/disable_ipv6", "w") as file:
-                file.write("1")
+            # An interface of a bridge sends no frames of the kernel's own.
+            for name, value in (("disable_ipv6", "1"), ("router_solicitations", "0")):
+                with open(f"/proc/sys/net/ipv6/conf/default/{name}", "w") as file:
+                    file.write(value)
         inner = os.path.join(self.folder, "db.sock")
         for path in os.listdir(self.folder):
             os.remove(os.path.join(self.folder, path))
@@ -301,13 +305,16 @@ class Switch:
             self.forget(switch)
             self.forget(server)
 
+        of_switch = Stream()
+
         def to_server(source):
             try:
                 data = source.recv(1 << 16)
                 if data:
                     # A client that waits for the switch finds the sockets of a new bridge.
                     self.tend()
-                    server.sendall(data)
+                    for value in of_switch.values(data):
+                        server.sendall(json.dumps(shown(value)).encode("utf-8", "surrogateescape"))
                     return
             except OSError:
                 pass
@@ -351,9 +358,11 @@ class Switch:
             if kind in ("new", "initial", "insert") or "type" in columns:
                 if table == "Interface" and columns.get("type", "") in SIMULATED:
                     columns["type"] = "dpdkvhostuserclient" if self.simulates else "afxdp"
-                    # A simulated interface of Open vSwitch has this MTU.
+                    # A simulated interface of Open vSwitch has an MTU of 1500, and takes longer frames.
                     if self.simulates and columns.get("mtu_request") in (None, ["set", []]):
-                        columns["mtu_request"] = 1500
+                        columns["mtu_request"] = LONGEST
+            if table == "Interface" and self.simulates and columns.get("mtu") == MTU:
+                columns["mtu"] = LONGEST
             if table == "Bridge" and (kind in ("new", "initial", "insert") or "datapath_type" in columns):
                 columns["datapath_type"] = "netdev"
             if table == "Open_vSwitch" and isinstance(columns.get("datapaths"), list):
@@ -592,6 +601,13 @@ class Switch:
             self.process.wait(5)
         except subprocess.TimeoutExpired:
             self.process.kill()
+
+
+def shown(value):
+    """What the database gets of a value that the switch writes: another MTU."""
+    if isinstance(value, dict):
+        return {key: MTU if (key, inner) == ("mtu", LONGEST) else shown(inner) for key, inner in value.items()}
+    return [shown(inner) for inner in value] if isinstance(value, list) else value
 
 
 def completed(data):
