@@ -9,7 +9,8 @@ use crate::{Interface, Place};
 /// The largest number of a port (OpenFlow's `OFPP_MAX` of version 1.0).
 const MOST: u16 = 0xfeff;
 
-/// The number of each interface by its name. A name keeps its number as long as the interface is a port of its bridge.
+/// The number of each interface by its name. A name keeps its number as long as the interface is a port of its bridge and
+/// requests no other number that is free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
     given: BTreeMap<String, Given>,
@@ -29,6 +30,15 @@ impl Numbers {
         let ports = || interfaces.iter().filter(|interface| interface.place == Place::Port);
         let places: BTreeSet<_> = ports().map(|port| (port.name.as_str(), port.bridge.as_str())).collect();
         self.given.retain(|name, given| places.contains(&(name.as_str(), given.bridge.as_str())));
+        // A request that changed is met if the number is free.
+        let taken: BTreeSet<_> =
+            self.given.values().map(|given| (given.bridge.clone(), given.number)).collect();
+        for port in ports() {
+            let asked = port.asked.filter(|asked| (1..=MOST).contains(asked));
+            if asked.is_some_and(|asked| !taken.contains(&(port.bridge.clone(), asked))) {
+                self.given.remove(&port.name);
+            }
+        }
         // A number that was given before goes before a request that was not met.
         let wanted: [fn(&Interface) -> Option<u16>; 4] = [
             |port| port.asked.filter(|number| port.former == Some(*number)),
@@ -99,7 +109,17 @@ mod tests {
         assert_eq!(of(&numbers), [Some(2), Some(1), Some(3), Some(4)]);
         let local = Interface { place: Place::Local, ..ports(&[("a", None)]).remove(0) };
         numbers.give(&[vec![local], ports(&[("d", Some(1)), ("b", Some(9))])].concat());
-        assert_eq!(of(&numbers), [None, Some(1), None, Some(4)]);
+        assert_eq!(of(&numbers), [None, Some(9), None, Some(4)]);
+    }
+
+    #[test]
+    fn a_changed_request_is_met_if_the_number_is_free() {
+        let mut numbers = Numbers::default();
+        numbers.give(&ports(&[("a", Some(1)), ("b", Some(1))]));
+        numbers.give(&ports(&[("a", Some(24)), ("b", Some(0xffff))]));
+        assert_eq!(["a", "b"].map(|name| numbers.of(name)), [Some(24), Some(2)]);
+        numbers.give(&ports(&[("a", None), ("b", Some(24))]));
+        assert_eq!(["a", "b"].map(|name| numbers.of(name)), [Some(24), Some(2)]);
     }
 
     #[test]
