@@ -43,6 +43,7 @@ REASONS = [
     (r"(ovstest|test-\w+): (?:command )?not found", "needs a program of the build tree, `{0}`"),
     (r"(ovn-trace|ovn-ic|ovs-sandbox|ovn-northd-ddlog|ovs-testcontroller|ovn-controller-vtep): (?:command )?not found",
      "needs a program that is not in Debian's packages that set-up fetches, `{0}`"),
+    (r"exit code was 127", "the case needs modules of the kernel, which this kernel does not load"),
     (r"No module named '?(\w+)", "needs the Python module `{0}`"),
 ]
 
@@ -60,6 +61,7 @@ KNOWN = {
     "ARP replies for SNAT external ips": BFD,
     "MAC binding aging - probing distributed GW router": BFD,
     "GARP delivery: gw and external ports": BFD,
+    "ovn-controller - br-int remote": "a simulated switch has a network namespace of its own, so a controller at 127.0.0.1 does not reach it",
     "nsh - decap header": "NSH is neither read nor executed",
     "conntrack - all-zero IP SNAT": "a connection that both ends have closed is in the state `CLOSING`, in Open vSwitch in `TIME_WAIT`",
     "vtep: 3 HVs, 1 VIFs/HV, 1 GW, 1 LS": "needs ovs-vtep and ovn-controller-vtep, which set-up does not fetch",
