@@ -237,7 +237,7 @@ fn threads(machine: &Machine, subject: &Subject) -> [String; 2] {
     let line = format!(
         "for task in /proc/[0-9]*/task/*; do
              [ \"$(cat $task/comm 2>/dev/null)\" = '{thread}' ] || continue
-             echo $task $(sed -n 's/^Cpus_allowed_list://p' $task/status) $(cut -d' ' -f40 $task/stat)
+             echo $task $(sed -n 's/^Cpus_allowed_list://p' $task/status) $(sed 's/.*) //' $task/stat | cut -d' ' -f38)
          done; cat {TRACING}/events/synthetic/waited/hist"
     );
     let begin = Instant::now();
