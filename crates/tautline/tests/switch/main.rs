@@ -19,4 +19,5 @@ mod recovery_drivers;
 mod switch_process;
 mod upgrade;
 mod vdpa;
+mod vdpa_bus;
 mod vduse;
