@@ -57,6 +57,32 @@ fn notifications_come_when_asked_for_and_only_then() {
     }
 }
 
+/// The position is that of the last decision again after two laps, and of a new packed ring after one.
+#[test]
+fn whole_laps_between_two_decisions_are_not_nothing() {
+    for (features, laps) in every_feature_set().flat_map(|features| (1..=4).map(move |laps| (features, laps)))
+    {
+        let arena = Arena::new(features, 4, 8192);
+        let (mut driver, mut device) = (arena.driver(), arena.device());
+        let (mut burst, mut used) = (Burst::new(4), Vec::new());
+        for round in 0..3 {
+            for lap in 0..laps {
+                assert!(!driver.enable_calls());
+                let buffers: Vec<Buffer> = (0..4).map(buffer).collect();
+                assert_eq!(driver.add(&buffers, Direction::FromDevice), 4);
+                assert_eq!(device.pop(&mut burst, 4), Ok(4));
+                device.add_used_all(&mut burst);
+                if lap + 1 < laps {
+                    assert_eq!(driver.reclaim(&mut used, 4), Ok(4));
+                }
+            }
+            assert!(device.needs_call(), "{laps} laps, round {round}, {features:?}");
+            assert!(!device.needs_call(), "nothing was completed since: {features:?}");
+            assert_eq!(driver.reclaim(&mut used, 4), Ok(4));
+        }
+    }
+}
+
 /// §2.9: the data of a kick is the position that the next buffer will have.
 #[test]
 fn notification_data_carries_the_position() {

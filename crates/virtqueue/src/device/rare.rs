@@ -36,7 +36,7 @@ impl<R: DeviceRing> Device<R> {
     #[cold]
     #[inline(never)]
     pub(super) fn add_used_logged(&mut self, burst: &mut Burst, range: Range<usize>) {
-        let Some(log) = &self.log else { return };
+        let Some(log) = self.log.take() else { return };
         for chain in &burst.chains[range.clone()] {
             let marked = log.mark_buffers(&self.translator, burst.writable(chain), chain.written);
             if let Err(error) = marked {
@@ -44,11 +44,11 @@ impl<R: DeviceRing> Device<R> {
             }
         }
         let from = self.ring.next_used();
-        burst.open -= range.len();
-        self.ring.add_used(&mut burst.chains[range], burst.demotion);
-        if let Err(error) = self.ring.mark_used(log, from) {
+        self.publish_used(burst, range);
+        if let Err(error) = self.ring.mark_used(&log, from) {
             self.broken.get_or_insert(error);
         }
+        self.log = Some(log);
     }
 
     #[cold]

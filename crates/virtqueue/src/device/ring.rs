@@ -15,7 +15,7 @@ pub trait DeviceRing: Send {
     /// The ring's atomics.
     type Atomics: Atomics;
     /// The type of the used side's position.
-    type Used: Copy + PartialEq + Send;
+    type Used: Copy + Send;
 
     /// Number of descriptors.
     fn size(&self) -> QueueSize;
@@ -50,8 +50,12 @@ pub trait DeviceRing: Send {
     /// Whether [`DeviceRing::add_used`] can demote lines.
     fn demotes_descriptors(&self) -> bool;
 
-    /// Whether the driver must be called for what was used since `old`. The caller has executed a full barrier.
-    fn wants_call(&self, old: Self::Used) -> bool;
+    /// Entries (split) or slots (packed) used since `from`, after which at most one lap was used.
+    fn used_since(&self, from: Self::Used) -> u16;
+
+    /// Whether the driver must be called for the `uncalled` entries (split) or slots (packed) that were used last. The
+    /// caller has executed a full barrier.
+    fn wants_call(&self, uncalled: u32) -> bool;
 
     /// Asks for kicks. The caller executes a full barrier afterwards.
     fn arm_kicks(&self);

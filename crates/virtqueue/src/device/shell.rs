@@ -19,8 +19,9 @@ pub struct Device<R: DeviceRing> {
     pub(super) translator: Translator,
     /// Chains popped since the queue began, minus rewound ones. Distinguishes passes over the same place of the ring.
     popped: u64,
-    /// The used side's position at the last decision about a call. `None` makes the next decision a yes.
-    called_at: Option<R::Used>,
+    /// Entries (split) or slots (packed) used since the last decision about a call, by number: a position says the same
+    /// after two laps. `None` makes the next decision a yes.
+    uncalled: Option<u32>,
     pub(super) broken: Option<RingError>,
     pub(super) log: Option<UsedLog>,
 }
@@ -32,14 +33,15 @@ fn fresh_owner() -> u64 {
 }
 
 impl<R: DeviceRing> Device<R> {
-    /// The driver has been called for everything that was used up to `called_at`.
+    /// The driver has not been called for the `uncalled` entries or slots that were used last.
     pub(crate) fn of_ring(
         ring: R,
         translator: Translator,
         log: Option<UsedLog>,
-        called_at: Option<R::Used>,
+        uncalled: Option<u16>,
     ) -> Self {
-        Device { ring, owner: fresh_owner(), translator, popped: 0, called_at, broken: None, log }
+        let uncalled = uncalled.map(u32::from);
+        Device { ring, owner: fresh_owner(), translator, popped: 0, uncalled, broken: None, log }
     }
 
     /// A queue whose ring was found malformed before it began.
@@ -63,8 +65,17 @@ impl<R: DeviceRing> Device<R> {
         if self.log.is_some() {
             return self.add_used_logged(burst, range);
         }
+        self.publish_used(burst, range);
+    }
+
+    /// Chains of which none is used yet, which are not more than the ring holds.
+    #[inline(always)]
+    pub(super) fn publish_used(&mut self, burst: &mut Burst, range: Range<usize>) {
+        let from = self.ring.next_used();
         burst.open -= range.len();
         self.ring.add_used(&mut burst.chains[range], burst.demotion);
+        let used = u32::from(self.ring.used_since(from));
+        self.uncalled = self.uncalled.map(|before| before.saturating_add(used));
     }
 }
 
@@ -123,14 +134,14 @@ impl<R: DeviceRing> DeviceQueue for Device<R> {
     }
 
     fn needs_call(&mut self) -> bool {
-        let Some(old) = self.called_at.replace(self.ring.next_used()) else { return true };
-        if old == self.ring.next_used() {
+        let Some(uncalled) = self.uncalled.replace(0) else { return true };
+        if uncalled == 0 {
             return false;
         }
         // Used entries published before, suppression read after: pairs with the driver's barrier between
         // arming and looking at the ring (§2.7.7.2, §2.8.10.1.1).
         R::Atomics::full_barrier();
-        self.ring.wants_call(old)
+        self.ring.wants_call(uncalled)
     }
 
     fn enable_kicks(&mut self) -> bool {

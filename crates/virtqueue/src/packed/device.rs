@@ -53,10 +53,8 @@ impl<R: PackedRing + Send, F: FeatureSet> PackedDevice<R, F> {
             next_available = next_used.forward(again, size.get());
             take_back(&ring, next_used, again, size.get());
         }
-        // A ring that has gone round once may look like a new one. So the place up to which the driver has been called
-        // is set one lap back.
+        // A ring that has gone round once may look like a new one. So the driver counts as not called for one lap.
         let is_new = next_available == PackedPosition::START && next_used == PackedPosition::START;
-        let called_at = PackedPosition { wrap: !next_used.wrap, ..next_used };
         let ring = PackedDeviceRing {
             ring,
             size,
@@ -68,7 +66,7 @@ impl<R: PackedRing + Send, F: FeatureSet> PackedDevice<R, F> {
             indirect_flags: IndirectFlags::Trusted,
             features: PhantomData,
         };
-        Device::of_ring(ring, translator, log, is_new.then_some(called_at))
+        Device::of_ring(ring, translator, log, is_new.then_some(size.get()))
     }
 
     /// Sets how the flags in indirect tables are treated.
@@ -324,7 +322,15 @@ impl<R: PackedRing + Send, F: FeatureSet> DeviceRing for PackedDeviceRing<R, F> 
     }
 
     #[inline(always)]
-    fn wants_call(&self, old: PackedPosition) -> bool {
+    fn used_since(&self, from: PackedPosition) -> u16 {
+        distance(from, self.next_used, self.size.get())
+    }
+
+    #[inline(always)]
+    fn wants_call(&self, uncalled: u32) -> bool {
+        // The driver waits at one of the places of the last lap.
+        let size = self.size.get();
+        let old = self.next_used.back(uncalled.min(size.into()) as u16, size);
         self.ring.driver_event().wants(old, self.next_used, self.size.get(), F::EVENT_IDX)
     }
 

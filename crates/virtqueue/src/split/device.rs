@@ -217,11 +217,17 @@ impl<R: SplitRing + Send, F: FeatureSet> DeviceRing for SplitDeviceRing<R, F> {
     }
 
     #[inline(always)]
-    fn wants_call(&self, old: u16) -> bool {
+    fn used_since(&self, from: u16) -> u16 {
+        self.next_used.wrapping_sub(from)
+    }
+
+    #[inline(always)]
+    fn wants_call(&self, uncalled: u32) -> bool {
         let available = self.ring.available();
         if F::EVENT_IDX {
             let event = available[AVAILABLE_ENTRIES + usize::from(self.size.get())].load(Relaxed);
-            event_passed(event, self.next_used, old)
+            let old = self.next_used.wrapping_sub(uncalled as u16);
+            uncalled > u16::MAX.into() || event_passed(event, self.next_used, old)
         } else {
             available[AVAILABLE_FLAGS].load(Relaxed) & NO_NOTIFICATION == 0
         }

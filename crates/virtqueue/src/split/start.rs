@@ -40,6 +40,6 @@ impl<R: SplitRing + Send, F: FeatureSet> SplitDevice<R, F> {
             in_flight,
             features: PhantomData,
         };
-        Device::of_ring(ring, translator, log, is_new.then_some(next_used))
+        Device::of_ring(ring, translator, log, is_new.then_some(0))
     }
 }
