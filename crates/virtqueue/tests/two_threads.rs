@@ -32,10 +32,10 @@ fn payload(number: u32) -> [u8; 8] {
 
 /// An eventfd without a system call.
 #[derive(Default)]
-struct Bell(AtomicBool);
+struct Waker(AtomicBool);
 
-impl Bell {
-    fn ring(&self) {
+impl Waker {
+    fn wake(&self) {
         self.0.store(true, Ordering::Release);
     }
 
@@ -48,7 +48,7 @@ impl Bell {
     }
 }
 
-fn serve(direction: Direction, device: &mut dyn DeviceQueue, [kick, call]: [&Bell; 2]) {
+fn serve(direction: Direction, device: &mut dyn DeviceQueue, [kick, call]: [&Waker; 2]) {
     let mut burst = Burst::new(SIZE as usize);
     let mut number = 0;
     while number < BUFFERS {
@@ -70,7 +70,7 @@ fn serve(direction: Direction, device: &mut dyn DeviceQueue, [kick, call]: [&Bel
         }
         device.add_used_all(&mut burst);
         if taken > 0 && device.needs_call() {
-            call.ring();
+            call.wake();
         }
         if taken == 0 {
             if !device.enable_kicks() {
@@ -81,7 +81,7 @@ fn serve(direction: Direction, device: &mut dyn DeviceQueue, [kick, call]: [&Bel
     }
 }
 
-fn drive(arena: &Arena, direction: Direction, driver: &mut dyn DriverQueue, [kick, call]: [&Bell; 2]) {
+fn drive(arena: &Arena, direction: Direction, driver: &mut dyn DriverQueue, [kick, call]: [&Waker; 2]) {
     let (mut added, mut reclaimed, mut used) = (0, 0, Vec::new());
     while reclaimed < BUFFERS {
         let many = (1 + added % 5).min(SIZE - (added - reclaimed)).min(BUFFERS - added);
@@ -92,7 +92,7 @@ fn drive(arena: &Arena, direction: Direction, driver: &mut dyn DriverQueue, [kic
         assert_eq!(driver.add(&buffers, direction), many as usize);
         added += many;
         if many > 0 && driver.needs_kick() {
-            kick.ring();
+            kick.wake();
         }
         used.clear();
         driver.reclaim(&mut used, usize::MAX).expect("the device is sound");
@@ -121,11 +121,11 @@ fn buffers_cross_two_threads_whole_and_in_order() {
             for direction in [Direction::ToDevice, Direction::FromDevice] {
                 let arena = Arena::new(features, SIZE, u64::from(PLACES * PLACE_BYTES));
                 let (mut driver, mut device) = (arena.driver(), arena.device());
-                let (kick, call) = (Bell::default(), Bell::default());
-                let (arena, bells) = (&arena, [&kick, &call]);
+                let (kick, call) = (Waker::default(), Waker::default());
+                let (arena, wakers) = (&arena, [&kick, &call]);
                 std::thread::scope(|scope| {
-                    scope.spawn(move || serve(direction, device.as_mut(), bells));
-                    drive(arena, direction, driver.as_mut(), bells);
+                    scope.spawn(move || serve(direction, device.as_mut(), wakers));
+                    drive(arena, direction, driver.as_mut(), wakers);
                 });
                 println!("{features:?}, {direction:?}: {BUFFERS} buffers");
             }

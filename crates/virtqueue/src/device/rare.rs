@@ -1,11 +1,34 @@
-//! Functions of a device half that run only after a crash or during a migration.
+//! Functions of a device half that run only at its start, after a crash, during a migration, or at a malformed ring.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Device, DeviceRing, Popped};
 use crate::Burst;
+use crate::error::{PopError, RingError};
+
+/// A number that no other queue of this process has.
+pub(super) fn fresh_owner() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 impl<R: DeviceRing> Device<R> {
+    /// A queue whose ring was found malformed before it began.
+    pub(crate) fn stopped_by(mut self, error: Option<RingError>) -> Self {
+        self.broken = error;
+        self
+    }
+
+    #[cold]
+    pub(super) fn stop(&mut self, popped: usize, error: PopError) -> Result<usize, PopError> {
+        if let PopError::Malformed(malformed) = error {
+            self.broken = Some(malformed);
+        }
+        // The chains before the bad one are good. The error comes with the next call.
+        if popped > 0 { Ok(popped) } else { Err(error) }
+    }
+
     /// Pops again the chains that a previous process had popped and not used, in their old order.
     #[cold]
     pub(super) fn pop_resubmitted(&mut self, burst: &mut Burst, max: usize) -> Popped {

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use memory::{AddressSpace, Translator};
 
+use super::rare::fresh_owner;
 use super::{DeviceQueue, DeviceRing, UsedLog};
 use crate::atomics::Atomics;
 use crate::error::{PopError, RingError};
@@ -26,12 +26,6 @@ pub struct Device<R: DeviceRing> {
     pub(super) log: Option<UsedLog>,
 }
 
-/// A number that no other queue of this process has.
-fn fresh_owner() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
 impl<R: DeviceRing> Device<R> {
     /// The driver has not been called for the `uncalled` entries or slots that were used last.
     pub(crate) fn of_ring(
@@ -42,21 +36,6 @@ impl<R: DeviceRing> Device<R> {
     ) -> Self {
         let uncalled = uncalled.map(u32::from);
         Device { ring, owner: fresh_owner(), translator, popped: 0, uncalled, broken: None, log }
-    }
-
-    /// A queue whose ring was found malformed before it began.
-    pub(crate) fn stopped_by(mut self, error: Option<RingError>) -> Self {
-        self.broken = error;
-        self
-    }
-
-    #[cold]
-    fn stop(&mut self, popped: usize, error: PopError) -> Result<usize, PopError> {
-        if let PopError::Malformed(malformed) = error {
-            self.broken = Some(malformed);
-        }
-        // The chains before the bad one are good. The error comes with the next call.
-        if popped > 0 { Ok(popped) } else { Err(error) }
     }
 
     /// Chains of which none is used yet.
