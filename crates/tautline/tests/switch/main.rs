@@ -19,5 +19,4 @@ mod recovery_drivers;
 mod switch_process;
 mod upgrade;
 mod vdpa;
-mod vdpa_bus;
 mod vduse;

@@ -1,20 +1,30 @@
 //! A guest whose kernel has vDPA, and what its tests do there.
 
-use std::ops::Deref;
+use std::time::Duration;
 
-use peers::guest::{Settings, VDPA_CARDS};
+use peers::Guest;
+use peers::guest::{LIMIT, Settings, VDPA_CARDS};
 
-use crate::vdpa_bus::Machine;
+use crate::common::tautline;
 
 const FUNCTIONS: &str = r#"
+    until_true() { # until_true COMMAND…: within 20 s
+        n=0; until "$@" >/dev/null 2>&1; do n=$((n + 1)); [ $n -lt 200 ] || return 1; sleep 0.1; done
+    }
+    interface() { ls /sys/bus/vdpa/devices/$1/virtio*/net; }
     start() { # start NAME ARGUMENTS…: a program in the background
         name=$1; shift
         tautline "$@" >>/run/$name.log 2>&1 </dev/null &
         echo $! >/run/$name.pid
     }
-    ended() { ! is_process $(cat /run/$1.pid); }
+    ended() { ! grep -q '^State:.[^Z]' /proc/$(cat /run/$1.pid)/status; }
     stop() { kill $(cat /run/$1.pid); until_true ended $1 || failed $1 is still there; }
     says() { until_true grep -q "$2" /run/$1.log || failed "$1 does not say $2"; }
+    refused() { # refused WORDS COMMAND…: the command fails and says the words
+        words=$1; shift
+        ! timeout 20 "$@" >/run/refused 2>&1 </dev/null || failed "$* runs"
+        grep -q "$words" /run/refused || failed "$*: $(cat /run/refused)"
+    }
     failed() { echo "$*"; tail -n 20 /run/*.log; dmesg | tail -n 20; exit 1; }
     other_end() { # other_end INTERFACE: in a namespace of its own
         ip netns add there
@@ -35,19 +45,23 @@ const FUNCTIONS: &str = r#"
 "#;
 
 /// The guest.
-pub struct Lab(Machine);
-
-impl Deref for Lab {
-    type Target = Machine;
-
-    fn deref(&self) -> &Machine {
-        &self.0
-    }
+pub struct Lab {
+    guest: Guest,
 }
 
 impl Lab {
     pub fn boot(settings: Settings) -> Self {
-        Lab(Machine::boot(settings, FUNCTIONS))
+        let guest = settings.program(&tautline()).start();
+        Lab { guest: guest.unwrap_or_else(|error| panic!("{error}")) }
+    }
+
+    pub fn must(&self, line: &str) -> String {
+        self.must_within(line, LIMIT)
+    }
+
+    pub fn must_within(&self, line: &str, limit: Duration) -> String {
+        let output = self.guest.run_within(&format!("{FUNCTIONS}\n{line}"), limit);
+        output.unwrap_or_else(|error| panic!("{error}")).expect_success()
     }
 
     /// Starts a relay with this name and socket, to a device.
@@ -75,11 +89,11 @@ impl Lab {
     pub fn check(&self) {
         self.must(
             "ping -c 3 -i 0.2 -W 10 10.77.0.2 || failed ping
-             there ping -c 3 -i 0.2 -W 10 10.77.0.1 || failed ping
+             ip netns exec there ping -c 3 -i 0.2 -W 10 10.77.0.1 || failed ping
              mkdir -p /tmp/www; head -c 1048576 /dev/urandom >/tmp/www/file; md5sum </tmp/www/file >/run/sum
-             httpd -p 10.77.0.1:80 -h /tmp/www; there httpd -p 10.77.0.2:80 -h /tmp/www
+             httpd -p 10.77.0.1:80 -h /tmp/www; ip netns exec there httpd -p 10.77.0.2:80 -h /tmp/www
              wget -q -O - http://10.77.0.2/file | md5sum | cmp - /run/sum || failed to near
-             there wget -q -O - http://10.77.0.1/file | md5sum | cmp - /run/sum || failed to far
+             ip netns exec there wget -q -O - http://10.77.0.1/file | md5sum | cmp - /run/sum || failed to far
              killall httpd",
         );
     }
