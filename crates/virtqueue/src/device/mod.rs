@@ -1,6 +1,7 @@
 //! The device half of a queue, independent of layout and features.
 
 mod log;
+mod owner;
 mod parts;
 mod rare;
 mod ring;

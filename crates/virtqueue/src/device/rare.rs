@@ -1,17 +1,10 @@
 //! Functions of a device half that run only at its start, after a crash, during a migration, or at a malformed ring.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Device, DeviceRing, Popped};
 use crate::Burst;
 use crate::error::{PopError, RingError};
-
-/// A number that no other queue of this process has.
-pub(super) fn fresh_owner() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
 
 impl<R: DeviceRing> Device<R> {
     /// A queue whose ring was found malformed before it began.

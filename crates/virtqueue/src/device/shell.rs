@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memory::{AddressSpace, Translator};
 
-use super::rare::fresh_owner;
+use super::owner::fresh_owner;
 use super::{DeviceQueue, DeviceRing, UsedLog};
 use crate::atomics::Atomics;
 use crate::error::{PopError, RingError};
