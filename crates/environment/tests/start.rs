@@ -1,9 +1,8 @@
 //! Every environment really started, lost, hung and interrupted; nothing left behind.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -18,6 +17,13 @@ fn echo() -> PathBuf {
     let binary = test.parent().unwrap().parent().unwrap().join("examples/echo");
     assert!(binary.exists(), "{} is missing: run `cargo test -p tautline-environment`", binary.display());
     binary
+}
+
+/// Each test looks for what the others would leave, so that one runs at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Setting {
@@ -47,66 +53,20 @@ impl Setting {
     }
 }
 
-/// The numbers of the processes that there are.
-fn processes() -> impl Iterator<Item = u32> {
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-/// A process's command line, words separated by spaces; `None` where the process has gone.
-fn command_line(pid: u32) -> Option<String> {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    Some(String::from_utf8_lossy(&line).replace('\0', " "))
-}
-
 /// Processes whose command line holds this text.
 fn processes_with(mark: &str) -> Vec<String> {
-    let others = processes().filter(|pid| *pid != std::process::id());
-    let lines = others.filter_map(|pid| Some((pid, command_line(pid)?)));
-    lines.filter(|(_, line)| line.contains(mark)).map(|(pid, line)| format!("{pid}: {line}")).collect()
-}
-
-/// A process, by its number and the time of its start (clock ticks since boot), which tells a number that was given away
-/// again. Source: proc(5).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Process {
-    pid: u32,
-    parent: u32,
-    start: u64,
-}
-
-impl Process {
-    /// `None` where there is none with this number, or where it has ended and waits for its parent.
-    fn find(pid: u32) -> Option<Process> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // Behind the name, which may hold anything: state is the third field, parent the fourth, start the 22nd.
-        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-        (fields[0] != "Z").then(|| Process {
-            pid,
-            parent: fields[1].parse().unwrap(),
-            start: fields[19].parse().unwrap(),
+    let own = std::process::id().to_string();
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()) && *name != own)
+        .filter_map(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            line.contains(mark).then(|| format!("{pid}: {line}"))
         })
-    }
-
-    fn lives(&self) -> bool {
-        Process::find(self.pid).is_some_and(|found| found.start == self.start)
-    }
-}
-
-/// The children of this process, theirs, and so on, with their command lines.
-fn descendants(pid: u32) -> Vec<(Process, String)> {
-    let mut of_parent = BTreeMap::<u32, Vec<Process>>::new();
-    for process in processes().filter_map(Process::find) {
-        of_parent.entry(process.parent).or_default().push(process);
-    }
-    let mut found = of_parent.remove(&pid).unwrap_or_default();
-    let mut next = 0;
-    while let Some(process) = found.get(next) {
-        let children = of_parent.remove(&process.pid).unwrap_or_default();
-        found.extend(children);
-        next += 1;
-    }
-    found.into_iter().filter_map(|process| Some((process, command_line(process.pid)?))).collect()
+        .collect()
 }
 
 /// What a start of this process may leave: folders, cgroups, mounts and processes that carry its name.
@@ -209,6 +169,7 @@ fn two_folders_for_one_purpose_are_two() {
 
 #[test]
 fn every_environment_echoes_dies_hangs_and_leaves_nothing() {
+    let _alone = alone();
     for spec in ["host", "container:runtime=runc", "container:runtime=lxc", "vm:accel=tcg"] {
         eprintln!("{spec}");
         echoes(spec);
@@ -242,21 +203,22 @@ fn killed_parent_leaves_nothing() {
     assert!(lines.any(|line| line.unwrap().contains("all started")));
     let pid = child.id();
     assert!(!leftovers(pid).is_empty(), "the child has made nothing that could be left");
-    let started = descendants(pid);
-    let echo = echo().display().to_string();
-    for mark in [echo.as_str(), " -name tautline"] {
-        assert!(started.iter().any(|(_, line)| line.contains(mark)), "no process with {mark}: {started:?}");
-    }
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(wait_until(|| leftovers(pid).is_empty()), "left behind: {:?}", leftovers(pid));
-    let living = || started.iter().filter(|(process, _)| process.lives()).collect::<Vec<_>>();
-    assert!(wait_until(|| living().is_empty()), "{:?}", living());
+    let echo = echo().display().to_string();
+    assert!(
+        wait_until(|| processes_with(&echo).is_empty() && processes_with(" -name tautline").is_empty()),
+        "{:?} {:?}",
+        processes_with(&echo),
+        processes_with(" -name tautline")
+    );
 }
 
 #[test]
 #[ignore = "the child process of another test, which starts it by name"]
 fn parent_to_be_killed() {
+    let _alone = alone();
     let setting = Setting::new(&[]);
     let mut running = Vec::new();
     for spec in ["host", "container:runtime=runc", "container:runtime=lxc", "vm:accel=tcg"] {
@@ -271,6 +233,7 @@ fn parent_to_be_killed() {
 
 #[test]
 fn a_missing_agent_a_missing_kernel_and_a_file_that_is_no_program_are_said() {
+    let _alone = alone();
     let mut setting = Setting::new(&[]);
     let spec: Spec = "vm:accel=tcg,kernel=/nonexistent/vmlinuz".parse().unwrap();
     let failure = spec.prove(&setting.start()).expect_err("no kernel");
@@ -300,6 +263,7 @@ fn three_containers_of_one_run_live_side_by_side() {
 
 #[test]
 fn a_containers_quota_is_found_in_its_cgroup_and_seen_to_be_used_up() {
+    let _alone = alone();
     let setting = Setting::new(&[]);
     let start = |spec: &str| {
         let mut running = setting.prove(spec).start(&setting.start()).unwrap();
