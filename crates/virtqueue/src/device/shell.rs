@@ -47,7 +47,7 @@ impl<R: DeviceRing> Device<R> {
         self.publish_used(burst, range);
     }
 
-    /// Chains of which none is used yet, which are not more than the ring holds.
+    /// Publishes used entries for chains of which none is used yet, at most as many as the ring holds.
     #[inline(always)]
     pub(super) fn publish_used(&mut self, burst: &mut Burst, range: Range<usize>) {
         let from = self.ring.next_used();
