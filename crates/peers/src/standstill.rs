@@ -7,6 +7,10 @@
 //! was delivered twice. Both are detected outside of the tested program: on the console of the outer machine, in QEMU's
 //! monitor, and in KVM's counters in the machine. No error text of Tautline counts as evidence.
 //!
+//! A third failure happens while a kernel boots: one CPU executes the breakpoint with which another CPU is replacing an
+//! instruction, after the replacement has ended, and the kernel panics at `int3`. A guest whose kernel fails in its boot
+//! is booted once more, because no tested program has run in it.
+//!
 //! Evidence is kept for each thread, because a machine belongs to the thread that started it. Each repetition is
 //! printed, counted in the file that `TAUTLINE_STANDSTILLS` names, and refused after that file has [`BUDGET`] lines.
 
@@ -20,10 +24,16 @@ use std::path::Path;
 const BUDGET: usize = 3;
 /// The variable that names the file of counted repetitions.
 const COUNTED_IN: &str = "TAUTLINE_STANDSTILLS";
-/// The texts that Linux writes on its console if no CPU makes progress, and if the thread of a guest's CPU faulted on
-/// its fault handler's stack after a #VMEXIT, down to the guard page.
-const STALLS: [&str; 4] =
-    ["detected stalls on CPUs", "self-detected stall", "soft lockup", "TASK stack guard page was hit"];
+/// The texts that Linux writes on its console if no CPU makes progress, if the thread of a guest's CPU faulted on its
+/// fault handler's stack after a #VMEXIT, down to the guard page, and if a CPU executed a breakpoint that is no longer
+/// in the kernel's code.
+const STALLS: [&str; 5] = [
+    "detected stalls on CPUs",
+    "self-detected stall",
+    "soft lockup",
+    "TASK stack guard page was hit",
+    "int3: 0000 [#",
+];
 
 thread_local! {
     static EVIDENCE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
@@ -52,20 +62,48 @@ pub fn once_more(test: impl Fn()) {
 fn with_evidence(test: impl Fn(), counted_in: Option<&Path>, printed_to: &mut dyn Write) {
     EVIDENCE.take();
     let Err(panic) = catch_unwind(AssertUnwindSafe(&test)) else { return };
-    let evidence = EVIDENCE.take().join("; ");
-    let counted = counted_in.map_or(0, |file| fs::read_to_string(file).unwrap_or_default().lines().count());
-    if evidence.is_empty() || counted >= BUDGET {
+    if !repeats("the test runs", &EVIDENCE.take(), counted_in, printed_to) {
         resume_unwind(panic);
     }
-    let line =
-        format!("the emulated machine failed, the test runs once more: {}", evidence.replace('\n', " "));
+    test();
+}
+
+/// Boots a machine; boots it a second time if the boot failed and there is evidence that the machine failed.
+///
+/// # Errors
+/// The causes of the last boot.
+pub(crate) fn boot<T, E>(boot: impl Fn() -> Result<T, E>) -> Result<T, E> {
+    let counted_in = std::env::var_os(COUNTED_IN);
+    boot_with_evidence(boot, counted_in.as_deref().map(Path::new), &mut io::stderr())
+}
+
+fn boot_with_evidence<T, E>(
+    boot: impl Fn() -> Result<T, E>,
+    counted_in: Option<&Path>,
+    printed_to: &mut dyn Write,
+) -> Result<T, E> {
+    let earlier = EVIDENCE.with_borrow(Vec::len);
+    boot().or_else(|error| {
+        let evidence = EVIDENCE.with_borrow_mut(|all| all.split_off(earlier));
+        if repeats("it boots", &evidence, counted_in, printed_to) { boot() } else { Err(error) }
+    })
+}
+
+/// Whether the evidence is a reason for a repetition, which is printed and counted.
+fn repeats(what: &str, evidence: &[String], counted_in: Option<&Path>, printed_to: &mut dyn Write) -> bool {
+    let counted = counted_in.map_or(0, |file| fs::read_to_string(file).unwrap_or_default().lines().count());
+    if evidence.is_empty() || counted >= BUDGET {
+        return false;
+    }
+    let evidence = evidence.join("; ").replace('\n', " ");
+    let line = format!("the emulated machine failed, {what} once more: {evidence}");
     // `println!` is not used, because the harness withholds its output if the test passes in the end.
     let _ = writeln!(printed_to, "{line}");
     if let Some(file) = counted_in {
         let count = fs::OpenOptions::new().create(true).append(true).open(file);
         count.and_then(|mut file| writeln!(file, "{line}")).expect("a repetition is counted");
     }
-    test();
+    true
 }
 
 #[cfg(test)]
@@ -102,6 +140,25 @@ mod tests {
     }
 
     #[test]
+    fn a_boot_is_repeated_once_for_evidence_of_its_own() {
+        let boots = |fail: &dyn Fn()| {
+            let (count, mut printed) = (Cell::new(0), Vec::new());
+            let boot = || {
+                count.set(count.get() + 1);
+                fail();
+                if count.get() == 2 { Ok(()) } else { Err("no answer within 30 s") }
+            };
+            (boot_with_evidence(boot, None, &mut printed).is_ok(), count.get(), printed.len())
+        };
+        EVIDENCE.take();
+        let (booted, count, printed) = boots(&|| note("planted evidence".into()));
+        assert!(booted && count == 2 && printed > 0);
+        // Evidence of an earlier guest of this test is none for this one.
+        note("of an earlier guest".into());
+        assert_eq!(boots(&|| ()), (false, 1, 0));
+    }
+
+    #[test]
     fn repetitions_are_counted_and_have_a_budget() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("standstills");
@@ -123,6 +180,8 @@ mod tests {
         let console =
             "[   10.1] usb 1-1: new device\n[   42.0] watchdog: BUG: soft lockup - CPU#0 stuck\nlogin:";
         assert_eq!(stall(console), Some("[   42.0] watchdog: BUG: soft lockup - CPU#0 stuck"));
+        let patched = "[    1.6] Oops: int3: 0000 [#1] SMP PTI\r";
+        assert_eq!(stall(patched), Some(patched.trim()));
         assert_eq!(stall("[   10.1] systemd: no answer within 30 s, TimedOut"), None);
     }
 }

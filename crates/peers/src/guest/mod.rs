@@ -309,12 +309,15 @@ impl Guest {
     }
 
     fn start(settings: Settings) -> Result<Self, Error> {
-        let folder = new_folder()?;
-        let initramfs = folder.path().join(INITRAMFS);
-        let guest = Self::launch(Plan::new(settings)?.first(folder.path())?, folder)?;
-        // The kernel has unpacked it.
-        let _ = std::fs::remove_file(&initramfs);
-        Ok(guest)
+        let plan = Plan::new(settings)?;
+        standstill::boot(|| {
+            let folder = new_folder()?;
+            let initramfs = folder.path().join(INITRAMFS);
+            let guest = Self::launch(plan.first(folder.path())?, folder)?;
+            // The kernel has unpacked it.
+            let _ = std::fs::remove_file(&initramfs);
+            Ok(guest)
+        })
     }
 
     /// Starts QEMU with the command's arguments and with the control channel on the command's virtio-serial bus;
