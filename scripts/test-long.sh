@@ -49,6 +49,8 @@ step fuzz env SECONDS_EACH=120 make fuzz
 step host-kills make host-kills
 step recovery make page-runs RUNS=upgrade
 step guest-kills make guest-kills
+step crypto-kills make crypto-kills
+step report-shapes make report-shapes
 step soak make soak SECONDS=600
 step torture make torture-long COUNT=1000000
 step flows make test-flows

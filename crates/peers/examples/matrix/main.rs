@@ -20,6 +20,7 @@ const TESTS: &[&[&str]] = &[
     &["-p", "tautline", "--test", "switch", "dpdk::"],
     &["-p", "tautline", "--test", "switch", "ovsdb::"],
     &["-p", "tautline", "--test", "switch", "recovery_drivers::"],
+    &["-p", "tautline", "--test", "crypto"],
     &["-p", "tautline-port", "--test", "virtio_user", "--test", "virtio_user_ovs"],
     &[
         "-p",

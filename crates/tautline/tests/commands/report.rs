@@ -108,11 +108,13 @@ fn others(value: &Value) -> Vec<Value> {
 }
 
 /// Lists without an element, numbers at the ends of their range: the file is drawn, or one line says what is wrong.
+/// Each place has one such value, or all of them (`make report-shapes`).
 #[test]
 fn a_results_file_of_any_shape_is_drawn_or_refused() {
     let folder = tempfile::tempdir().unwrap();
     let [changed, text, html] =
         ["changed.json", "changed.txt", "changed.html"].map(|name| folder.path().join(name));
+    let all_values = std::env::var_os("TAUTLINE_ALL_SHAPES").is_some();
     let (mut codes, mut unread) = (BTreeSet::new(), Vec::new());
     for file in documents(folder.path()) {
         let whole = read(&file);
@@ -123,7 +125,12 @@ fn a_results_file_of_any_shape_is_drawn_or_refused() {
             if !seen.insert(kind.join("/")) {
                 continue;
             }
-            for other in others(whole.pointer(&place).unwrap()) {
+            let mut others = others(whole.pointer(&place).unwrap());
+            if !all_values {
+                let chosen = seen.len() % others.len();
+                others = vec![others.swap_remove(chosen)];
+            }
+            for other in others {
                 fs::write(&changed, with(&whole, &place, other.clone()).to_string()).unwrap();
                 let run = Run::new(&["report"]).arg(&changed).args(&["--output"]).arg(&text);
                 let run = run.args(&["--html"]).arg(&html).finish();

@@ -104,11 +104,13 @@ fn ended_in_the_middle_it_leaves_nothing() {
     }
 }
 
-/// Without, with and alone, in turns; figures are the machine's, the limit is ours.
+/// The command of docs/tti.md: without, with and alone, in turns. Figures are the machine's, the limit is ours.
 #[test]
 fn what_pv_sched_gives_is_measured_in_turns() {
-    let line = ["tti", "--pv-sched", "--environments", "host", "--load", "none", "--time", "200ms"];
-    let run = Run::new(&[&line[..], &["--rounds", "2", "--quiet", "--format", "json"]].concat()).finish();
+    let page = include_str!("../../../../docs/tti.md");
+    let line = page.lines().find_map(|line| line.strip_prefix("tautline tti --pv-sched ")).expect("the line");
+    let line: Vec<&str> = line.split(' ').collect();
+    let run = Run::new(&["tti", "--pv-sched", "--quiet", "--format", "json"]).args(&line).finish();
     let results: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"));
     peers::schema::fits(&results);
     let outcome = &results["pv_sched"][0]["outcome"];

@@ -107,6 +107,7 @@ fn a_request_takes_on_our_device_and_on_qemus_own() {
 }
 
 #[test]
+#[ignore = "make bench-crypto runs it"]
 fn a_request_takes_on_our_device_and_on_that_of_qemu_10() {
     beside(Settings::default().newer_qemu(), "QEMU 10");
 }

@@ -34,11 +34,12 @@ fn in_the_guest() {
     println!("{requests} requests of one session");
 }
 
-fn goes_on(settings: Settings) {
+#[test]
+fn sessions_outlive_a_stop_of_the_guest() {
     let device = Device::start();
     let monitor = device.socket().with_file_name("monitor");
     let listen = format!("unix:{},server=on,wait=off", monitor.display());
-    let settings = settings.size(1, 512).crypto(&device.socket()).arguments(["-qmp", &listen]);
+    let settings = Settings::default().size(1, 512).crypto(&device.socket()).arguments(["-qmp", &listen]);
     let guest = settings.program(&std::env::current_exe().unwrap()).start().unwrap();
     self_test(&guest);
     let requests = guest.begin(&test_line("", "stopped::in_the_guest"), Duration::from_secs(200)).unwrap();
@@ -58,14 +59,4 @@ fn goes_on(settings: Settings) {
     let (served, failed) = device.counts();
     println!("{served} requests served over {STOPS} stops");
     assert_eq!(failed, 0);
-}
-
-#[test]
-fn sessions_outlive_a_stop_of_the_guest() {
-    goes_on(Settings::default());
-}
-
-#[test]
-fn sessions_outlive_a_stop_of_the_guest_with_qemu_10() {
-    goes_on(Settings::default().newer_qemu());
 }
