@@ -20,7 +20,7 @@ pub fn run() -> Result<Finding, Failure> {
             "add a device to the vDPA bus (`vdpa mgmtdev show`, `vdpa dev add name NAME mgmtdev …`)"
         } else {
             "load the module (`modprobe vhost_vdpa`); it needs CONFIG_VHOST_VDPA, in Debian 12 the kernel 6.12 of its \
-             security suite"
+             security suite (linux-image-6.12-amd64)"
         };
         return Err(Failure::new("looking for /dev/vhost-vdpa-*", "there is none", remedy));
     }

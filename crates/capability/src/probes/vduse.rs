@@ -21,7 +21,7 @@ pub fn run() -> Result<Finding, Failure> {
         let remedy = match error.kind() {
             ErrorKind::NotFound => {
                 "load the module (`modprobe vduse`); it needs Linux 6.9 or later with CONFIG_VDPA_USER, in Debian 12 \
-                 the kernel 6.12 of its security suite"
+                 the kernel 6.12 of its security suite (linux-image-6.12-amd64)"
             }
             _ => "run as root; in a container, give it the folder /dev/vduse",
         };

@@ -3,6 +3,7 @@
 //! card behind an IOMMU.
 mod compared;
 mod guest;
+mod hostile;
 mod lab;
 
 use peers::guest::Settings;
@@ -25,6 +26,12 @@ fn a_front_end_and_a_device_in_software_share_rings() {
         lab.relay("relay", "/dev/vhost-vdpa-0");
         lab.front_end();
         lab.check();
+        // Of a packed ring, `vp_vdpa` does not tell the position, so that front-ends of a card are not offered one.
+        if !options.is_empty() {
+            lab.must("stop front");
+            hostile::torture(&lab, "packed-ring", "--time 2s");
+            lab.front_end();
+        }
         lab.must("stop front; stop relay; stop device; ip netns delete there; rm /run/*.log");
     }
 }
@@ -44,7 +51,7 @@ fn a_card_behind_an_iommu_works_on_the_rings_of_a_front_end() {
         lab.must("stop front");
     }
     assert_eq!(lab.faults(), "");
-    hostile(&lab);
+    hostile::front_ends(&lab);
     lab.front_end();
     lab.check();
     refusals(&lab);
@@ -52,26 +59,9 @@ fn a_card_behind_an_iommu_works_on_the_rings_of_a_front_end() {
     lab.must(
         "vdpa dev del card0 || failed vdpa dev del; says relay 'device is gone'; stop front; stop relay
          rmmod vhost_vdpa
-         refused 'modprobe vhost_vdpa (CONFIG_VHOST_VDPA' tautline vdpa --port b=vhost-user:/run/b --device /dev/vhost-vdpa-1",
+         refused 'modprobe vhost_vdpa (CONFIG_VHOST_VDPA' tautline vdpa --port b=vhost-user:/run/b --device /dev/vhost-vdpa-1
+         refused 'modprobe vhost_vdpa.*CONFIG_VHOST_VDPA.*linux-image-6.12' tautline doctor --require vdpa",
     );
-}
-
-/// Hostile front-ends. A hostile ring reaches the device, which gives up: the front-end is told, and the relay serves on.
-/// What front-ends say before a ring runs never reaches the device, so the IOMMU has nothing to block.
-fn hostile(lab: &Lab) {
-    let torture = |kinds: &str| {
-        let said = lab.must(&format!(
-            "tautline torture vhost-user:/run/relay.sock --only {kinds} --cases 20 --time 2s --timeout 30s 2>&1
-             echo code $?"
-        ));
-        println!("{said}");
-        assert!(said.ends_with("code 0\n"), "{said}\n{}", lab.must("cat /run/relay.log"));
-    };
-    torture("split-ring");
-    lab.must("says relay 'the device serves no ring until it is reset'; dmesg -c >/dev/null");
-    torture("order,memory,descriptors,bytes,slow");
-    assert_eq!(lab.faults(), "");
-    lab.must("kill -0 $(cat /run/relay.pid) || failed the relay has ended");
 }
 
 /// Each error names what is missing or in the way. A front-end has the first device.
