@@ -24,3 +24,5 @@ mod tti;
 mod tti_cyclictest;
 mod two_hosts;
 mod vm;
+#[path = "../nested/wakeups.rs"]
+mod wakeups;

@@ -7,18 +7,18 @@ use measure::{EnvironmentKind, Results};
 use peers::Guest;
 use peers::guest::Settings;
 
+use crate::wakeups::{CPU_LOAD, NATIVE, NO_LOAD, check, measured};
+
 const BINARY: &str = env!("CARGO_BIN_EXE_tautline");
 const LIMIT: Duration = Duration::from_secs(120);
+/// Of each row of the short table: the interval of its median leaves the least and the most out.
+const WINDOWS: usize = 10;
 
 /// What a partition changes and must leave as it was.
 const SNAPSHOT: &str = "grep -sH '' /sys/fs/cgroup/cgroup.subtree_control /sys/fs/cgroup/cpuset.cpus.effective; find /sys/fs/cgroup -type d";
 
-/// Endless loops that no CPU is named for, more than a partition leaves CPUs. The kernel knows them as `load`.
-const LOAD: &str = "printf '#!/bin/sh\\nwhile :; do :; done\\n' >/bin/load && chmod +x /bin/load && \
-    for _ in 1 2 3 4; do /bin/load & done";
-
 fn boot() -> Guest {
-    let guest = Settings::default().size(4, 768).program(Path::new(BINARY)).start().unwrap();
+    let guest = Settings::default().size(4, 1024).program(Path::new(BINARY)).start().unwrap();
     guest.must("mkdir -p /tmp && mount -t cgroup2 cgroup2 /sys/fs/cgroup && mount -t tracefs tracefs /sys/kernel/tracing");
     guest
 }
@@ -48,7 +48,7 @@ fn command_of_the_page() -> String {
 
 /// Under load, only the agent and the CPU's own kernel threads run on the partition's CPU; the load runs on the others.
 fn alone_under_load(guest: &Guest) {
-    guest.must(LOAD);
+    guest.must(CPU_LOAD.2);
     guest.must(
         "cd /sys/kernel/tracing && echo 8192 >buffer_size_kb && \
          echo 1 | tee events/sched/sched_switch/enable events/cgroup/cgroup_rmdir/enable",
@@ -130,5 +130,15 @@ fn a_partition_is_alone_on_its_cpus_and_leaves_nothing() {
         assert_eq!(guest.must(SNAPSHOT), before, "after a run");
         gone_after_kill_9(&guest, &before);
         refused_with_the_reason(&guest, &before);
+    });
+}
+
+/// The short form of the table in `docs/compare.md`, which `nested/partition_loads.rs` measures with further loads and
+/// with guests.
+#[test]
+fn load_displaces_wake_ups_on_a_shared_cpu_and_none_on_a_partition() {
+    peers::standstill::once_more(|| {
+        let loads = [NO_LOAD, CPU_LOAD];
+        check(&NATIVE, &loads, &measured(&boot(), &NATIVE, &loads, WINDOWS));
     });
 }

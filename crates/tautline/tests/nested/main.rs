@@ -14,3 +14,4 @@ mod phases;
 mod tti;
 mod virtual_function;
 mod vm;
+mod wakeups;
