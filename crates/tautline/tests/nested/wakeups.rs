@@ -52,8 +52,8 @@ pub const NATIVE: Subject = Subject {
 const CPUS: [&str; 2] = ["0", "3"];
 
 const TRACING: &str = "/sys/kernel/tracing";
-/// A histogram with an entry for each wait, of which there are thousands under load. No load clears the histogram: the
-/// kernel allocates two more of its size for that, more than a small machine has.
+/// A histogram with an entry for each wait, of which there are thousands under load. Counts are compared and never
+/// cleared: for `:clear` the kernel allocates a further histogram, for which a small machine has no memory.
 const WAITS: &str = "hist:keys=common_cpu,before,us:size=65536";
 
 impl Subject {
