@@ -48,7 +48,7 @@ fn command_of_the_page() -> String {
 
 /// Under load, only the agent and the CPU's own kernel threads run on the partition's CPU; the load runs on the others.
 fn alone_under_load(guest: &Guest) {
-    guest.must(CPU_LOAD.2);
+    guest.must(CPU_LOAD.commands);
     guest.must(
         "cd /sys/kernel/tracing && echo 8192 >buffer_size_kb && \
          echo 1 | tee events/sched/sched_switch/enable events/cgroup/cgroup_rmdir/enable",

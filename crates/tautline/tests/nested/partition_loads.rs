@@ -20,13 +20,17 @@ const WINDOWS: usize = 10;
 const LOADS: [Load; 4] = [
     NO_LOAD,
     CPU_LOAD,
-    ("memory", "dd", "for _ in $(seq 8); do dd if=/dev/zero of=/dev/null bs=16M & done"),
-    (
-        "network",
-        "iperf3",
-        "for port in 5201 5202 5203 5204; do iperf3 -s -D -p $port; done; sleep 1
+    Load {
+        title: "memory",
+        thread: Some("dd"),
+        commands: "for _ in $(seq 8); do dd if=/dev/zero of=/dev/null bs=16M & done",
+    },
+    Load {
+        title: "network",
+        thread: Some("iperf3"),
+        commands: "for port in 5201 5202 5203 5204; do iperf3 -s -D -p $port; done; sleep 1
          for port in 5201 5202 5203 5204; do iperf3 -c 127.0.0.1 -t 3600 -p $port & done",
-    ),
+    },
 ];
 
 const GUEST: Subject = Subject {

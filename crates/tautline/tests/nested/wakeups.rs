@@ -15,20 +15,26 @@ pub const LIMIT: Duration = Duration::from_secs(900);
 /// The machine's seconds of a window: some 400 wake-ups.
 const WINDOW: &str = "0.4";
 
-/// Load in the background: the title, the name of its threads, and the commands that start it. No CPU is named for any of
-/// the threads, which are more than twice as many as the CPUs that the partition leaves: the scheduler keeps none of these
-/// CPUs idle.
-pub type Load = (&'static str, &'static str, &'static str);
+/// Load in the background. No CPU is named for any of its threads, which are more than twice as many as the CPUs that the
+/// partition leaves: the scheduler keeps none of these CPUs idle.
+#[derive(Clone, Copy)]
+pub struct Load {
+    pub title: &'static str,
+    /// The name of its threads; `None` where there are none.
+    pub thread: Option<&'static str>,
+    /// The shell's lines that start them.
+    pub commands: &'static str,
+}
 
 /// No load, to compare with.
-pub const NO_LOAD: Load = ("none", "", "true");
+pub const NO_LOAD: Load = Load { title: "none", thread: None, commands: "true" };
 /// Endless loops.
-pub const CPU_LOAD: Load = (
-    "CPU",
-    "load",
-    "printf '#!/bin/sh\nwhile :; do :; done\n' >/bin/load; chmod +x /bin/load
+pub const CPU_LOAD: Load = Load {
+    title: "CPU",
+    thread: Some("load"),
+    commands: "printf '#!/bin/sh\nwhile :; do :; done\n' >/bin/load; chmod +x /bin/load
      for _ in $(seq 8); do /bin/load & done",
-);
+};
 /// The names of the threads of any load.
 const NAMES: [&str; 3] = ["load", "dd", "iperf3"];
 
@@ -193,11 +199,11 @@ impl fmt::Display for Row {
 ///
 /// The windows begin when a thread of the load has run on the shared CPU.
 fn under(machine: &Guest, load: Load, threads: &[String; 2], count: usize) -> [Row; 2] {
-    let (_, name, commands) = load;
+    let Load { thread, commands, .. } = load;
     let waits = format!("{TRACING}/events/synthetic/waited/hist");
     machine.must(&format!("({commands}) >/dev/null 2>&1 &"));
-    if !name.is_empty() {
-        let there = format!("until grep -Eq 'cpu: +0, before: {name} ' {waits}; do sleep 0.1; done");
+    if let Some(thread) = thread {
+        let there = format!("until grep -Eq 'cpu: +0, before: {thread} ' {waits}; do sleep 0.1; done");
         machine.run_within(&there, LIMIT).unwrap().expect_success();
     }
     let [first, second] = threads;
@@ -266,7 +272,7 @@ pub fn measured(machine: &Guest, subject: &Subject, loads: &[Load], windows: usi
     for load in loads {
         let rows = under(machine, *load, &threads, windows);
         for (cpu, row) in ["shared", "partition"].into_iter().zip(&rows) {
-            println!("| {} | {} | {cpu} {row}", subject.name, load.0);
+            println!("| {} | {} | {cpu} {row}", subject.name, load.title);
         }
         all.push(rows);
     }
@@ -280,11 +286,11 @@ pub fn measured(machine: &Guest, subject: &Subject, loads: &[Load], windows: usi
 /// A load does not, compared with the first, which is [`NO_LOAD`]; or there are fewer than six windows.
 pub fn check(subject: &Subject, loads: &[Load], rows: &[[Row; 2]]) {
     let [[idle, _], ..] = rows else { panic!("no rows") };
-    for ((load, ..), [shared, alone]) in loads.iter().zip(rows) {
-        assert_eq!(alone.displaced.interval(), (0.0, 0.0), "{} under {load}", subject.name);
-        if *load != "none" {
+    for (Load { title, thread, .. }, [shared, alone]) in loads.iter().zip(rows) {
+        assert_eq!(alone.displaced.interval(), (0.0, 0.0), "{} under {title}", subject.name);
+        if thread.is_some() {
             let (least, most) = (shared.displaced.interval().0, idle.displaced.interval().1);
-            assert!(least > most, "{} under {load}: {}", subject.name, shared.displaced);
+            assert!(least > most, "{} under {title}: {}", subject.name, shared.displaced);
         }
     }
 }
