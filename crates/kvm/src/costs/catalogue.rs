@@ -52,27 +52,3 @@ pub const ROWS: &[Row] = &[
     row("page-fault-2m", "store to a fresh page of 2 MiB", None, None),
     row("dirty-log-fault", "first store to a page of 4 KiB since the dirty log was read", None, None),
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_unique() {
-        let mut ids: Vec<_> = ROWS.iter().map(|row| row.id).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        assert_eq!(ids.len(), ROWS.len());
-    }
-
-    #[test]
-    fn the_page_has_all_rows() {
-        let page = include_str!("../../../../docs/kvm.md");
-        for row in ROWS {
-            let name = |name: Option<&str>| name.map(|name| format!(" {name}")).unwrap_or_default();
-            let (vmexit, arm) = (name(row.vmexit), name(row.arm));
-            let line = format!("| `{}` | {} |{vmexit} |{arm} |", row.id, row.title);
-            assert!(page.contains(&line), "{line}");
-        }
-    }
-}
