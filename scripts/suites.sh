@@ -55,10 +55,10 @@ certify() { # certify FOLDER
         -out "$1/testpki-cacert.pem" 2>/dev/null
     for chassis in test test2 main hv hv-foo hv-1 hv-2 hv-10-1 hv-10-2 hv-20-1 hv-20-2 vtep hv_gw pbr-hv ext1 \
         $(seq -f hv%g 10) $(seq -f gw%g 5); do
-        name=$1/testpki-$chassis
-        openssl req -newkey rsa:2048 -nodes -subj "/CN=$chassis" -keyout "$name-privkey.pem" -out "$name-req.pem" 2>/dev/null
-        openssl x509 -req -in "$name-req.pem" -CA "$1/testpki-cacert.pem" -CAkey "$1/authority.pem" -days 3650 \
-            -out "$name-cert.pem" 2>/dev/null
+        prefix=$1/testpki-$chassis
+        openssl req -newkey rsa:2048 -nodes -subj "/CN=$chassis" -keyout "$prefix-privkey.pem" -out "$prefix-req.pem" 2>/dev/null
+        openssl x509 -req -in "$prefix-req.pem" -CA "$1/testpki-cacert.pem" -CAkey "$1/authority.pem" -days 3650 \
+            -out "$prefix-cert.pem" 2>/dev/null
     done
 }
 
