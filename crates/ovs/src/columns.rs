@@ -86,6 +86,7 @@ pub fn report(
             ("mac_in_use", of(|observed, _| observed.mac())),
             ("status", map(Observed::status)),
             ("statistics", map(|observed, _| observed.statistics())),
+            ("bfd_status", map(|observed, _| Datum::texts(observed.bfd.clone()))),
         ];
         changes.push(("Interface", interface.row, columns.to_vec()));
     }

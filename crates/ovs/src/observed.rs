@@ -23,6 +23,8 @@ pub struct Observed {
     pub interface: Option<HostInterface>,
     /// The host's interface by which the frames of a tunnel leave.
     pub egress: Option<String>,
+    /// The state of the session that checks the path to the other end of a tunnel: the column `bfd_status`.
+    pub bfd: BTreeMap<String, String>,
     /// The port's counters since it was added, by the names of ovs-vswitchd.conf.db(5).
     pub statistics: BTreeMap<&'static str, u64>,
 }
@@ -66,6 +68,7 @@ impl Observed {
                 .and_then(|bond| bond["name"].as_str().map(str::to_owned)),
             interface: HostInterface::of(&port["interface"]),
             egress: port["egress"].as_str().map(str::to_owned),
+            bfd: texts(&port["bfd"]),
             ..Observed::default()
         };
         for queue in port["queues"].as_array().into_iter().flatten() {
@@ -140,6 +143,11 @@ impl Observed {
         };
         Datum::Map(self.statistics.iter().map(pair).collect())
     }
+}
+
+fn texts(object: &Value) -> BTreeMap<String, String> {
+    let pairs = object.as_object().into_iter().flatten();
+    pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 fn state(is_up: bool) -> Datum {

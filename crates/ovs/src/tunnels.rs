@@ -9,6 +9,8 @@ use crate::rows::{option, text};
 const SAME: [(&str, &str); 3] = [("local_ip", "local"), ("key", "key"), ("dst_port", "dst-port")];
 /// Options whose value `inherit` is not supported and has no effect.
 const NUMBERS: [&str; 2] = ["tos", "ttl"];
+/// Numbers of the column `bfd`, and the port's options with the same values.
+const BFD: [(&str, &str); 3] = [("min_rx", "bfd-min-rx"), ("min_tx", "bfd-min-tx"), ("mult", "bfd-mult")];
 
 /// The port of a tunnel.
 ///
@@ -35,6 +37,15 @@ pub(crate) fn tunnel(interface: &Row) -> Result<PortDescription, String> {
     for key in NUMBERS {
         if let Some(value) = option(interface, key).filter(|value| *value != "inherit") {
             add(key, OptionValue::Text(value.to_owned()));
+        }
+    }
+    let bfd = |key| interface.get("bfd").and_then(|bfd| bfd.get(key));
+    if bfd("enable") == Some("true") {
+        add("bfd", OptionValue::Switch(true));
+        for (theirs, ours) in BFD {
+            if let Some(value) = bfd(theirs) {
+                add(ours, OptionValue::Text(value.to_owned()));
+            }
         }
     }
     if option(interface, "csum") == Some("true") {

@@ -84,7 +84,7 @@ impl<G> Surroundings for Around<'_, G> {
     }
 
     fn is_live(&self, port: u16) -> bool {
-        self.program.numbers.port(port).is_some()
+        self.program.numbers.is_live(port)
     }
 
     fn is_tunnel(&self, port: u16) -> bool {

@@ -10,6 +10,8 @@ pub struct PortNumbers {
     ports: Box<[PortId]>,
     /// The numbers of tunnels, in ascending order.
     tunnels: Box<[u16]>,
+    /// The numbers of ports whose frames do not arrive, in ascending order.
+    silent: Box<[u16]>,
 }
 
 impl PortNumbers {
@@ -19,7 +21,7 @@ impl PortNumbers {
         all.sort_by_key(|(number, _)| *number);
         all.dedup_by_key(|(number, _)| *number);
         let (numbers, ports): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-        Self { numbers: numbers.into(), ports: ports.into(), tunnels: Box::default() }
+        Self { numbers: numbers.into(), ports: ports.into(), ..Self::default() }
     }
 
     /// With these numbers of tunnels, to which frames are sent with the tunnel fields that flows have set.
@@ -28,6 +30,19 @@ impl PortNumbers {
         let mut tunnels: Vec<_> = tunnels.into_iter().collect();
         tunnels.sort_unstable();
         Self { tunnels: tunnels.into(), ..self }
+    }
+
+    /// With these numbers of ports whose frames do not arrive at the other end: bundles and groups choose other ports.
+    #[must_use]
+    pub fn with_silent(self, silent: impl IntoIterator<Item = u16>) -> Self {
+        let mut silent: Vec<_> = silent.into_iter().collect();
+        silent.sort_unstable();
+        Self { silent: silent.into(), ..self }
+    }
+
+    /// Whether there is a port with this number, whose frames arrive as far as is known.
+    pub fn is_live(&self, number: u16) -> bool {
+        self.port(number).is_some() && self.silent.binary_search(&number).is_err()
     }
 
     /// Whether the port with this number is a tunnel.
@@ -55,5 +70,7 @@ mod tests {
         let ports = PortNumbers::new([(9, PortId(0)), (2, PortId(1)), (9, PortId(2))]);
         assert_eq!(ports.numbers(), [2, 9]);
         assert_eq!([2, 9, 3].map(|number| ports.port(number)), [Some(PortId(1)), Some(PortId(0)), None]);
+        let ports = ports.with_silent([9]);
+        assert_eq!([2, 9, 3].map(|number| ports.is_live(number)), [true, false, false]);
     }
 }

@@ -1,5 +1,6 @@
 //! The control side of a port, and the context in which it works.
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use frame::{QueueCounters, QueueError, Side, Sink, Source};
@@ -89,6 +90,18 @@ pub trait Port: Any + Send {
     /// The name of the system's network interface by which the frames of a tunnel leave, if there is a route.
     fn egress(&self) -> Option<String> {
         None
+    }
+
+    /// Whether frames arrive at the port's other end, as far as the port knows: false for a tunnel whose session with the
+    /// other end is not up.
+    fn forwards(&self) -> bool {
+        true
+    }
+
+    /// The state of the session that checks the path to the other end of a tunnel, in the words of Open vSwitch's column
+    /// `bfd_status`; empty without a session.
+    fn session(&self) -> BTreeMap<&'static str, String> {
+        BTreeMap::new()
     }
 
     /// Counters of one queue; they outlive reconnections.

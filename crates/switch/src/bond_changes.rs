@@ -33,12 +33,16 @@ impl Control {
         }
     }
 
-    /// Looks, once a second, whether the interfaces of bonds have a carrier.
+    /// Looks, once a second, whether the interfaces of bonds have a carrier, and whether frames of ports arrive.
     fn look_at_carriers(&mut self, second: u32) {
         if std::mem::replace(&mut self.carriers_seen, second) == second {
             return;
         }
         let mut changed = false;
+        for entry in &mut self.entries {
+            let forwards = entry.port.as_ref().is_none_or(|port| port.forwards());
+            changed |= std::mem::replace(&mut entry.forwarding.forwards, forwards) != forwards;
+        }
         for entry in self.entries.iter_mut().filter(|entry| entry.forwarding.options.bond.is_some()) {
             let Some(name) = entry.port.as_ref().and_then(|port| port.interface()) else { continue };
             let has_carrier = Interface::named(name).and_then(|of| of.is_running()).unwrap_or(false);
@@ -49,7 +53,8 @@ impl Control {
         }
     }
 
-    /// Looks at the carriers of bonds once a second, and moves load between their ports once in the interval of each.
+    /// Looks at the carriers of bonds and the sessions of tunnels once a second, and moves load between the ports of bonds
+    /// once in the interval of each.
     pub(crate) fn look_at_bonds(&mut self, second: u32) {
         self.look_at_carriers(second);
         if self.bonds.rebalance(second) {

@@ -153,7 +153,12 @@ mod tests {
 
     fn port(bond: Option<&str>, mode: BondMode) -> Forwarding {
         let bond = bond.map(|name| BondOptions { mode, ..BondOptions::new(name) });
-        Forwarding { options: PortOptions { bond, ..PortOptions::default() }, wire: None, number: 0 }
+        Forwarding {
+            options: PortOptions { bond, ..PortOptions::default() },
+            wire: None,
+            number: 0,
+            forwards: true,
+        }
     }
 
     fn one(bonds: &Bonds) -> PortId {

@@ -44,7 +44,7 @@ impl Control {
         options: PortOptions,
     ) -> Result<(), ChangeError> {
         self.check_vlans(name, &options)?;
-        self.put(name, port, Forwarding { options, number: 0, wire: None }).map(drop)
+        self.put(name, port, Forwarding { options, number: 0, wire: None, forwards: true }).map(drop)
     }
 
     /// The OpenFlow number of the port at a place with these options.
@@ -318,7 +318,7 @@ impl Control {
         let by = self.put(
             &format!("mirror-of-{from}"),
             port,
-            Forwarding { options: PortOptions::default(), number: 0, wire: Some(to_id) },
+            Forwarding { options: PortOptions::default(), number: 0, wire: Some(to_id), forwards: true },
         )?;
         match self.attachments.observe(Scope { port: from_id, only }, feed) {
             Ok(copies) => {

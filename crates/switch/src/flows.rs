@@ -23,6 +23,8 @@ pub struct NumberedPort {
     pub number: u16,
     /// Whether a queue of the port runs.
     pub is_up: bool,
+    /// Whether frames arrive at the port's other end, as far as the port knows.
+    pub forwards: bool,
     /// Whether the port has an option for VLANs. Such a port does not forward by flow tables.
     pub has_vlans: bool,
 }
@@ -91,6 +93,7 @@ impl View<'_> {
             network: entry.forwarding.options.network.clone(),
             number: entry.forwarding.number,
             is_up: entry.link.is_up,
+            forwards: entry.forwarding.forwards,
             has_vlans: !entry.forwarding.options.vlans.is_default(),
         });
         numbered.collect()

@@ -130,7 +130,7 @@ impl Control {
         let Inherited { state: SwitchState { mut ports, stations, connections }, added, tables } = inherited;
         let refused = |error: ChangeError| RunError::TakeOver(error.to_string());
         for AddedPort { name, port, options } in added {
-            let forwarding = Forwarding { options, number: 0, wire: None };
+            let forwarding = Forwarding { options, number: 0, wire: None, forwards: true };
             self.enter(&name, port, forwarding).map_err(refused)?;
         }
         for (network, tables) in tables {

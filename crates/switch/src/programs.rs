@@ -64,10 +64,13 @@ impl Network {
     }
 }
 
-/// The OpenFlow numbers of these ports, and which of them are tunnels.
+/// The OpenFlow numbers of these ports, which of them are tunnels, and which of them are not live.
 pub(crate) fn numbers(ports: &[(PortId, &Forwarding)]) -> PortNumbers {
     let tunnels = ports.iter().filter(|(_, port)| port.options.is_tunnel).map(|(_, port)| port.number);
-    PortNumbers::new(ports.iter().map(|(id, port)| (port.number, *id))).with_tunnels(tunnels)
+    let silent = ports.iter().filter(|(_, port)| !port.forwards).map(|(_, port)| port.number);
+    PortNumbers::new(ports.iter().map(|(id, port)| (port.number, *id)))
+        .with_tunnels(tunnels)
+        .with_silent(silent)
 }
 
 fn port_vlans(port: &Forwarding) -> PortVlans {

@@ -122,7 +122,7 @@ mod tests {
 
     fn plan(workers: usize, ports: u16, pairs: u16) -> QueuePlan {
         let tables = Tables::new(TableOptions::default(), OwnAddresses::new());
-        let port = Forwarding { options: PortOptions::default(), number: 1, wire: None };
+        let port = Forwarding { options: PortOptions::default(), number: 1, wire: None, forwards: true };
         let flows = FlowSets::default();
         let programs = programs(&vec![Some(&port); ports.into()], &tables, false, &flows, &Bonds::default());
         QueuePlan::new(workers, &programs, &vec![pairs; ports.into()])

@@ -130,6 +130,8 @@ pub(crate) struct Forwarding {
     /// The port's OpenFlow number.
     pub number: u16,
     pub wire: Option<PortId>,
+    /// Whether frames arrive at the port's other end, as far as the port knows ([`Port::forwards`]).
+    pub forwards: bool,
 }
 
 /// A switch that does not run yet.
@@ -188,7 +190,11 @@ impl Switch {
         let taken: Vec<u16> = own.map(|port| port.forwarding.number).collect();
         let number = port_number::choose(options.number, id.0 + 1, &taken)
             .map_err(|number| SetupError::NumberTwice { port: name.clone(), number })?;
-        self.ports.push(NamedPort { name, port, forwarding: Forwarding { options, number, wire: None } });
+        self.ports.push(NamedPort {
+            name,
+            port,
+            forwarding: Forwarding { options, number, wire: None, forwards: true },
+        });
         Ok(id)
     }
 

@@ -55,6 +55,9 @@ pub struct PortSnapshot {
     /// The system's interface by which the frames of a tunnel leave.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub egress: Option<String>,
+    /// The state of the session that checks the path to the other end of a tunnel (BFD).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub bfd: BTreeMap<&'static str, String>,
     /// Its part in a bond, if it is one of a bond.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bond: Option<BondSnapshot>,
@@ -217,6 +220,7 @@ pub(crate) fn port(
         feature_bits: agreed.map(|features| format!("{:#018x}", features.bits())),
         interface: port.and_then(|port| port.interface()).and_then(InterfaceSnapshot::of),
         egress: port.and_then(|port| port.egress()),
+        bfd: port.map(|port| port.session()).unwrap_or_default(),
         bond: None,
         addresses,
         queues: queues.collect(),
@@ -300,6 +304,7 @@ mod tests {
             feature_bits: None,
             interface: None,
             egress: None,
+            bfd: BTreeMap::new(),
             bond: None,
             addresses: 3,
             queues,

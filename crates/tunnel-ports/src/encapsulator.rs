@@ -10,6 +10,7 @@ use frame::{
     WINDOW_BYTES,
 };
 use port::in_memory::{InMemorySink, InMemorySource, QueueOptions, queue};
+use tunnels::bfd::{self, Control};
 use tunnels::{Header, Kind, MARK, Outer, PartialSum, Sum, mark_of_frame, source_port};
 use virtio::net::{Accepts, Offload, PartialChecksum};
 
@@ -40,6 +41,8 @@ pub(crate) struct Encapsulator {
     asked: Option<(IpAddr, Instant)>,
     /// The queue in which frames are segmented.
     segments: Option<(InMemorySink, InMemorySource)>,
+    /// Whether frames that the other end would take for packets of this end's session (BFD) are dropped.
+    guards_session: bool,
     counters: Arc<QueueCounters>,
 }
 
@@ -69,7 +72,6 @@ impl Encapsulator {
         let complete =
             QueueOptions { slots: SEGMENTS, frame_bytes: SEGMENT_BYTES, accepts: Accepts::NOTHING };
         Ok(Encapsulator {
-            tunnel,
             reader: Reader::default(),
             header: Header::new(),
             edited: EditedFrames::new(BURST)?,
@@ -78,8 +80,24 @@ impl Encapsulator {
             link: None,
             asked: None,
             segments: Some(queue(complete)?),
+            guards_session: tunnel.inbox.is_some(),
+            tunnel,
             counters,
         })
+    }
+
+    /// Sends packets of the session with the other end.
+    pub fn of_session(self) -> Self {
+        Encapsulator { guards_session: false, ..self }
+    }
+
+    /// Whether the other end would take a frame with this key for a packet of the session with this end.
+    fn is_of_session(&self, key: Option<u64>, frame: &Frame<'_>) -> bool {
+        let mut bytes = [0; bfd::FRAME_BYTES];
+        key.unwrap_or(0) == self.tunnel.settings.key.unwrap_or(0) && bfd::has_port(frame.snapshot()) && {
+            let known = frame.read(0, &mut bytes);
+            Control::of_frame(&bytes[..known]).is_some()
+        }
     }
 
     /// Where a frame with these fields goes.
@@ -146,6 +164,9 @@ impl Encapsulator {
             options: view.options_of(&self.tunnel.network),
             fields: key,
         };
+        if self.guards_session && self.is_of_session(outer.key, &frame) {
+            return Err(DropReason::Spoofed);
+        }
         if !self.header.write(&outer, frame.len_bytes()) {
             return Err(DropReason::TooLong);
         }

@@ -32,6 +32,7 @@
 //! - Frames to a tunnel: `encapsulator.rs`; frames from the network: `terminator.rs`, `source.rs`; their fragments:
 //!   `fragments.rs`.
 //! - Addresses, routes and requests for neighbours: `underlay.rs`, `registry.rs`.
+//! - Sessions that check the path to the other end (BFD): `monitor.rs`, `inbox.rs`, and the protocol in `tunnels::bfd`.
 //! - Options of ports: `spec.rs`.
 #![forbid(unsafe_code)]
 
@@ -39,6 +40,8 @@ mod context;
 mod encapsulator;
 mod fragments;
 mod heard;
+mod inbox;
+mod monitor;
 mod queue;
 mod registry;
 mod report;

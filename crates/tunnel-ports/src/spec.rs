@@ -2,8 +2,9 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use port::spec::{Described, Kind as PortKind, Spec, SpecError};
+use port::spec::{Described, Kind as PortKind, Options, Spec, SpecError};
 use port::tap::TapOptions;
+use tunnels::bfd::Timing;
 use tunnels::{Kind, Settings};
 
 use crate::tunnel::TunnelPort;
@@ -19,6 +20,9 @@ pub const KINDS: &[PortKind] = &[
 
 /// The option of a tunnel with the network of its flows, which the program sets.
 pub const BRIDGE_OPTION: &str = "bridge";
+
+/// The longest interval of a session, in milliseconds: 32 bits of microseconds hold it.
+const MAX_INTERVAL_MS: u32 = 3_600_000;
 
 /// Whether ports of this kind are tunnels.
 pub fn is_tunnel(kind: &str) -> bool {
@@ -78,6 +82,7 @@ fn settings(spec: Spec, kind: Kind) -> Result<(Settings, String), SpecError> {
     settings.checksum = options.switch("csum", false)?;
     settings.tos = options.number("tos", 0..=u8::MAX)?.unwrap_or(0) & 0xfc;
     settings.ttl = options.number("ttl", 1..=u8::MAX)?.unwrap_or(settings.ttl);
+    settings.bfd = bfd(&mut options)?;
     let network = options.text(BRIDGE_OPTION).unwrap_or_default();
     options.finish(kind.name())?;
     let families = [settings.remote, settings.local].map(|end| end.map(|end| end.is_ipv4()));
@@ -87,6 +92,18 @@ fn settings(spec: Spec, kind: Kind) -> Result<(Settings, String), SpecError> {
         return Err(wrong("local", &target, "give both ends an address of the same IP version"));
     }
     Ok((settings, network))
+}
+
+/// The options of the session with the other end, which `bfd=on` asks for. Intervals are in milliseconds.
+fn bfd(options: &mut Options) -> Result<Option<Timing>, SpecError> {
+    let default = Timing::default();
+    let is_on = options.switch("bfd", false)?;
+    let timing = Timing {
+        min_rx_ms: options.number("bfd-min-rx", 1..=MAX_INTERVAL_MS)?.unwrap_or(default.min_rx_ms),
+        min_tx_ms: options.number("bfd-min-tx", 1..=MAX_INTERVAL_MS)?.unwrap_or(default.min_tx_ms),
+        multiplier: options.number("bfd-mult", 1..=u8::MAX)?.unwrap_or(default.multiplier),
+    };
+    Ok(is_on.then_some(timing))
 }
 
 fn tunnel(spec: Spec, kind: Kind) -> Result<Described, SpecError> {
@@ -119,6 +136,9 @@ mod tests {
         assert_eq!((all.remote, all.key, all.port, all.checksum), (None, None, 8472, true));
         assert_eq!((all.local, all.tos, all.ttl), ("fd00::1".parse().ok(), 8, 9));
         assert_eq!(read("gre:192.0.2.2,key=0xffffffff").unwrap().key, Some(0xffff_ffff));
+        let timing = Timing { min_rx_ms: 200, min_tx_ms: 100, multiplier: 5 };
+        assert_eq!(read("geneve:flow,bfd=on,bfd-min-rx=200,bfd-mult=5").unwrap().bfd, Some(timing));
+        assert_eq!(read("geneve:flow,bfd=off,bfd-min-rx=200").unwrap().bfd, None);
         for (text, said) in [
             ("geneve:nowhere", "or flow"),
             ("geneve:flow,key=16777216", "up to 16777215"),

@@ -7,6 +7,7 @@ use frame::{
     DropReason, EditedFrames, Frame, FrameBatch, HeadEdit, QueueCounters, QueueError, RingState, Sink,
     WINDOW_BYTES,
 };
+use tunnels::bfd::Control;
 use tunnels::{Fragment, MAX_MARKED_BYTES, Marked, PartialSum, Received, Sum, heard};
 use virtio::net::Offload;
 
@@ -47,6 +48,8 @@ enum Found {
     Dropped(DropReason),
     /// A fragment, which waits for others.
     Held,
+    /// A packet of BFD, which the control side of the tunnel has got.
+    Heard,
     /// A fragment with which a packet is complete.
     Complete,
 }
@@ -130,6 +133,13 @@ impl Terminator {
         if !is_summed(&received, &frame, head) {
             return Found::Dropped(DropReason::MalformedTunnel);
         }
+        if let Some(inbox) = &tunnel.inbox
+            && received.key.unwrap_or(0) == tunnel.settings.key.unwrap_or(0)
+            && let Some(packet) = head.get(received.inner_at..).and_then(Control::of_frame)
+        {
+            inbox.put(packet);
+            return Found::Heard;
+        }
         let Ok(fields) = received.fields(view.options_of(&tunnel.network)) else {
             return Found::Dropped(DropReason::MalformedTunnel);
         };
@@ -171,6 +181,7 @@ impl Terminator {
                 self.pending.push(0);
             }
             Found::Dropped(reason) => self.inner.counters().dropped(reason, 1),
+            Found::Heard => {}
             Found::Kernel | Found::Held | Found::Complete => {
                 let parts = fragments.parts();
                 result = self.inner.accept(parts, &(0..parts.len() as u16).collect::<Vec<_>>());
@@ -250,7 +261,7 @@ impl Sink for Terminator {
             match self.find(&view, link, batch, *index) {
                 Found::Kernel => self.rest.push(*index),
                 Found::Dropped(reason) => self.inner.counters().dropped(reason, 1),
-                Found::Held => {}
+                Found::Held | Found::Heard => {}
                 Found::Complete => {
                     self.flush();
                     self.complete(&view, link)?;

@@ -1,4 +1,5 @@
 //! Frames through tunnels to this host itself: each checksum on the way is right, and what comes out is what went in.
+mod bfd;
 mod fragments;
 
 use std::net::{IpAddr, Ipv6Addr};

@@ -1,4 +1,5 @@
 //! A tunnel as a port.
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -8,6 +9,8 @@ use port::{Port, PortContext, PortError, Token};
 use tunnels::Settings;
 
 use crate::encapsulator::Encapsulator;
+use crate::inbox::Inbox;
+use crate::monitor::Monitor;
 use crate::queue::shared;
 use crate::registry;
 use crate::source::TunnelSource;
@@ -25,12 +28,13 @@ pub(crate) struct TunnelPort {
     network: String,
     counters: PairCounters,
     tunnel: Option<Arc<Tunnel>>,
+    monitor: Option<Monitor>,
 }
 
 impl TunnelPort {
     /// A tunnel that is not there before the port is started.
     pub fn new(settings: Settings, network: String) -> Self {
-        TunnelPort { settings, network, counters: PairCounters::default(), tunnel: None }
+        TunnelPort { settings, network, counters: PairCounters::default(), tunnel: None, monitor: None }
     }
 
     /// The other end, in words.
@@ -41,15 +45,25 @@ impl TunnelPort {
     fn attach(&mut self, context: &mut dyn PortContext) -> io::Result<()> {
         let options = QueueOptions { slots: SLOTS, frame_bytes: FRAME_BYTES, ..QueueOptions::default() };
         let (entrance, source) = shared(options)?;
-        let tunnel = Tunnel { settings: self.settings.clone(), network: self.network.clone(), entrance };
+        let inbox = self.settings.bfd.map(|_| Inbox::new()).transpose()?.map(Arc::new);
+        let (settings, network) = (self.settings.clone(), self.network.clone());
+        let tunnel = Tunnel { settings, network, entrance, inbox };
         let tunnel = Arc::new(tunnel);
-        let sink = Encapsulator::new(Arc::clone(&tunnel), Arc::clone(&self.counters.to_guest))?;
+        let sink = || Encapsulator::new(Arc::clone(&tunnel), Arc::clone(&self.counters.to_guest));
+        let monitor = match (self.settings.bfd, &tunnel.inbox) {
+            (Some(timing), Some(inbox)) => {
+                Some(Monitor::new(timing, Arc::clone(inbox), sink()?.of_session()))
+            }
+            _ => None,
+        };
+        let sink = sink()?;
         registry::add_tunnel(&tunnel).map_err(io::Error::other)?;
         self.tunnel = Some(tunnel);
         let source = TunnelSource::new(source, Arc::clone(&self.counters.from_guest));
         context.attach_source(PAIR, Box::new(source));
         context.attach_sink(PAIR, Box::new(sink));
-        Ok(())
+        self.monitor = monitor;
+        self.monitor.as_mut().map_or(Ok(()), |monitor| monitor.start(context))
     }
 }
 
@@ -74,6 +88,14 @@ impl Port for TunnelPort {
         Some(view.links.get(hop.link)?.name.clone())
     }
 
+    fn forwards(&self) -> bool {
+        self.monitor.as_ref().is_none_or(Monitor::forwards)
+    }
+
+    fn session(&self) -> BTreeMap<&'static str, String> {
+        self.monitor.as_ref().map(Monitor::status).unwrap_or_default()
+    }
+
     fn counters(&self, pair: u16, side: Side) -> Option<Arc<QueueCounters>> {
         (pair == PAIR).then(|| Arc::clone(self.counters.of(side)))
     }
@@ -85,7 +107,10 @@ impl Port for TunnelPort {
         })
     }
 
-    fn ready(&mut self, _token: Token, _context: &mut dyn PortContext) -> Result<(), PortError> {
+    fn ready(&mut self, _token: Token, context: &mut dyn PortContext) -> Result<(), PortError> {
+        if let Some(monitor) = &mut self.monitor {
+            monitor.run(context);
+        }
         Ok(())
     }
 
@@ -94,6 +119,9 @@ impl Port for TunnelPort {
     }
 
     fn end(&mut self, context: &mut dyn PortContext) {
+        if let Some(monitor) = self.monitor.take() {
+            monitor.end(context);
+        }
         if let Some(tunnel) = self.tunnel.take() {
             registry::remove_tunnel(&tunnel);
         }

@@ -8,6 +8,7 @@ use port::SharedFd;
 use tunnels::{Ends, Mac, Message, OptionMap, Routes, Settings};
 
 use crate::heard::Heard;
+use crate::inbox::Inbox;
 use crate::queue::Entrance;
 
 /// An underlay.
@@ -60,6 +61,8 @@ pub(crate) struct Tunnel {
     pub network: String,
     /// The queue of received frames.
     pub entrance: Arc<Entrance>,
+    /// Where packets of BFD go, if the tunnel has a session with its other end.
+    pub inbox: Option<Arc<Inbox>>,
 }
 
 /// Underlays and tunnels at one moment.

@@ -27,6 +27,7 @@
 //! - What is written into outer headers: `outer.rs`; their checksums: `checksum.rs`.
 #![forbid(unsafe_code)]
 
+pub mod bfd;
 mod checksum;
 mod ecn;
 mod ends;

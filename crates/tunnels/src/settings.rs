@@ -2,6 +2,7 @@
 use std::net::IpAddr;
 
 use crate::Kind;
+use crate::bfd::Timing;
 
 /// The settings of a tunnel port. `None` is the value `flow` of Open vSwitch: flows set the field of each frame that is
 /// sent, and received frames may have any value.
@@ -23,6 +24,8 @@ pub struct Settings {
     pub tos: u8,
     /// The hop limit of sent frames.
     pub ttl: u8,
+    /// The intervals of the session that checks the path to the other end (BFD), if there is one.
+    pub bfd: Option<Timing>,
 }
 
 impl Settings {
@@ -40,6 +43,7 @@ impl Settings {
             checksum: false,
             tos: 0,
             ttl: Self::TTL,
+            bfd: None,
         }
     }
 }

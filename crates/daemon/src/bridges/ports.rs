@@ -30,9 +30,9 @@ impl Ports {
         self.known.values().any(|port| port.has_vlans)
     }
 
-    /// The numbers of the ports, in ascending order.
-    pub fn numbers(&self) -> Vec<u16> {
-        self.known.keys().copied().collect()
+    /// The numbers of the ports, or of those alone whose frames arrive, in ascending order.
+    pub fn numbers(&self, arrive: bool) -> Vec<u16> {
+        self.known.values().filter(|port| port.forwards || !arrive).map(|port| port.number).collect()
     }
 
     /// The number of the port with this name.

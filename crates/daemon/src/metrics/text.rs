@@ -158,6 +158,7 @@ mod tests {
             feature_bits: None,
             interface: None,
             egress: None,
+            bfd: std::collections::BTreeMap::new(),
             bond: None,
             addresses: 3,
             queues: vec![one],

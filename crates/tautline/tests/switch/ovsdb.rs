@@ -1,5 +1,6 @@
 //! `ovs-vsctl` and a real `ovsdb-server` drive the switch, in the place of ovs-vswitchd.
 mod appctl;
+mod bfd;
 mod bonds;
 mod bridges;
 mod controllers;
