@@ -1,9 +1,13 @@
 //! Network interfaces of a kernel on the switch, without TAPs (VDUSE), in a guest whose kernel has it. One interface is
-//! in a network namespace, as a container has it, so that frames between the two pass the switch.
+//! in a container, so that frames between the two pass the switch.
+mod calls;
 mod lab;
 
 use std::path::Path;
+use std::time::Duration;
 
+use measure::Results;
+use measure::network::NetworkTrial;
 use peers::guest::{INITRAMFS_WITHIN, KERNEL_WITHIN, Settings};
 
 use lab::Lab;
@@ -11,30 +15,49 @@ use lab::Lab;
 #[test]
 fn a_kernel_has_interfaces_on_the_switch_and_keeps_them_when_the_switch_is_killed() {
     // `compare` enters namespaces, and holds them with a `cat` that reads before it writes, as busybox's does not.
-    let programs = ["setpriv", "unshare", "nsenter", "cat"].map(|name| Path::new("/usr/bin").join(name));
-    let settings = Settings::default().size(1, 384).vduse();
+    let programs = ["setpriv", "cat", "strace", "crun"].map(|name| Path::new("/usr/bin").join(name));
+    let settings = Settings::default().size(1, 512).vduse();
     let lab = Lab::boot(programs.iter().fold(settings, |settings, program| settings.program(program)));
     let doctor = lab.must("tautline doctor --require vduse");
     assert!(doctor.contains("created, opened and destroyed a network device"), "{doctor}");
     page(&lab);
     refusals(&lab);
     compared(&lab);
+    let tap = calls::of_taps(&lab);
     for (options, layout) in [(",packed=off", "split"), ("", "packed")] {
         lab.start(options);
         lab.check(layout);
         lab.killed_under_traffic(options);
+        if layout == "packed" {
+            lab.taken_over_under_traffic(options);
+        }
+        calls::compare(&lab, layout, &tap);
         lab.end();
     }
 }
 
-/// `compare` builds a path over two interfaces and leaves nothing behind.
+/// `compare` builds paths over two interfaces, and over TAPs, to a container, and leaves nothing behind. The runtime of
+/// containers changes the root file system, for which that must be a mount: the guest's is its kernel's first one.
 fn compared(lab: &Lab) {
-    lab.must(
-        "tautline compare --quick --only net.vduse.udp_rr --environments host --blocks 1 --output /run/compared.json \
-             >/run/compared 2>&1 || { cat /run/compared; failed compare; }
-         tautline report /run/compared.json | grep -q '^ vduse .* ms ' || { cat /run/compared; failed no figure; }
+    let said = lab.must_within(
+        "mount -t cgroup2 none /sys/fs/cgroup && mkdir /run/all && mount --rbind / /run/all || failed mount
+         chroot /run/all tautline compare --quick --only net.container_switch.udp_rr,net.container_vduse.udp_rr \
+             --environments host,container --blocks 1 --output /run/compared.json --tables 2>&1 || failed compare
          [ -z \"$(ls /sys/bus/vdpa/devices)\" ] || failed left on the bus",
+        Duration::from_secs(150),
     );
+    println!("{said}");
+    let results: Results = serde_json::from_str(&lab.must("cat /run/compared.json")).unwrap();
+    assert!(results.absences.is_empty(), "{:?}", results.absences);
+    for name in ["container_switch", "container_vduse"] {
+        let of_path = |trial: &&NetworkTrial| trial.counts && trial.metric.to_string().contains(name);
+        let trials: Vec<_> = results.network.trials.iter().filter(of_path).collect();
+        assert!(!trials.is_empty(), "{name}: {:?}", results.network);
+        for trial in trials {
+            assert_eq!(trial.sent, trial.received + trial.lost, "{trial:?}");
+            assert!(trial.received > 0 && trial.cost.calls > 0, "{trial:?}");
+        }
+    }
 }
 
 /// Each error names what is missing or in the way.

@@ -1,14 +1,13 @@
 //! A guest whose kernel has VDUSE, and what its tests do there.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use peers::Guest;
-use peers::guest::Settings;
+use peers::guest::{LIMIT, Settings};
 
 use crate::common::tautline;
-
-/// For what happens soon. The CPU is emulated.
-const SOON: Duration = Duration::from_secs(30);
 
 /// What the scenes use, in the guest's shell.
 const FUNCTIONS: &str = r#"
@@ -20,10 +19,10 @@ const FUNCTIONS: &str = r#"
         tautline switch --control /run/ctl "$@" >>/run/out 2>>/run/log </dev/null &
         echo $! >/run/pid
     }
-    start() { # start OPTIONS: a switch with two ports
-        switch --port near=vduse:near$1 --port far=vduse:far$1
+    start() { # start OPTIONS ARGUMENTS…: a switch with two ports
+        options=$1; shift; switch --port near=vduse:near$options --port far=vduse:far$options "$@"
     }
-    ended() { ! grep -q '^State:.[^Z]' /proc/$(cat /run/pid)/status; }
+    ended() { ! grep -q '^State:.[^Z]' /proc/${1:-$(cat /run/pid)}/status; }
     failed() { echo "$*"; cat /run/log /run/out; dmesg | tail -n 20; exit 1; }
     refused() { # refused WORDS COMMAND…: the command fails and says the words
         words=$1; shift
@@ -37,6 +36,27 @@ const FUNCTIONS: &str = r#"
     mean() { # mean BEFORE AFTER: bytes of a packet, of what `counted` wrote into two files
         set -- $(cat $1) $(cat $2); echo $((($4 - $2) / ($3 - $1)))
     }
+    child() { set -- $(cat /proc/$1/task/$1/children); echo $1; }
+    has_child() { [ -n "$(child $1)" ]; }
+    container() { # a process with a root and namespaces of its own; `there` is the name of its network namespace
+        mkdir -p /run/box/bin /run/box/proc /run/box/tmp/www; cp /bin/busybox /run/box/bin/
+        /programs/unshare --mount --uts --ipc --net --pid --fork chroot /run/box /bin/busybox sh -c \
+            '/bin/busybox mount -t proc proc /proc; exec /bin/busybox sleep 100000' >>/run/out 2>>/run/log </dev/null &
+        outside=$!; until_true has_child $outside || failed no container
+        inside=$(child $outside); echo $inside >/run/inside
+        until_true [ -e /proc/$inside/root/proc/1 ] || failed no container; ip netns attach there $inside
+    }
+    within() { /programs/nsenter --target $(cat /run/inside) --all --root /bin/busybox "$@"; } # a program of the container
+    begin_pings() { # with room for what waits in a ring: with its own, small one, ping waits for a dead switch
+        echoes >/run/echoes
+        ping -S 200000 -i 0.02 -c 1000000 10.77.0.2 >/run/pings 2>&1 </dev/null & echo $! >/run/pings.pid
+    }
+    end_pings() { kill -INT $(cat /run/pings.pid); until_true ended $(cat /run/pings.pid) || failed pings go on; }
+    echoes() { # the pings that this kernel has sent
+        awk '$1 == "Icmp:" { if (!at) { for (n = 2; n <= NF; n++) if ($n == "OutEchos") at = n } else print $at }' /proc/net/snmp
+    }
+    pinged() { [ $(echoes) -ge $1 ]; }
+    more_pings() { from=$(echoes); until_true pinged $((from + 25)) || { tail -n 5 /run/pings; failed no pings; }; }
 "#;
 
 /// The guest.
@@ -45,24 +65,31 @@ pub struct Lab {
 }
 
 impl Lab {
+    /// Boots the guest, with programs for containers.
     pub fn boot(settings: Settings) -> Self {
+        let programs = ["unshare", "nsenter"].map(|name| Path::new("/usr/bin").join(name));
+        let settings = programs.iter().fold(settings, |settings, program| settings.program(program));
         let guest = settings.program(&tautline()).start();
         Lab { guest: guest.unwrap_or_else(|error| panic!("{error}")) }
     }
 
     pub fn must(&self, line: &str) -> String {
-        self.guest.must(&format!("{FUNCTIONS}\n{line}"))
+        self.must_within(line, LIMIT)
     }
 
-    /// Two interfaces with addresses, on a switch whose ports have these options. One is moved to a network namespace,
-    /// as a container has it.
+    pub fn must_within(&self, line: &str, limit: Duration) -> String {
+        let output = self.guest.run_within(&format!("{FUNCTIONS}\n{line}"), limit);
+        output.unwrap_or_else(|error| panic!("{error}")).expect_success()
+    }
+
+    /// Two interfaces with addresses, on a switch whose ports have these options. One is moved to a container,
+    /// which has a root of its own.
     pub fn start(&self, options: &str) {
         self.must(&format!(
             "start '{options}'
              for name in near far; do until_true interface $name || failed no interface $name; done
              near=$(interface near) far=$(interface far)
-             ip netns add there
-             ip link set $far netns there
+             container; ip link set $far netns $(cat /run/inside)
              ip address add 10.77.0.1/24 dev $near && ip link set $near up
              ip -n there address add 10.77.0.2/24 dev $far && ip -n there link set $far up
              echo $near >/run/near; echo $far >/run/far"
@@ -78,12 +105,14 @@ impl Lab {
         );
         let means = self.must(
             "mkdir -p /tmp/www; head -c 4194304 /dev/urandom >/tmp/www/file; md5sum </tmp/www/file >/run/sum
+             cp /tmp/www/file /run/box/tmp/www/file
+             within [ -e /tmp/www/file ] && ! within [ -e /run/sum ] || failed not a root of its own
              near=$(cat /run/near) far=$(cat /run/far)
-             httpd -p 10.77.0.1:80 -h /tmp/www; there httpd -p 10.77.0.2:80 -h /tmp/www
+             httpd -p 10.77.0.1:80 -h /tmp/www; within httpd -p 10.77.0.2:80 -h /tmp/www
              wget -q -O - http://10.77.0.2/file | md5sum | cmp - /run/sum || failed to near
              counted tx $near >/run/sent.0
              there cat /sys/class/net/$far/statistics/rx_packets /sys/class/net/$far/statistics/rx_bytes >/run/got.0
-             there wget -q -O - http://10.77.0.1/file | md5sum | cmp - /run/sum || failed to far
+             within wget -q -O - http://10.77.0.1/file | md5sum | cmp - /run/sum || failed to far
              counted tx $near >/run/sent.1
              there cat /sys/class/net/$far/statistics/rx_packets /sys/class/net/$far/statistics/rx_bytes >/run/got.1
              killall httpd
@@ -112,28 +141,49 @@ impl Lab {
             "kill $(cat /run/pid); until_true ended || failed still there
              for name in near far; do [ ! -e /dev/vduse/$name ] || failed left $name; done
              [ -z \"$(ls /sys/bus/vdpa/devices)\" ] || failed left on the bus
-             [ ! -e /run/netns/there ] || ip netns delete there",
+             [ ! -e /run/netns/there ] || ip netns delete there
+             [ ! -e /run/inside ] || kill -KILL $(cat /run/inside); rm -f /run/inside",
         );
     }
 
     /// What is on its way when the switch is killed arrives once it runs again, and nothing arrives twice.
     pub fn killed_under_traffic(&self, options: &str) {
-        let pings = self
-            .guest
-            .begin("ping -i 0.02 -c 150 -W 20 10.77.0.2 | tail -n 3", SOON)
-            .unwrap_or_else(|error| panic!("{error}"));
-        self.must(&format!("sleep 0.7; kill -KILL $(cat /run/pid); sleep 0.7; start '{options}'"));
-        let said = pings.wait().unwrap_or_else(|error| panic!("{error}")).stdout;
-        println!("killed with{options:?}: {said}");
-        let word = |before: &str| -> u32 {
-            let words: Vec<&str> = said.split([' ', ',', '\n']).filter(|word| !word.is_empty()).collect();
-            let at = words.windows(2).position(|pair| pair[1] == before);
-            at.map_or(0, |at| words[at].trim_start_matches('+').parse().unwrap())
-        };
-        let (sent, received, doubled) = (word("packets"), word("received"), word("duplicates"));
-        let log = self.must("cat /run/log");
-        assert_eq!(doubled, 0, "{said}\n{log}");
-        assert!(sent == 150 && received >= 148, "{said}\n{log}");
+        let lost = self.lost_while(&format!(
+            "more_pings; kill -KILL $(cat /run/pid); until_true ended || failed still there; more_pings; start '{options}'"
+        ));
+        assert!(lost <= 2, "lost {lost}");
         self.must("ping -c 3 -i 0.2 -W 10 10.77.0.2 || failed ping");
+    }
+
+    /// Another process takes the ports over. Nothing is lost, and nothing arrives twice.
+    pub fn taken_over_under_traffic(&self, options: &str) {
+        let lost = self.lost_while(&format!(
+            "more_pings; old=$(cat /run/pid); start '{options}' --take-over /run/ctl
+             until_true ended $old || failed the old one is still there"
+        ));
+        let log = self.must("cat /run/log /run/out");
+        println!("{log}");
+        assert_eq!(lost, 0, "{log}");
+        assert!(log.contains("taken over; no frame moved for"), "{log}");
+    }
+
+    /// Runs a line while pings are under way, 20 ms apart. Returns how many were lost before the last one that was answered,
+    /// which was sent after the line. None was answered twice.
+    fn lost_while(&self, line: &str) -> usize {
+        let said = self.must(&format!(
+            "begin_pings; {line}
+             sent=$(($(echoes) - $(cat /run/echoes)))
+             answered() {{ grep -q \"icmp_seq=$((sent + 5)) \" /run/pings; }}
+             until_true answered || {{ tail -n 5 /run/pings; failed no answer; }}
+             end_pings; cat /run/pings"
+        ));
+        let number = |line: &str| line.split_once("icmp_seq=")?.1.split(' ').next()?.parse::<usize>().ok();
+        let answers: Vec<usize> = said.lines().filter_map(number).collect();
+        let once: BTreeSet<usize> = answers.iter().copied().collect();
+        let last = once.last().copied().unwrap_or(0);
+        let lost = last - once.len();
+        println!("{line}: {last} pings, {lost} without an answer, {} doubled", answers.len() - once.len());
+        assert_eq!(once.len(), answers.len(), "{said}");
+        lost
     }
 }
