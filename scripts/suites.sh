@@ -90,12 +90,12 @@ suite() { # suite NAME SOURCE FILE PART…: the cases of these parts that start 
     *) return 0 ;;
     esac
     printf '\n=== %s\n' "$1"
-    name=$1 source=$2
-    generate "$name" "$sources/$source" "$3"
+    name=$1 source=$sources/$2
+    generate "$name" "$source" "$3"
     [ "$name" != ovn ] || certify "$work/$name/tests"
     shift 3
     (cd "$work/$name" && PATH=$programs:$PATH bash ./testsuite --list >list 2>/dev/null)
-    [ -n "$cases" ] || cases=$(python3 scripts/suites/cases.py "$sources/$source/tests" "$@" <"$work/$name/list")
+    [ -n "$cases" ] || cases=$(python3 scripts/suites/cases.py "$source/tests" "$@" <"$work/$name/list")
     # Cases of a system share names of interfaces and namespaces.
     case $name in
     *-system) jobs=1 ;;
