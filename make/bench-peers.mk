@@ -8,22 +8,36 @@ bench-peers: release
 	$(CARGO) build --release --locked -p tautline-bench-peers
 	$(dir $(TAUTLINE))bench-peers $(if $(QUICK),--quick) $(if $(GATE),--gate $(GATE)) $(ARGS)
 
-# Flows and the frames for them: one connection, many, and more than a cache of packets holds.
+# Flows and the frames for them: one connection, many, more than a cache of packets holds, and none twice.
 BENCH_FLOWS = crates/bench-peers/flows
-bench_flows = $(dir $(TAUTLINE))bench-peers --quick --rounds 6 --paths packed-in-order --time 55s --flows
+BENCH_RESULTS := bench-results/flows-$(shell date -u +%Y-%m-%dT%H%M%S)
+BENCH_TIME ?= 55s
+bench_peers = $(dir $(TAUTLINE))bench-peers
+bench_flows = $(bench_peers) --quick --rounds 6 --paths packed-in-order --time $(BENCH_TIME) --results $(BENCH_RESULTS) $(ARGS) --flows
 
-## bench-flows: the switch beside OVS-DPDK with the same flows: 1, 1,000 and 100,000 active flows, connections, many masks (FLOWS=FILE: others, 256 addresses); within 5 minutes
+## bench-flows: the switch beside OVS-DPDK with the same flows: OVN's for 200 ports, 1, 1,000 and 100,000 active flows, new connections, many masks; and the goals (FLOWS=FILE: others, 256 addresses); within 12 minutes
 bench-flows: release
 	@scripts/setup.sh test
 	$(CARGO) build --release --locked -p tautline-bench-peers
 ifdef FLOWS
-	$(dir $(TAUTLINE))bench-peers --quick --flows $(FLOWS) $(ARGS)
+	$(bench_peers) --quick --flows $(FLOWS) $(ARGS)
 else
-	$(bench_flows) $(BENCH_FLOWS).txt --active-flows 1 $(ARGS)
-	$(bench_flows) $(BENCH_FLOWS).txt --active-flows 1000 $(ARGS)
-	$(bench_flows) $(BENCH_FLOWS).txt --active-flows 100000 $(ARGS)
-	$(bench_flows) $(BENCH_FLOWS)-ct.txt --answered $(ARGS)
-	$(bench_flows) $(BENCH_FLOWS)-masks.txt --active-flows 100000 $(ARGS)
+	mkdir -p $(BENCH_RESULTS)
+	$(bench_peers) ovn-flows --stateless $(BENCH_RESULTS)/flows-ovn.txt
+	$(bench_peers) ovn-flows $(BENCH_RESULTS)/flows-ovn-ct.txt
+	$(bench_flows) $(BENCH_FLOWS).txt --active-flows 1
+	$(bench_flows) $(BENCH_FLOWS).txt --active-flows 1000
+	$(bench_flows) $(BENCH_FLOWS).txt --active-flows 100000
+	$(bench_flows) $(BENCH_RESULTS)/flows-ovn.txt --active-flows 1
+	$(bench_flows) $(BENCH_RESULTS)/flows-ovn.txt --active-flows 1000
+	$(bench_flows) $(BENCH_RESULTS)/flows-ovn.txt --active-flows 100000
+	$(bench_flows) $(BENCH_RESULTS)/flows-ovn-ct.txt --answered
+	$(bench_flows) $(BENCH_FLOWS)-ct.txt --answered
+	$(bench_flows) $(BENCH_FLOWS)-new.txt --active-flows 10000000
+	$(bench_flows) $(BENCH_FLOWS)-new-nat.txt --active-flows 10000000
+	$(bench_flows) $(BENCH_FLOWS)-masks.txt --active-flows 1
+	$(bench_flows) $(BENCH_FLOWS)-masks.txt --active-flows 100000
+	$(bench_peers) goals crates/bench-peers/flow-goals.toml $(BENCH_RESULTS)/*/results-*.json
 endif
 
 ## bench-acl: a look-up by the classifier alone beside DPDK's, with 100, 1,000 and 10,000 rules, in turns

@@ -5,8 +5,10 @@
 mod cell;
 mod figures;
 mod gate;
+mod goals;
 mod machine;
 mod memory;
+mod ovn_flows;
 mod plan;
 mod render;
 mod results;
@@ -72,6 +74,22 @@ enum Part {
         #[arg(required = true, value_name = "FILE.json")]
         files: Vec<PathBuf>,
     },
+    /// Compare the runs of `make bench-flows` in results files with the goals in a file.
+    Goals {
+        goals: PathBuf,
+        #[arg(required = true, value_name = "FILE.json")]
+        files: Vec<PathBuf>,
+    },
+    /// Write the flows that OVN gives a chassis.
+    OvnFlows {
+        file: PathBuf,
+        /// The number of virtual machines, at most 250.
+        #[arg(long, default_value_t = 200)]
+        ports: u16,
+        /// UDP passes without connection tracking.
+        #[arg(long)]
+        stateless: bool,
+    },
     /// A port without a switch; this program itself starts it.
     #[command(hide = true)]
     Endpoint { socket: PathBuf, cpu: usize },
@@ -83,9 +101,13 @@ fn main() -> ExitCode {
         Some(Part::Endpoint { socket, cpu }) => {
             traffic::endpoint::run(socket, *cpu).map(|()| true).context("the port")
         }
-        Some(Part::Render { files }) => {
-            let runs = files.iter().map(|file| Results::load(file)).collect::<Result<Vec<_>, _>>();
-            runs.map_err(Into::into).and_then(|runs| show(&arguments, &runs))
+        Some(Part::Render { files }) => load(files).and_then(|runs| show(&arguments, &runs)),
+        Some(Part::Goals { goals, files }) => {
+            let table = load(files).and_then(|runs| goals::table(goals, &runs));
+            table.map(|table| print!("{table}")).map(|()| true)
+        }
+        Some(Part::OvnFlows { file, ports, stateless }) => {
+            ovn_flows::write(file, *ports, *stateless).map(|()| true)
         }
         None => run(&arguments),
     };
@@ -97,6 +119,10 @@ fn main() -> ExitCode {
             if error.is::<Interrupted>() { ExitCode::from(130) } else { ExitCode::FAILURE }
         }
     }
+}
+
+fn load(files: &[PathBuf]) -> anyhow::Result<Vec<Results>> {
+    Ok(files.iter().map(|file| Results::load(file)).collect::<Result<_, _>>()?)
 }
 
 /// Measures, and shows the results so far also after an error. Returns whether all limits of the gate were held.
