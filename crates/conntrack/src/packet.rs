@@ -131,7 +131,7 @@ impl Network {
                     next = bytes[at];
                     at += 8 * (length + 1);
                 }
-                44 => {
+                protocol::IPV6_FRAGMENT => {
                     let header = bytes.get(at..at + 8)?.first_chunk::<8>()?;
                     let place = u16::from_be_bytes([header[2], header[3]]);
                     next = header[0];

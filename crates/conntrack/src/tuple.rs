@@ -7,6 +7,8 @@ pub mod protocol {
     pub const ICMP: u8 = 1;
     pub const TCP: u8 = 6;
     pub const UDP: u8 = 17;
+    /// The extension header of a fragment.
+    pub const IPV6_FRAGMENT: u8 = 44;
     pub const ICMPV6: u8 = 58;
     pub const SCTP: u8 = 132;
 }

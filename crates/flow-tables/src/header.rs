@@ -341,10 +341,12 @@ impl HeaderWindow {
     fn is_routed(&self) -> bool {
         let (mut at, mut next) =
             (usize::from(self.layers.network) + 40, self.bytes[usize::from(self.layers.network) + 6]);
-        while let (0 | 43 | 44 | 51 | 60, Some([after, length])) = (next, self.bytes().get(at..at + 2)) {
+        while let (0 | 43 | protocol::IPV6_FRAGMENT | 51 | 60, Some([after, length])) =
+            (next, self.bytes().get(at..at + 2))
+        {
             match next {
                 43 if self.bytes().get(at + 3).is_some_and(|left| *left > 0) => return true,
-                44 => at += 8,
+                protocol::IPV6_FRAGMENT => at += 8,
                 51 => at += 4 * (usize::from(*length) + 2),
                 _ => at += 8 * (usize::from(*length) + 1),
             }

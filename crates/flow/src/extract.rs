@@ -2,6 +2,7 @@
 //!
 //! The bytes come from a peer and are hostile: they are read once, from a window that the caller has copied. A header
 //! beyond the window is treated like a header beyond the end of the frame: as cut off.
+use crate::protocol::IPV6_FRAGMENT;
 use crate::{Field, Key, protocol};
 
 /// The largest window that is examined.
@@ -13,7 +14,6 @@ const VLAN_PRESENT: u16 = 0x1000;
 /// IPv6 extension headers (RFC 8200 §4).
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 const FRAGMENT_ANY: u8 = 1;
@@ -216,17 +216,17 @@ fn ipv6(reader: &mut Reader<'_, '_>, key: &mut Key) -> Option<u8> {
 /// The protocol behind the extension headers, and the kind of fragment.
 fn extension_headers(reader: &mut Reader<'_, '_>, first: u8) -> Option<(u8, u8)> {
     let (mut protocol, mut fragment) = (first, 0);
-    while let HOP_BY_HOP | ROUTING | DESTINATION | AUTHENTICATION | FRAGMENT = protocol {
+    while let HOP_BY_HOP | ROUTING | DESTINATION | AUTHENTICATION | IPV6_FRAGMENT = protocol {
         let header = reader.peek::<8>()?;
         let length = usize::from(header[1]);
         match protocol {
-            FRAGMENT => {
+            IPV6_FRAGMENT => {
                 reader.skip(8)?;
                 let offset = u16_at(header, 2);
                 if offset != 0 {
                     fragment = FRAGMENT_ANY;
                     if offset & 0xfff8 != 0 {
-                        return Some((FRAGMENT, FRAGMENT_ANY | FRAGMENT_LATER));
+                        return Some((IPV6_FRAGMENT, FRAGMENT_ANY | FRAGMENT_LATER));
                     }
                 }
             }

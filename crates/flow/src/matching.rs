@@ -14,6 +14,9 @@ pub mod protocol {
     pub const IGMP: u8 = 2;
     pub const TCP: u8 = 6;
     pub const UDP: u8 = 17;
+    /// The extension header of a fragment.
+    pub const IPV6_FRAGMENT: u8 = 44;
+    pub const GRE: u8 = 47;
     pub const ICMPV6: u8 = 58;
     pub const SCTP: u8 = 132;
     pub const SOLICITATION: u8 = 135;

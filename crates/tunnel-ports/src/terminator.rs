@@ -19,9 +19,6 @@ use crate::view::{Link, Tunnel, View};
 
 /// The protocol in an IPv4 header and in an IPv6 header, from the frame's start.
 const PROTOCOL_AT: [usize; 2] = [23, 20];
-const GRE: u8 = 47;
-/// The extension header of a fragment of IPv6.
-const FRAGMENT: u8 = 44;
 
 /// The sink of an underlay's TAP.
 pub(crate) struct Terminator {
@@ -58,8 +55,10 @@ enum Found {
 fn is_candidate(snapshot: &[u8]) -> bool {
     let number = |of: usize| snapshot.get(PROTOCOL_AT[of]).copied().unwrap_or(0);
     match snapshot.get(12..14) {
-        Some([8, 0]) => matches!(number(0), protocol::UDP | GRE),
-        Some([0x86, 0xdd]) => matches!(number(1), protocol::UDP | protocol::ICMPV6 | GRE | FRAGMENT),
+        Some([8, 0]) => matches!(number(0), protocol::UDP | protocol::GRE),
+        Some([0x86, 0xdd]) => {
+            matches!(number(1), protocol::UDP | protocol::ICMPV6 | protocol::GRE | protocol::IPV6_FRAGMENT)
+        }
         Some([8, 6]) => true,
         _ => false,
     }

@@ -5,12 +5,10 @@ use flow::protocol;
 
 use crate::Sum;
 use crate::ecn::{CONGESTED, MARK};
-use crate::outer::GRE;
 
 const ETHERNET_BYTES: usize = 14;
 const V6_BYTES: usize = 40;
-/// The extension header of a fragment: its number among IP protocols, and its length.
-const FRAGMENT: u8 = 44;
+/// The length of the extension header of a fragment.
 const FRAGMENT_BYTES: usize = 8;
 /// The longest headers of a fragment: Ethernet and IPv4 with options.
 const MAX_BYTES: usize = ETHERNET_BYTES + 60;
@@ -63,12 +61,16 @@ impl Fragment {
                     payload_at: ETHERNET_BYTES + header.len(),
                     end: ETHERNET_BYTES + V6_BYTES + usize::from(word(4)?),
                 };
-                (read, header[V6_BYTES], header[6] == FRAGMENT && word(V6_BYTES + 2)? & 0xfff9 != 0)
+                (
+                    read,
+                    header[V6_BYTES],
+                    header[6] == protocol::IPV6_FRAGMENT && word(V6_BYTES + 2)? & 0xfff9 != 0,
+                )
             }
             _ => return None,
         };
         let is_sound = is_fragment && read.payload_at <= read.end && read.end <= frame_bytes;
-        (is_sound && matches!(number, protocol::UDP | GRE)).then_some(read)
+        (is_sound && matches!(number, protocol::UDP | protocol::GRE)).then_some(read)
     }
 }
 

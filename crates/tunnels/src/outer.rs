@@ -8,8 +8,6 @@ use crate::{Kind, Mac, OptionMap, Sum, options, pseudo_header};
 /// The longest outer header: Ethernet, IPv6, UDP, Geneve and 64 bytes of options.
 pub const MAX_HEADER_BYTES: usize = 14 + 40 + 8 + 8 + 64;
 
-/// The number of GRE among IP protocols (IANA).
-pub(crate) const GRE: u8 = 47;
 /// The protocol of Ethernet frames in GRE and Geneve (IANA: Transparent Ethernet Bridging).
 pub(crate) const ETHERNET: u16 = 0x6558;
 /// VXLAN: the network identifier is valid (RFC 7348 §5).
@@ -119,7 +117,7 @@ impl Header {
         let payload_bytes = u16::try_from(length - transport_at + inner_bytes).ok()?;
         self.bytes[..6].copy_from_slice(&outer.next_hop);
         self.bytes[6..12].copy_from_slice(&outer.source);
-        let number = if outer.kind == Kind::Gre { GRE } else { protocol::UDP };
+        let number = if outer.kind == Kind::Gre { protocol::GRE } else { protocol::UDP };
         match (outer.from, outer.to) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
                 self.bytes[12..14].copy_from_slice(&protocol::IPV4.to_be_bytes());

@@ -3,7 +3,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use flow::{Field, Key, protocol};
 
-use crate::outer::{ETHERNET, GRE, GRE_HAS_CHECKSUM, GRE_HAS_KEY, VXLAN_HAS_KEY};
+use crate::outer::{ETHERNET, GRE_HAS_CHECKSUM, GRE_HAS_KEY, VXLAN_HAS_KEY};
 use crate::{Kind, Malformed, OptionMap, PartialSum, Sum, options, pseudo_header};
 
 const ETHERNET_BYTES: usize = 14;
@@ -126,7 +126,7 @@ impl<'a> Received<'a> {
             return None;
         }
         match packet.number {
-            GRE => {
+            protocol::GRE => {
                 // Protocols other than Ethernet are the host's.
                 let is_ethernet = word(head, packet.transport_at + 2)? == ETHERNET;
                 is_ethernet.then(|| Self::summed(head, &packet).and_then(|()| Self::gre(head, &packet)))

@@ -14,7 +14,6 @@ pub const ARP: u16 = 0x0806;
 pub const RARP: u16 = 0x8035;
 pub const IPV6: u16 = 0x86dd;
 const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-const FRAGMENT: u8 = 44;
 
 /// Which of the two addresses or ports (source, destination) a condition is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +68,7 @@ impl Link {
     /// The first next header, or the one behind a fragment header.
     pub fn ipv6_protocol(self, number: u8) -> Filter {
         let next = |number: u8| is(self.payload(6, 1, 0xff), number.into());
-        let behind = next(FRAGMENT).and(is(self.payload(40, 1, 0xff), number.into()));
+        let behind = next(flow::protocol::IPV6_FRAGMENT).and(is(self.payload(40, 1, 0xff), number.into()));
         self.ether_type(IPV6).and(next(number).or(behind))
     }
 

@@ -12,7 +12,7 @@ fn fragments(frame: &[u8], bytes: usize, id: u16) -> Vec<Vec<u8>> {
         let mut fragment = frame[..headers].to_vec();
         if is_v6 {
             fragment[18..20].copy_from_slice(&(8 + part.len() as u16).to_be_bytes());
-            let protocol = std::mem::replace(&mut fragment[20], 44);
+            let protocol = std::mem::replace(&mut fragment[20], protocol::IPV6_FRAGMENT);
             fragment.extend([protocol, 0]);
             fragment.extend((offset as u16 | u16::from(more)).to_be_bytes());
             fragment.extend([0, 0]);
