@@ -1,4 +1,5 @@
 //! Frames to a tunnel.
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -6,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use flow::{Field, Key};
 use frame::{
-    DropReason, EditedFrames, Frame, FrameBatch, HeadEdit, Metadata, QueueCounters, QueueError, Sink, Source,
-    WINDOW_BYTES,
+    DropReason, EditedFrames, FrameBatch, HeadEdit, Metadata, QueueCounters, QueueError, Sink, WINDOW_BYTES,
 };
-use port::in_memory::{InMemorySink, InMemorySource, QueueOptions, queue};
 use tunnels::bfd::{self, Control};
 use tunnels::{Header, Kind, MARK, Outer, PartialSum, Sum, mark_of_frame, source_port};
-use virtio::net::{Accepts, Offload, PartialChecksum};
+use virtio::net::segment::{Headers, Plan};
+use virtio::net::{Offload, PartialChecksum};
 
+use crate::bytes::add_bytes;
 use crate::registry::{self, Reader};
 use crate::view::{Link, Tunnel, View};
 
@@ -22,10 +23,9 @@ pub(crate) const BURST: usize = 64;
 /// An address that is not known is asked for at most this often by one sink.
 const PATIENCE: Duration = Duration::from_secs(1);
 const ETHERNET_BYTES: usize = 14;
-/// Segments of one frame: 64 KiB in segments of 536 bytes, the smallest usual ones (RFC 9293 §3.7.1), are 123.
-const SEGMENTS: u16 = 128;
-/// The longest segments of a frame that is segmented before it gets its headers.
-const SEGMENT_BYTES: u32 = 10 << 10;
+/// The sender's pieces of memory times segments, of a frame that is segmented: the start of each segment is searched among
+/// the pieces from the first one on.
+const MAX_SEGMENT_STEPS: usize = 1 << 16;
 
 /// The sink of a tunnel.
 pub(crate) struct Encapsulator {
@@ -39,8 +39,8 @@ pub(crate) struct Encapsulator {
     link: Option<Arc<Link>>,
     /// The neighbour that was asked for last.
     asked: Option<(IpAddr, Instant)>,
-    /// The queue in which frames are segmented.
-    segments: Option<(InMemorySink, InMemorySource)>,
+    /// The number of the last frame that was segmented. It marks fragments (RFC 8200 §4.5).
+    identification: u32,
     /// Whether frames that the other end would take for packets of this end's session (BFD) are dropped.
     guards_session: bool,
     counters: Arc<QueueCounters>,
@@ -52,6 +52,24 @@ struct Way {
     neighbour: tunnels::Mac,
     from: IpAddr,
     to: IpAddr,
+}
+
+/// Where frames with these fields go.
+struct Addressed<'a> {
+    view: &'a View,
+    way: &'a Way,
+    key: &'a Key,
+}
+
+/// A frame that gets outer headers, or a segment of one.
+struct Inner<'a> {
+    /// The known start. The headers are in it, unless the frame is made of other ones.
+    window: &'a [u8],
+    bytes: usize,
+    /// The offload that is left to be done.
+    offload: &'a Offload,
+    /// Reads bytes of the frame from a place on, at or behind the window's end. Returns how many there were.
+    read: &'a dyn Fn(usize, &mut [u8]) -> usize,
 }
 
 /// The address in the fields of a tunnel, if there is one.
@@ -67,10 +85,8 @@ impl Encapsulator {
     /// The sink of a tunnel.
     ///
     /// # Errors
-    /// The memory for heads or segments cannot be made or mapped.
+    /// The memory for heads cannot be made or mapped.
     pub fn new(tunnel: Arc<Tunnel>, counters: Arc<QueueCounters>) -> io::Result<Self> {
-        let complete =
-            QueueOptions { slots: SEGMENTS, frame_bytes: SEGMENT_BYTES, accepts: Accepts::NOTHING };
         Ok(Encapsulator {
             reader: Reader::default(),
             header: Header::new(),
@@ -79,7 +95,8 @@ impl Encapsulator {
             pending_bytes: 0,
             link: None,
             asked: None,
-            segments: Some(queue(complete)?),
+            // The keys of a hasher are random.
+            identification: RandomState::new().hash_one("the number of a frame") as u32,
             guards_session: tunnel.inbox.is_some(),
             tunnel,
             counters,
@@ -92,11 +109,13 @@ impl Encapsulator {
     }
 
     /// Whether the other end would take a frame with this key for a packet of the session with this end.
-    fn is_of_session(&self, key: Option<u64>, frame: &Frame<'_>) -> bool {
+    fn is_of_session(&self, key: Option<u64>, inner: &Inner<'_>) -> bool {
         let mut bytes = [0; bfd::FRAME_BYTES];
-        key.unwrap_or(0) == self.tunnel.settings.key.unwrap_or(0) && bfd::has_port(frame.snapshot()) && {
-            let known = frame.read(0, &mut bytes);
-            Control::of_frame(&bytes[..known]).is_some()
+        key.unwrap_or(0) == self.tunnel.settings.key.unwrap_or(0) && bfd::has_port(inner.window) && {
+            let known = inner.window.len().min(bytes.len());
+            bytes[..known].copy_from_slice(&inner.window[..known]);
+            let more = (inner.read)(known, &mut bytes[known..]);
+            Control::of_frame(&bytes[..known + more]).is_some()
         }
     }
 
@@ -127,15 +146,61 @@ impl Encapsulator {
         }
     }
 
+    /// Writes the outer headers of a frame that needs no segmentation. Returns what is left to be done of the frame with them.
+    fn write_header(&mut self, to: &Addressed<'_>, inner: &Inner<'_>) -> Result<Offload, DropReason> {
+        let Addressed { view, way, key } = to;
+        let settings = &self.tunnel.settings;
+        let outer = Outer {
+            next_hop: way.neighbour,
+            source: way.link.mac,
+            from: way.from,
+            to: way.to,
+            tos: settings.tos & !MARK | mark_of_frame(inner.window),
+            ttl: settings.ttl,
+            kind: settings.kind,
+            ports: [source_port(inner.window), settings.port],
+            key: settings.key.or(Some(key.get(Field::TunnelId) as u64)).filter(|key| {
+                // Without a key, as Open vSwitch sends it.
+                settings.kind != Kind::Gre || settings.key.is_none() || *key != 0
+            }),
+            checksum: settings.checksum,
+            options: view.options_of(&self.tunnel.network),
+            fields: key,
+        };
+        if self.guards_session && self.is_of_session(outer.key, inner) {
+            return Err(DropReason::Spoofed);
+        }
+        if !self.header.write(&outer, inner.bytes) {
+            return Err(DropReason::TooLong);
+        }
+        if self.header.bytes().len() + inner.bytes > ETHERNET_BYTES + way.link.mtu {
+            return Err(DropReason::PathTooNarrow);
+        }
+        self.offload(inner).ok_or(DropReason::OffloadImpossible)
+    }
+
+    /// What is left to be done of a frame with outer headers. One checksum may stay partial: the inner one, with which the
+    /// outer one is known, or the outer one.
+    fn offload(&mut self, inner: &Inner<'_>) -> Option<Offload> {
+        let header_bytes = self.header.bytes().len();
+        let moved = inner.offload.edited(0, 0, header_bytes, header_bytes + inner.bytes)?;
+        let Some(PartialSum { start, offset }) = self.header.checksum else { return Some(moved) };
+        let Some(partial) = inner.offload.checksum else {
+            return Some(Offload { checksum: Some(PartialChecksum { start, offset }), ..Offload::NONE });
+        };
+        // When the inner checksum is complete, what it covers has the complement of its pseudo header as sum.
+        let (start, field) =
+            (usize::from(partial.start), usize::from(partial.start) + usize::from(partial.offset));
+        let pseudo = inner.window.get(field..)?.first_chunk().map(|sum| u16::from_be_bytes(*sum))?;
+        let mut sum = Sum::default();
+        sum.add(inner.window.get(..start)?);
+        sum.add_sum(!pseudo);
+        self.header.complete(sum.folded());
+        Some(moved)
+    }
+
     /// Adds outer headers to a frame that needs no segmentation.
-    fn encapsulate(
-        &mut self,
-        view: &View,
-        way: &Way,
-        key: &Key,
-        batch: &FrameBatch,
-        index: u16,
-    ) -> Result<(), DropReason> {
+    fn encapsulate(&mut self, to: &Addressed<'_>, batch: &FrameBatch, index: u16) -> Result<(), DropReason> {
         let frame = batch.frame(index.into());
         let mut window = [0; WINDOW_BYTES];
         let window = match frame.offload().checksum {
@@ -146,56 +211,50 @@ impl Encapsulator {
                 &window[..known]
             }
         };
-        let settings = &self.tunnel.settings;
-        let outer = Outer {
-            next_hop: way.neighbour,
-            source: way.link.mac,
-            from: way.from,
-            to: way.to,
-            tos: settings.tos & !MARK | mark_of_frame(window),
-            ttl: settings.ttl,
-            kind: settings.kind,
-            ports: [source_port(window), settings.port],
-            key: settings.key.or(Some(key.get(Field::TunnelId) as u64)).filter(|key| {
-                // Without a key, as Open vSwitch sends it.
-                settings.kind != Kind::Gre || settings.key.is_none() || *key != 0
-            }),
-            checksum: settings.checksum,
-            options: view.options_of(&self.tunnel.network),
-            fields: key,
-        };
-        if self.guards_session && self.is_of_session(outer.key, &frame) {
-            return Err(DropReason::Spoofed);
-        }
-        if !self.header.write(&outer, frame.len_bytes()) {
-            return Err(DropReason::TooLong);
-        }
-        let header_bytes = self.header.bytes().len();
-        if header_bytes + frame.len_bytes() > ETHERNET_BYTES + way.link.mtu {
-            return Err(DropReason::PathTooNarrow);
-        }
-        let offload = self.offload(&frame, window).ok_or(DropReason::OffloadImpossible)?;
+        let read = |at: usize, bytes: &mut [u8]| frame.read(at, bytes);
+        let inner = Inner { window, bytes: frame.len_bytes(), offload: frame.offload(), read: &read };
+        let offload = self.write_header(to, &inner)?;
         let edit = HeadEdit { at: 0, removed: 0, inserted: self.header.bytes() };
         self.edited.push_with(batch, index.into(), window, &edit, offload)
     }
 
-    /// What is left to be done of a frame with outer headers. One checksum may stay partial: the inner one, with which the
-    /// outer one is known, or the outer one.
-    fn offload(&mut self, frame: &Frame<'_>, window: &[u8]) -> Option<Offload> {
-        let header_bytes = self.header.bytes().len();
-        let moved = frame.offload().edited(0, 0, header_bytes, header_bytes + frame.len_bytes())?;
-        let Some(PartialSum { start, offset }) = self.header.checksum else { return Some(moved) };
-        let Some(inner) = frame.offload().checksum else {
-            return Some(Offload { checksum: Some(PartialChecksum { start, offset }), ..Offload::NONE });
+    /// Adds the segment with these headers, in front of which are outer headers. The payload stays where the sender put it.
+    /// Returns the length of the segment in bytes.
+    fn encapsulate_segment(
+        &mut self,
+        to: &Addressed<'_>,
+        batch: &FrameBatch,
+        index: u16,
+        plan: &Plan<'_>,
+        number: u32,
+    ) -> Result<usize, DropReason> {
+        let frame = batch.frame(index.into());
+        let mut headers = Headers::new();
+        let segment = plan.write(number, &mut headers).ok_or(DropReason::OffloadImpossible)?;
+        let payload = segment.payload.start as usize..segment.payload.end as usize;
+        let offload = match headers.leave_partial() {
+            Some(offload) => offload,
+            // The checksum of a datagram is in its first fragment, and covers all of them.
+            None => {
+                let mut sum = Sum::default();
+                if !add_bytes(&mut sum, &frame, payload.start..frame.len_bytes()) {
+                    return Err(DropReason::OffloadImpossible);
+                }
+                headers.finish(sum.folded());
+                Offload::NONE
+            }
         };
-        // When the inner checksum is complete, what it covers has the complement of its pseudo header as sum.
-        let (start, field) = (usize::from(inner.start), usize::from(inner.start) + usize::from(inner.offset));
-        let pseudo = window.get(field..)?.first_chunk().map(|sum| u16::from_be_bytes(*sum))?;
-        let mut sum = Sum::default();
-        sum.add(window.get(..start)?);
-        sum.add_sum(!pseudo);
-        self.header.complete(sum.folded());
-        Some(moved)
+        let read = |at: usize, bytes: &mut [u8]| {
+            let at = payload.start + at - headers.bytes().len();
+            let wanted = payload.end.saturating_sub(at).min(bytes.len());
+            frame.read(at, &mut bytes[..wanted])
+        };
+        let bytes = segment.bytes() as usize;
+        let inner = Inner { window: headers.bytes(), bytes, offload: &offload, read: &read };
+        let offload = self.write_header(to, &inner)?;
+        let head = [self.header.bytes(), headers.bytes()];
+        self.edited.push_part(batch, index.into(), head, payload.clone(), offload)?;
+        Ok(bytes)
     }
 
     fn key(metadata: Option<&Metadata>) -> Key {
@@ -207,50 +266,56 @@ impl Encapsulator {
     }
 
     /// Sends a frame that needs no segmentation with the next flush.
-    fn push(&mut self, view: &View, way: &Way, key: &Key, batch: &FrameBatch, index: u16) {
-        if self.link.as_ref().is_some_and(|link| !Arc::ptr_eq(link, &way.link)) {
-            self.send();
-        }
+    fn push(&mut self, to: &Addressed<'_>, batch: &FrameBatch, index: u16) {
+        self.turn_to(&to.way.link);
         if usize::from(index) < self.edited.batch().len() {
             // Not in ascending order.
             self.flush();
         }
-        match self.encapsulate(view, way, key, batch, index) {
-            Ok(()) => {
-                self.link = Some(Arc::clone(&way.link));
+        let added = self.encapsulate(to, batch, index);
+        self.pushed(to, index, added.map(|()| batch.frame(index.into()).len_bytes()));
+    }
+
+    /// Sends the pending frames if they leave by another underlay.
+    fn turn_to(&mut self, link: &Arc<Link>) {
+        if self.link.as_ref().is_some_and(|last| !Arc::ptr_eq(last, link)) {
+            self.send();
+        }
+    }
+
+    /// Takes note of an edited frame with this length without outer headers.
+    fn pushed(&mut self, to: &Addressed<'_>, index: u16, added: Result<usize, DropReason>) {
+        match added {
+            Ok(bytes) => {
+                self.link = Some(Arc::clone(&to.way.link));
                 self.pending.push(index);
-                self.pending_bytes += batch.frame(index.into()).len_bytes() as u64;
+                self.pending_bytes += bytes as u64;
             }
             Err(reason) => self.counters.dropped(reason, 1),
         }
     }
 
-    /// Segments a frame, and sends the segments.
-    fn push_segments(&mut self, view: &View, way: &Way, key: &Key, batch: &FrameBatch, index: u16) {
-        const REASONS: [DropReason; 3] =
-            [DropReason::NoBufferLargeEnough, DropReason::ReceiverFull, DropReason::OffloadImpossible];
-        let Some((mut into, mut from)) = self.segments.take() else { return };
-        self.flush();
-        let before = REASONS.map(|reason| into.counters().drops(reason));
-        let accepted = into.accept(batch, &[index]);
-        for (reason, before) in REASONS.into_iter().zip(before) {
-            let dropped = into.counters().drops(reason) - before;
-            if dropped > 0 {
-                self.counters.dropped(reason, dropped);
+    /// Sends the segments of a frame, the last of them with the next flush.
+    fn push_segments(&mut self, to: &Addressed<'_>, batch: &FrameBatch, index: u16) {
+        self.turn_to(&to.way.link);
+        let frame = batch.frame(index.into());
+        let mut window = [0; WINDOW_BYTES];
+        let known = frame.read(0, &mut window);
+        self.identification = self.identification.wrapping_add(1);
+        let plan =
+            Plan::new(&window[..known], frame.len_bytes() as u32, frame.offload(), self.identification);
+        let is_short = |plan: &Plan<'_>| frame.slices().0.len() * plan.pieces() as usize <= MAX_SEGMENT_STEPS;
+        let Some(plan) = plan.ok().filter(is_short) else {
+            return self.counters.dropped(DropReason::OffloadImpossible, 1);
+        };
+        for number in 0..plan.pieces() {
+            if self.edited.batch().len() == BURST {
+                self.flush();
             }
+            let place = self.edited.batch().len() as u16;
+            let added = self.encapsulate_segment(to, batch, index, &plan, number);
+            self.pushed(to, place, added);
         }
-        while accepted.is_ok()
-            && let Ok(segments) = from.rx_burst(BURST)
-            && !segments.is_empty()
-        {
-            (0..segments.len() as u16).for_each(|segment| self.push(view, way, key, segments, segment));
-            self.flush();
-            from.release();
-        }
-        if from.needs_release() {
-            from.release();
-        }
-        self.segments = Some((into, from));
     }
 
     /// Sends the pending frames.
@@ -283,10 +348,13 @@ impl Sink for Encapsulator {
             let key = Self::key(batch.metadata(usize::from(*index)));
             match self.way(&view, &key) {
                 Err(reason) => self.counters.dropped(reason, 1),
-                Ok(way) if batch.frame(usize::from(*index)).offload().segmentation.is_some() => {
-                    self.push_segments(&view, &way, &key, batch, *index);
+                Ok(way) => {
+                    let to = Addressed { view: &view, way: &way, key: &key };
+                    match batch.frame(usize::from(*index)).offload().segmentation {
+                        Some(_) => self.push_segments(&to, batch, *index),
+                        None => self.push(&to, batch, *index),
+                    }
                 }
-                Ok(way) => self.push(&view, &way, &key, batch, *index),
             }
         }
         self.flush();
@@ -297,3 +365,6 @@ impl Sink for Encapsulator {
         &self.counters
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,9 +13,9 @@
 //!                                   queue of the tunnel: its frames enter the network of guests
 //! ```
 //!
-//! A frame is copied into the queue, and once more by its receiver. Frames that are still to be segmented are segmented
-//! first, which is one more copy. Checksums that a sender left partial stay so as long as possible: if the inner one is
-//! partial, the outer one follows from headers alone.
+//! A frame is copied into the queue, and once more by its receiver. A frame that is still to be segmented is segmented by
+//! that first copy: its segments get their headers, and the payload stays where the sender put it. Checksums that a sender
+//! left partial stay so as long as possible: if the inner one is partial, the outer one follows from headers alone.
 //!
 //! # State of the process
 //!
@@ -37,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 mod context;
+mod bytes;
 mod encapsulator;
 mod fragments;
 mod heard;

@@ -11,6 +11,7 @@ use tunnels::bfd::Control;
 use tunnels::{Fragment, MAX_MARKED_BYTES, Marked, PartialSum, Received, Sum, heard};
 use virtio::net::Offload;
 
+use crate::bytes::add_bytes;
 use crate::encapsulator::BURST;
 use crate::fragments::{Kept, OuterFragments};
 use crate::registry::Reader;
@@ -74,17 +75,7 @@ fn is_summed(received: &Received<'_>, frame: &Frame<'_>, head: &[u8]) -> bool {
     let mut sum = Sum::default();
     sum.add_sum(received.covered_before());
     sum.add(&head[usize::from(start)..head.len().min(received.end)]);
-    let (mut at, mut chunk) = (head.len(), [0; 1 << 10]);
-    while at < received.end {
-        let wanted = (received.end - at).min(chunk.len());
-        let bytes = frame.read(at, &mut chunk[..wanted]);
-        if bytes == 0 {
-            return false;
-        }
-        sum.add(&chunk[..bytes]);
-        at += bytes;
-    }
-    sum.folded() == 0xffff
+    add_bytes(&mut sum, frame, head.len()..received.end) && sum.folded() == 0xffff
 }
 
 impl Terminator {

@@ -25,21 +25,22 @@ use crate::tunnel::TunnelPort;
 use crate::view::Link;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const KEY: u64 = 5;
+pub(crate) const KEY: u64 = 5;
 const MTU: usize = 1500;
-const TCP_AT: usize = 34;
-const HEADERS: usize = 54;
+pub(crate) const TCP_AT: usize = 34;
+pub(crate) const HEADERS: usize = 54;
 
 /// An underlay without a TAP: the queue of frames of tunnels, and its end for frames from the network.
-struct Underlay {
-    addresses: [IpAddr; 2],
-    from_tunnels: InMemorySource,
+pub(crate) struct Underlay {
+    pub addresses: [IpAddr; 2],
+    pub from_tunnels: InMemorySource,
+    waiting: Arc<Waiting>,
     terminator: Terminator,
 }
 
 impl Underlay {
     /// With the addresses 198.51.NETWORK.1 and fd00:NETWORK::1, which are neighbours of themselves.
-    fn new(name: &str, network: u8) -> Self {
+    pub fn new(name: &str, network: u8) -> Self {
         let v6 = Ipv6Addr::new(0xfd00, network.into(), 0, 0, 0, 0, 0, 1);
         let addresses = [[198, 51, network, 1].into(), v6.into()];
         let (entrance, from_tunnels) = shared(QueueOptions::default()).unwrap();
@@ -79,7 +80,7 @@ impl Underlay {
 }
 
 /// TCP over IPv4 with this many bytes of payload and a right checksum.
-fn tcp(payload_bytes: usize) -> Vec<u8> {
+pub(crate) fn tcp(payload_bytes: usize) -> Vec<u8> {
     let mut frame = [&[2, 0, 0, 0, 0, 3][..], &[2, 0, 0, 0, 0, 4], &[8, 0]].concat();
     let total = (HEADERS - 14 + payload_bytes) as u16;
     frame.extend([0x45, 0, (total >> 8) as u8, total as u8, 0, 0, 0x40, 0, 64, protocol::TCP, 0, 0]);
@@ -107,7 +108,7 @@ fn pseudo(bytes: usize) -> u16 {
 }
 
 /// The header and the bytes of a frame whose checksum is partial, and which is to be cut into segments.
-fn partial(payload_bytes: usize, segment_bytes: Option<u16>) -> (NetHeader, Vec<u8>) {
+pub(crate) fn partial(payload_bytes: usize, segment_bytes: Option<u16>) -> (NetHeader, Vec<u8>) {
     let mut frame = tcp(payload_bytes);
     let pseudo = pseudo(frame.len() - TCP_AT);
     frame[50..52].copy_from_slice(&pseudo.to_be_bytes());
@@ -124,7 +125,7 @@ fn partial(payload_bytes: usize, segment_bytes: Option<u16>) -> (NetHeader, Vec<
 }
 
 /// All frames as a receiver gets them that accepts no offloads.
-fn completed(batch: &FrameBatch) -> Vec<Vec<u8>> {
+pub(crate) fn completed(batch: &FrameBatch) -> Vec<Vec<u8>> {
     let options = QueueOptions { accepts: Accepts::NOTHING, ..QueueOptions::default() };
     let (mut into, mut from) = queue(options).unwrap();
     into.accept(batch, &(0..batch.len() as u16).collect::<Vec<_>>()).unwrap();
@@ -139,14 +140,14 @@ fn completed(batch: &FrameBatch) -> Vec<Vec<u8>> {
     all
 }
 
-fn start(settings: Settings) -> (TunnelPort, TestContext) {
+pub(crate) fn start(settings: Settings) -> (TunnelPort, TestContext) {
     let (mut port, mut context) = (TunnelPort::new(settings, String::new()), TestContext::new());
     port.start(&mut context).unwrap();
     (port, context)
 }
 
 /// Sends a frame to a tunnel.
-fn send(context: &mut TestContext, header: NetHeader, frame: &[u8]) {
+pub(crate) fn send(context: &mut TestContext, header: NetHeader, frame: &[u8]) {
     let (into, mut from) = queue(QueueOptions::default()).unwrap();
     assert!(Injector::from(into).inject(header, frame));
     context.sinks.get_mut(&0).unwrap().accept(from.rx_burst(1).unwrap(), &[0]).unwrap();

@@ -1,12 +1,14 @@
 //! Frames of a burst with other heads, as a batch that sinks take like any other.
+use std::ops::Range;
 use std::{io, ptr};
 
-use memory::{SgArena, SgList};
+use memory::{SgArena, SgList, SharedSlice};
 use virtio::net::Offload;
 
 use super::{FrameBatch, Storage};
 use crate::frame::{
-    ETHERNET_HEADER_BYTES, FAST_FRAME_BYTES, FrameMeta, LARGEST_FRAME_BYTES, SNAPSHOT_BYTES, VLAN_TAG_BYTES,
+    ETHERNET_HEADER_BYTES, FAST_FRAME_BYTES, FrameMeta, HeaderSnapshot, LARGEST_FRAME_BYTES, SNAPSHOT_BYTES,
+    VLAN_TAG_BYTES,
 };
 use crate::{DropReason, HeadEdit, Metadata, OwnMemory, WINDOW_BYTES};
 
@@ -28,6 +30,24 @@ pub struct EditedFrames {
     heads: OwnMemory,
     /// All heads in one slice.
     whole: SgArena,
+}
+
+/// Writes the parts of a head: as many bytes as fit into the snapshot, and the rest behind its length into `head`. Returns the
+/// length of all parts.
+#[inline(always)]
+fn write_head(parts: &[&[u8]], snapshot: &mut HeaderSnapshot, head: SharedSlice<'_>) -> usize {
+    let mut known = 0;
+    for part in parts {
+        let (first, rest) = part.split_at(part.len().min(SNAPSHOT_BYTES.saturating_sub(known)));
+        if !first.is_empty() {
+            snapshot[known..known + first.len()].copy_from_slice(first);
+        }
+        if !rest.is_empty() {
+            head.slice(known + first.len(), rest.len()).write(rest);
+        }
+        known += part.len();
+    }
+    known
 }
 
 impl EditedFrames {
@@ -87,6 +107,49 @@ impl EditedFrames {
     ) -> Result<(), DropReason> {
         self.push_any(burst, index, window, edit, Some(offload))?;
         self.pushed(burst, index);
+        Ok(())
+    }
+
+    /// Adds a frame behind those that are there: this head, in two parts, and the bytes `payload` of the frame at `index` of a
+    /// burst. Bytes of the payload are neither read nor copied. `offload` is that of the new frame, in which it has a place.
+    ///
+    /// # Errors
+    /// The head is shorter than [`SNAPSHOT_BYTES`], or the burst's frame ends before the payload's end
+    /// ([`DropReason::TooShort`]). Or the head is longer than two windows, or the frame longer than
+    /// [`LARGEST_FRAME_BYTES`] ([`DropReason::TooLong`]). Or there are as many frames as there is room for
+    /// ([`DropReason::ReceiverFull`]).
+    pub fn push_part(
+        &mut self,
+        burst: &FrameBatch,
+        index: usize,
+        head: [&[u8]; 2],
+        payload: Range<usize>,
+        offload: Offload,
+    ) -> Result<(), DropReason> {
+        let meta = &burst.metas[..burst.len][index];
+        let known = head[0].len() + head[1].len();
+        let len = known + payload.len();
+        if known < SNAPSHOT_BYTES || payload.end > meta.len as usize {
+            return Err(DropReason::TooShort);
+        }
+        if known > HEAD_BYTES || len > LARGEST_FRAME_BYTES {
+            return Err(DropReason::TooLong);
+        }
+        let at = self.batch.len;
+        let (Storage::Own(edited), Some(to)) = (&mut self.batch.storage, self.batch.metas.get_mut(at)) else {
+            return Err(DropReason::ReceiverFull);
+        };
+        let start = at * HEAD_BYTES;
+        let place = self.heads.slice(start, HEAD_BYTES);
+        write_head(&head, &mut to.snapshot, place);
+        place.write_array(0, &to.snapshot);
+        (to.first, to.skip, to.len) = (edited.len(), 0, len as u32);
+        (to.simple, to.offload) = (offload == Offload::NONE, offload);
+        edited.append(&self.whole, 0..1, start, known);
+        let from = meta.skip as usize + payload.start;
+        edited.append(burst.arena(), meta.first..meta.end, from, payload.len());
+        to.end = edited.len();
+        self.pushed(burst, at);
         Ok(())
     }
 
@@ -219,17 +282,7 @@ impl EditedFrames {
         // bytes are the delivered bytes.
         let start = index * HEAD_BYTES;
         let head = self.heads.slice(start, HEAD_BYTES);
-        let mut known = 0;
-        for part in [before, edit.inserted, behind] {
-            let (first, rest) = part.split_at(part.len().min(SNAPSHOT_BYTES.saturating_sub(known)));
-            if !first.is_empty() {
-                to.snapshot[known..known + first.len()].copy_from_slice(first);
-            }
-            if !rest.is_empty() {
-                head.slice(known + first.len(), rest.len()).write(rest);
-            }
-            known += part.len();
-        }
+        let mut known = write_head(&[before, edit.inserted, behind], &mut to.snapshot, head);
         let mut taken = window.len();
         if known < SNAPSHOT_BYTES && len > known {
             let more = (SNAPSHOT_BYTES - known).min(len - known);

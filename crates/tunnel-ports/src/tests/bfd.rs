@@ -77,6 +77,31 @@ fn a_guest_does_not_speak_for_the_session() {
     }
 }
 
+/// Control packets that a guest leaves the switch to cut out of one frame.
+#[test]
+fn a_guest_does_not_speak_for_the_session_by_segments() {
+    let mut underlay = Underlay::new("test14", 114);
+    let (mut port, mut context) = start(session(Kind::Geneve, underlay.addresses[0], 4814, Some(KEY)));
+    waiting(&mut underlay);
+    let packet = PACKET.frame(MAC);
+    let control = &packet[42..];
+    let mut frame = [&packet[..], control, &[0; 24]].concat();
+    // The sender leaves lengths to the device.
+    [16, 38].iter().for_each(|at| frame[*at..at + 2].fill(0));
+    let header = NetHeader {
+        flags: NetHeader::F_NEEDS_CSUM,
+        gso_type: NetHeader::GSO_UDP_L4,
+        gso_size: control.len() as u16,
+        csum_start: TCP_AT as u16,
+        csum_offset: 6,
+        ..NetHeader::default()
+    };
+    send(&mut context, header, &frame);
+    assert_eq!(port.counters(0, Side::ToGuest).unwrap().drops(DropReason::Spoofed), 2);
+    assert_eq!(waiting(&mut underlay).len(), 1, "the segment that is no control packet");
+    port.end(&mut context);
+}
+
 /// Packets without end are looked at in turns: most are lost, and the control thread is not woken for them.
 #[test]
 fn a_flood_of_packets_is_looked_at_in_turns() {
