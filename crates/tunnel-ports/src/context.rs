@@ -1,12 +1,14 @@
 //! The context in which the TAP of an underlay works: its sinks take frames for tunnels out.
 use std::fmt::Display;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use frame::{Sink, Source};
 use port::{Context, Interest, PortContext, SharedFd, Token};
 use virtio::net::MacAddress;
 
+use crate::fragments::Waiting;
 use crate::terminator::Terminator;
 
 /// The context of the TAP of an underlay.
@@ -14,6 +16,8 @@ pub(crate) struct TapContext<'a> {
     pub inner: &'a mut dyn PortContext,
     /// The name of the TAP.
     pub name: &'a str,
+    /// The fragments that wait for the rest of their packets.
+    pub waiting: &'a Arc<Waiting>,
 }
 
 impl Context for TapContext<'_> {
@@ -40,7 +44,7 @@ impl PortContext for TapContext<'_> {
     }
 
     fn attach_sink(&mut self, pair: u16, sink: Box<dyn Sink>) {
-        match Terminator::new(self.name, sink) {
+        match Terminator::new(self.name, sink, self.waiting) {
             Ok(terminator) => self.inner.attach_sink(pair, Box::new(terminator)),
             Err(error) => self.inner.log(&format_args!(
                 "underlay {}: memory for the heads of frames: {error}; free some memory and add the port again",

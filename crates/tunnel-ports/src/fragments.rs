@@ -1,6 +1,7 @@
 //! Fragments of packets in which tunnels' frames are, until all of a packet has come.
 use std::io;
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use conntrack::{FragmentFrame, FragmentLimits, Fragments, Held, MAX_FRAGMENTS, Whole};
@@ -11,7 +12,7 @@ use tunnels::{Fragment, Joined};
 /// for others.
 const SHARES: u16 = 16;
 
-/// What the fragments for one sink of an underlay may take. The time is Linux's (`ipfrag_time`).
+/// What the fragments for one underlay may take. The time is Linux's (`ipfrag_time`).
 const LIMITS: FragmentLimits = FragmentLimits {
     ports: SHARES,
     bytes: 1 << 20,
@@ -36,10 +37,28 @@ pub(crate) enum Kept {
     Refused,
 }
 
-/// The fragments that wait, and the last complete packet.
-pub(crate) struct OuterFragments {
-    held: Fragments,
+/// The fragments that wait at an underlay. All its sinks share them: the fragments of one packet may come to different ones.
+pub(crate) struct Waiting {
+    held: Mutex<Fragments>,
     since: Instant,
+}
+
+impl Default for Waiting {
+    /// No fragments.
+    fn default() -> Self {
+        Waiting { held: Mutex::new(Fragments::new(LIMITS)), since: Instant::now() }
+    }
+}
+
+impl Waiting {
+    fn lock(&self) -> MutexGuard<'_, Fragments> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The fragments that wait, and the last complete packet of one sink.
+pub(crate) struct OuterFragments {
+    waiting: Arc<Waiting>,
     parts: OwnFrames,
     packet: OwnFrames,
     /// The packet's payload while it is put together.
@@ -58,15 +77,14 @@ fn share(from: IpAddr) -> u16 {
 }
 
 impl OuterFragments {
-    /// No fragments.
+    /// No complete packet, of these fragments.
     ///
     /// # Errors
     /// The memory for complete packets cannot be made or mapped.
-    pub fn new() -> io::Result<Self> {
+    pub fn new(waiting: Arc<Waiting>) -> io::Result<Self> {
         let frames = usize::from(MAX_FRAGMENTS);
         Ok(OuterFragments {
-            held: Fragments::new(LIMITS),
-            since: Instant::now(),
+            waiting,
             parts: OwnFrames::new(frames, LARGEST_FRAME_BYTES + frames * (WINDOW_BYTES + SPARE_BYTES))?,
             packet: OwnFrames::new(1, LARGEST_FRAME_BYTES + SPARE_BYTES)?,
             payload: Vec::with_capacity(LARGEST_FRAME_BYTES),
@@ -88,12 +106,14 @@ impl OuterFragments {
             frame_bytes: frame.len_bytes(),
             rest: &|at, into| frame.read(at, into),
         };
-        let held = self.held.hold(&part, self.since.elapsed());
-        let mut dropped: u64 = (0..SHARES).map(|share| self.held.dropped(share)).sum();
-        let kept = match held {
+        let waiting = Arc::clone(&self.waiting);
+        let mut held = waiting.lock();
+        let outcome = held.hold(&part, waiting.since.elapsed());
+        let mut dropped: u64 = (0..SHARES).map(|share| held.dropped(share)).sum();
+        let kept = match outcome {
             Held::Waits => Kept::Waits,
             Held::Refused => Kept::Refused,
-            Held::Complete(whole) => match self.join(whole) {
+            Held::Complete(whole) => match self.join(&mut held, whole) {
                 Some(()) => Kept::Complete,
                 None => {
                     dropped += (self.parts.batch().len() as u64).saturating_sub(1);
@@ -105,16 +125,16 @@ impl OuterFragments {
     }
 
     /// Takes the frames of a packet, and puts the packet together.
-    fn join(&mut self, whole: Whole) -> Option<()> {
+    fn join(&mut self, held: &mut Fragments, whole: Whole) -> Option<()> {
         self.parts.clear();
         self.packet.clear();
         self.payload.clear();
         let mut joined: Option<Joined> = None;
         let mut is_sound = true;
-        while let Some(bytes) = self.held.next_bytes(whole) {
+        while let Some(bytes) = held.next_bytes(whole) {
             self.frame.clear();
             let frame = &mut self.frame;
-            self.held.take(whole, |part| frame.extend_from_slice(part));
+            held.take(whole, |part| frame.extend_from_slice(part));
             // Others are taken too: their memory is given back.
             let Some(fragment) = Fragment::read(frame, bytes).filter(|_| self.parts.begin(bytes)) else {
                 is_sound = false;

@@ -24,6 +24,7 @@
 //!
 //! - that of a queue, which several workers may fill: once for each burst;
 //! - that of an underlay's list of answers (`heard.rs`), which is never waited for: for each answer;
+//! - that of the fragments that wait at an underlay: for each fragment, while it is kept or its packet put together;
 //! - that of the registry: when the next hop of a frame is unknown, about once a second and tunnel, and when the view was
 //!   replaced.
 //!
@@ -36,8 +37,8 @@
 //! - Options of ports: `spec.rs`.
 #![forbid(unsafe_code)]
 
-mod context;
 mod bytes;
+mod context;
 mod encapsulator;
 mod fragments;
 mod heard;

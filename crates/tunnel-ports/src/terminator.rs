@@ -13,7 +13,7 @@ use virtio::net::Offload;
 
 use crate::bytes::add_bytes;
 use crate::encapsulator::BURST;
-use crate::fragments::{Kept, OuterFragments};
+use crate::fragments::{Kept, OuterFragments, Waiting};
 use crate::registry::Reader;
 use crate::source::{FRONT_BYTES, front};
 use crate::view::{Link, Tunnel, View};
@@ -79,11 +79,11 @@ fn is_summed(received: &Received<'_>, frame: &Frame<'_>, head: &[u8]) -> bool {
 }
 
 impl Terminator {
-    /// A sink before that of the TAP with this name.
+    /// A sink before that of the TAP with this name, at which these fragments wait.
     ///
     /// # Errors
     /// The memory for heads cannot be made or mapped.
-    pub fn new(name: &str, inner: Box<dyn Sink>) -> io::Result<Self> {
+    pub fn new(name: &str, inner: Box<dyn Sink>, waiting: &Arc<Waiting>) -> io::Result<Self> {
         Ok(Terminator {
             name: name.to_owned(),
             inner,
@@ -92,7 +92,7 @@ impl Terminator {
             pending: Vec::with_capacity(BURST),
             tunnel: None,
             rest: Vec::with_capacity(BURST),
-            fragments: Some(Box::new(OuterFragments::new()?)),
+            fragments: Some(Box::new(OuterFragments::new(Arc::clone(waiting))?)),
         })
     }
 

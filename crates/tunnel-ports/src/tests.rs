@@ -16,6 +16,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use tunnels::{Kind, Message, OptionMap, PartialSum, Received, Route, Settings, Sum, pseudo_header};
 use virtio::net::{Accepts, NetHeader};
 
+use crate::fragments::Waiting;
 use crate::heard::Heard;
 use crate::queue::shared;
 use crate::registry::{self, LinkState};
@@ -71,7 +72,9 @@ impl Underlay {
         }
         assert!(registry::learn(name, &heard) && !registry::learn(name, &heard));
         let kernel = queue(QueueOptions::default()).unwrap().0;
-        Underlay { addresses, from_tunnels, terminator: Terminator::new(name, Box::new(kernel)).unwrap() }
+        let waiting = Arc::default();
+        let terminator = Terminator::new(name, Box::new(kernel), &waiting).unwrap();
+        Underlay { addresses, from_tunnels, waiting, terminator }
     }
 
     fn drops(&self, reason: DropReason) -> u64 {

@@ -15,6 +15,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use tunnels::{Route, request};
 
 use crate::context::TapContext;
+use crate::fragments::Waiting;
 use crate::heard::Heard;
 use crate::queue::{Entrance, shared};
 use crate::registry::{self, LinkState};
@@ -50,6 +51,8 @@ pub(crate) struct Underlay {
     tap: Tap,
     pairs: u16,
     counters: [Arc<QueueCounters>; 2],
+    /// The fragments of tunnels' packets.
+    waiting: Arc<Waiting>,
     running: Option<Running>,
 }
 
@@ -57,7 +60,14 @@ impl Underlay {
     /// A port with these options. Nothing is opened yet.
     pub fn new(options: TapOptions) -> Self {
         let (name, pairs) = (options.name.clone(), options.queue_pairs);
-        Underlay { name, tap: Tap::new(options), pairs, counters: Default::default(), running: None }
+        Underlay {
+            name,
+            tap: Tap::new(options),
+            pairs,
+            counters: Default::default(),
+            waiting: Arc::default(),
+            running: None,
+        }
     }
 
     fn run(&mut self, context: &mut dyn PortContext) -> io::Result<()> {
@@ -174,7 +184,7 @@ impl Port for Underlay {
     }
 
     fn start(&mut self, context: &mut dyn PortContext) -> Result<(), PortError> {
-        self.tap.start(&mut TapContext { inner: context, name: &self.name })?;
+        self.tap.start(&mut TapContext { inner: context, name: &self.name, waiting: &self.waiting })?;
         self.run(context).map_err(|error| {
             let what = format!("listen to changes of the routes of {}", self.name);
             PortError::new(
@@ -203,7 +213,9 @@ impl Port for Underlay {
                 running.is_stale |= running.changes.clear();
             }
             (WAKE | CHANGED | LEARN, None) => {}
-            _ => self.tap.ready(token, &mut TapContext { inner: context, name: &self.name })?,
+            _ => self
+                .tap
+                .ready(token, &mut TapContext { inner: context, name: &self.name, waiting: &self.waiting })?,
         }
         Ok(())
     }
@@ -211,7 +223,12 @@ impl Port for Underlay {
     fn stopped(&mut self, pair: u16, side: Side, why: QueueError, context: &mut dyn PortContext) {
         match pair == self.pairs {
             true => context.log(&format_args!("underlay {}: the queue of tunnels stopped: {why}", self.name)),
-            false => self.tap.stopped(pair, side, why, &mut TapContext { inner: context, name: &self.name }),
+            false => self.tap.stopped(
+                pair,
+                side,
+                why,
+                &mut TapContext { inner: context, name: &self.name, waiting: &self.waiting },
+            ),
         }
     }
 
@@ -223,7 +240,7 @@ impl Port for Underlay {
             registry::remove_link(&self.name);
             context.detach_source(self.pairs);
         }
-        self.tap.end(&mut TapContext { inner: context, name: &self.name });
+        self.tap.end(&mut TapContext { inner: context, name: &self.name, waiting: &self.waiting });
     }
 }
 

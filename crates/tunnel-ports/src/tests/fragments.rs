@@ -83,6 +83,29 @@ fn a_packet_in_fragments_comes_out_whole() {
     assert_eq!(underlay.terminator.counters().frames(), 0);
 }
 
+/// A sender spreads its frames over queue pairs, or a route goes over two links.
+#[test]
+fn fragments_that_come_to_different_sinks_are_one_packet() {
+    let mut underlay = Underlay::new("test18", 118);
+    let own = underlay.addresses[0];
+    let (mut port, mut context) =
+        start(Settings { key: Some(KEY), ..Settings::new(Kind::Geneve, Some(own)) });
+    let kernel = queue(QueueOptions::default()).unwrap().0;
+    let mut second = Terminator::new("test18", Box::new(kernel), &underlay.waiting).unwrap();
+    let frame = tcp(1200);
+    for id in 0..2 {
+        let parts = fragments(&underlay.sent(&mut context, &frame), 504, id);
+        for (number, part) in parts.iter().enumerate() {
+            match (number + usize::from(id)) % 2 {
+                0 => underlay.take(part),
+                _ => second.accept(&FrameBatch::of_frame(part).unwrap(), &[0]).unwrap(),
+            }
+        }
+        assert_eq!(arrived(&mut context), std::slice::from_ref(&frame), "packet {id}");
+    }
+    port.end(&mut context);
+}
+
 #[test]
 fn fragments_for_no_tunnel_are_the_kernels() {
     let mut underlay = Underlay::new("test8", 108);
