@@ -30,7 +30,6 @@ REASONS = [
     (r'"([\w/-]+)" is not a valid command of this switch', "the switch has no command `{0}`"),
     (r"(?m)^-(?:Megaflow|ct_state|recirc_id)", "`ofproto/trace` has no line of Open vSwitch's megaflow"),
     (r"(?m)^-actions:", "the switch has no flows of a datapath to dump"),
-    (r'no key "state" in Interface record "\S+" column bfd_status', "tunnels have no BFD"),
     (r"(?m)^-NXT_PACKET_IN2.*\n.*\n?.*\+NXT_PACKET_IN2", "a packet-in has a cookie where Open vSwitch has none, and no `eth_type` beside the connection's addresses"),
     (r"(sa_addr inet_ntop\(\) failed)", "curl of this machine cannot announce a port over IPv6: {0}"),
     (r"Error: Unknown device type", "this kernel has no such kind of interface"),
@@ -53,19 +52,12 @@ TRACE = "`ofproto/trace` ends at a patch port"
 MEGAFLOW = "`ofproto/trace` has no line of Open vSwitch's megaflow"
 PACKET_OUT = "fragments that a controller sends are not put together"
 MTU = "a port whose `mtu_request` is lower drops longer frames, a simulated interface of Open vSwitch takes them"
-BFD = "tunnels have no BFD: of several gateway chassis, none is the active one"
 KNOWN = {
-    "vlan traffic for external network with distributed router gateway port": BFD,
-    "send gratuitous ARP for NAT rules on HA distributed router": BFD,
-    "external logical port": BFD,
-    "ARP replies for SNAT external ips": BFD,
-    "MAC binding aging - probing distributed GW router": BFD,
-    "GARP delivery: gw and external ports": BFD,
+    "external logical port": "a frame whose source is a group address, such as ff:10:00:00:00:01, is dropped; Open vSwitch forwards it",
     "ovn-controller - br-int remote": "a simulated switch has a network namespace of its own, so a controller at 127.0.0.1 does not reach it",
     "nsh - decap header": "NSH is neither read nor executed",
     "conntrack - all-zero IP SNAT": "a connection that both ends have closed is in the state `CLOSING`, in Open vSwitch in `TIME_WAIT`",
     "vtep: 3 HVs, 1 VIFs/HV, 1 GW, 1 LS": "needs ovs-vtep and ovn-controller-vtep, which set-up does not fetch",
-    "1 LR with HA distributed router gateway port": BFD,
     "router - check packet length - icmp defrag": "the case expects that `ofproto/trace` sends a frame to the controller, which answers it: here a trace has no effects",
     "conntrack - IPv4 fragmentation with fragments specified": PACKET_OUT,
     "conntrack - IPv4 fragmentation out of order": PACKET_OUT,
