@@ -15,21 +15,19 @@
 //! - To change how a packet's steps are found or named: `path/walk.rs` and `follow.rs`. The published steps, and why
 //!   ours differ, are in `known.rs`.
 //! - To add a cause of long latencies: `cause.rs` and `state.rs` in `worst/`, with a constructed trace in
-//!   `planted.rs`. The cause is produced on a real guest in `crates/tautline/tests/nested/kvm_worst.rs` and
+//!   `tests/planted.rs`. The cause is produced on a real guest in `crates/tautline/tests/nested/kvm_worst.rs` and
 //!   `kvm_worst_causes.rs`.
 //! - To change what is recorded about a latency, on either side: `events/selection.rs`; the host's side:
 //!   `crates/lab/src/traced/worst/follow.rs`; the guest's side: `worst/recorder.rs`, which `inside.rs` queries.
 //! - To change how the path of a guest's interrupts is determined: `interrupts/judge.rs`.
 
 pub mod costs;
+mod doorbell;
 pub mod events;
 mod failed;
 pub mod interrupts;
 mod known_guest;
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, reason = "huge pages and single words are for x86-64")
-)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "huge pages are for x86-64"))]
 mod memory;
 #[cfg(target_arch = "x86_64")]
 mod micro_vm;

@@ -51,4 +51,5 @@ pub const ROWS: &[Row] = &[
     row("page-fault-4k", "store to a fresh page of 4 KiB", None, None),
     row("page-fault-2m", "store to a fresh page of 2 MiB", None, None),
     row("dirty-log-fault", "first store to a page of 4 KiB since the dirty log was read", None, None),
+    row("vm-switch", "exit to user space to that of another virtual machine, whose thread has the same CPU", None, Some("VM Switch")),
 ];

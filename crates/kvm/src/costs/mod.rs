@@ -16,6 +16,7 @@ pub mod results;
 #[cfg(target_arch = "x86_64")]
 mod run;
 mod settings;
+mod turns;
 
 #[cfg(target_arch = "aarch64")]
 pub(crate) use arm::KnownMachine;

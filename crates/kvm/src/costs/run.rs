@@ -10,8 +10,8 @@ use super::bench::{Bench, WARM_UP};
 use super::catalogue::{ROWS, Row};
 use super::results::Cost;
 use super::settings::{Prepared, Settings};
-use super::{exits, faults, interrupts};
-use crate::micro_vm::{Stop, tsc};
+use super::{exits, faults, interrupts, turns};
+use crate::micro_vm::{Arguments, Program, Stop, tsc};
 
 /// How long each of the steps before the first row may take: making the machine, and a trial of its exits. Each of them
 /// may hang with a `/dev/kvm` that cannot run such a guest.
@@ -247,7 +247,18 @@ fn samples(row: &Row, bench: &mut Bench, settings: &Settings) -> Result<Vec<u64>
         "page-fault-4k" => return faults::fresh(bench, faults::SMALL),
         "page-fault-2m" => return faults::fresh(bench, faults::LARGE),
         "dirty-log-fault" => return faults::dirty_log(bench),
+        "vm-switch" => switches(bench)?,
         exit => exits::exit(bench, exit, bench.samples())?,
     };
     Ok(found.split_off(WARM_UP))
+}
+
+/// Two virtual machines on the first CPU, in turns.
+fn switches(bench: &mut Bench) -> Result<Vec<u64>, Failure> {
+    let mut other = Bench::new(&bench.settings, None, bench.stop.clone())?;
+    let (samples, cpu) = (bench.samples(), bench.settings.cpus[0]);
+    turns::switches([bench, &mut other], samples, cpu, tsc::stamp, |bench, exits, at_exit| {
+        let arguments = Arguments { samples: exits, ..Default::default() };
+        bench.vcpus[0].run_with(Program::OutUser, arguments, at_exit)
+    })
 }

@@ -1,7 +1,6 @@
 //! A virtual machine for measuring: two CPUs in 64-bit mode, the kernel's interrupt controllers, no devices and no
 //! operating system. The guest runs one [`Program`] at a time on each CPU.
 
-mod doorbell;
 pub mod layout;
 mod program;
 mod stop;
@@ -19,10 +18,10 @@ use kvm_ioctls::{Cap, IoEventAddress, Kvm, NoDatamatch, VmFd};
 use measure::Failure;
 use vmm_sys_util::eventfd::EventFd;
 
+use crate::doorbell::Doorbell;
 pub use crate::failed::SEE_LOG;
 use crate::failed::failed;
 pub use crate::memory::{Attached, HUGE, Memory, Pages};
-pub use doorbell::Doorbell;
 pub use program::Program;
 pub use stop::Stop;
 pub use vcpu::{Arguments, Vcpu};

@@ -88,6 +88,19 @@ impl Vcpu {
     /// KVM refuses the registers; the guest causes an exception or an exit that its program does not make; KVM_RUN
     /// fails; or [`Stop::end`] ended the program.
     pub fn run(&mut self, program: Program, arguments: Arguments) -> Result<(), Failure> {
+        self.run_with(program, arguments, &mut || Ok(()))
+    }
+
+    /// Runs a program as [`Vcpu::run`] does, and calls `at_exit` at each exit that this process handles.
+    ///
+    /// # Errors
+    /// `at_exit` fails, or the causes of [`Vcpu::run`].
+    pub fn run_with(
+        &mut self,
+        program: Program,
+        arguments: Arguments,
+        at_exit: &mut dyn FnMut() -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let registers = kvm_regs {
             rip: program::entry(program),
             rsp: layout::stack(self.number),
@@ -108,8 +121,10 @@ impl Vcpu {
         loop {
             match self.vcpu.run() {
                 Ok(VcpuExit::IoOut(layout::PORT_DONE, _)) => return complete(&mut self.vcpu),
-                Ok(VcpuExit::IoOut(layout::PORT_USER, _) | VcpuExit::IoIn(layout::PORT_USER, _)) => {}
-                Ok(VcpuExit::MmioWrite(layout::MMIO_USER, _)) => {}
+                Ok(VcpuExit::IoOut(layout::PORT_USER, _) | VcpuExit::IoIn(layout::PORT_USER, _)) => {
+                    at_exit()?
+                }
+                Ok(VcpuExit::MmioWrite(layout::MMIO_USER, _)) => at_exit()?,
                 Ok(VcpuExit::IoOut(layout::PORT_FAULT, _)) => {
                     return Err(refused(format!("an exception in the guest{}", self.place())));
                 }

@@ -132,7 +132,3 @@ pub fn longer(worst: &[Blame], median: &[Blame]) -> Vec<Blame> {
     found.sort_by_key(|blame| std::cmp::Reverse(blame.ns));
     found
 }
-
-#[cfg(test)]
-#[path = "planted.rs"]
-mod planted;

@@ -53,7 +53,7 @@ fn every_row() {
 
 const USER_EXITS: &str = "/sys/kernel/tracing/events/kvm/kvm_userspace_exit";
 
-/// As KVM's tracepoint counted the exits to user space for a port: those of the two rows that make one for each of their
+/// As KVM's tracepoint counted the exits to user space for a port: those of the three rows that make one for each of their
 /// 232 samples, and one at the end of each of some programs. A row of ioeventfd's that made them too would double them.
 fn writes_to_an_ioeventfd_stay_in_the_kernel(machine: &Machine) {
     let counts =
@@ -63,7 +63,7 @@ fn writes_to_an_ioeventfd_stay_in_the_kernel(machine: &Machine) {
     let count = of_ports.and_then(|line| line.split_whitespace().last()).and_then(|word| word.parse().ok());
     let count: u64 = count.unwrap_or_else(|| panic!("{counts}"));
     println!("{count} exits to user space for a port");
-    assert!((2 * 232..3 * 232).contains(&count), "{counts}");
+    assert!((3 * 232..4 * 232).contains(&count), "{counts}");
 }
 
 /// Runs a command that measures, and gives what it wrote.

@@ -59,6 +59,7 @@ tautline_arm_table:
     .word tautline_arm_touch - tautline_arm_begin
     .word tautline_arm_other - tautline_arm_begin
     .word tautline_arm_answer - tautline_arm_begin
+    .word tautline_arm_out - tautline_arm_begin
     .word tautline_arm_spin - tautline_arm_begin
 
 // x21 = the address of the vector table. Interrupts of group 1, of all priorities.
@@ -67,6 +68,13 @@ tautline_arm_initialize:
     mov x1, #{DISTRIBUTOR}
     mov w2, #2                      // GICD_CTLR.EnableGrp1
     str w2, [x1]
+    mov w2, #-1
+    str w2, [x1, #0x84]             // GICD_IGROUPR1: SPIs 32 to 63 of group 1
+    mov w2, #2
+    str w2, [x1, #0xc08]            // GICD_ICFGR2: SPI 32 by its edge
+    str xzr, [x1, #0x6100]          // GICD_IROUTER32: to CPU 0
+    mov w2, #1
+    str w2, [x1, #0x104]            // GICD_ISENABLER1: SPI 32
     mov x1, #{REDISTRIBUTOR}
     mrs x2, mpidr_el1
     and x2, x2, #0xff
@@ -167,7 +175,29 @@ tautline_arm_other:
     cbz x4, 1b
     sample tautline_arm_other
 
-// CPU 1, which waits for as many interrupts.
+// A store to an ioeventfd, from it to the stamp of the thread that waits for it, which the thread stores to x21. The thread
+// has a quarter of a millisecond to fall asleep before each.
+tautline_arm_out:
+    mov x10, #{EVENT}
+    str xzr, [x21]
+    mrs x7, cntfrq_el0
+    mrs x8, cntvct_el0
+    add x7, x8, x7, lsr #12
+1:  yield
+    mrs x8, cntvct_el0
+    cmp x8, x7
+    b.lo 1b
+    limit
+    dsb sy
+    stamp x3
+    str wzr, [x10]
+2:  yield
+    patience
+    ldr x4, [x21]
+    cbz x4, 2b
+    sample tautline_arm_out
+
+// Waits for as many interrupts, and stores the stamp of each to x21.
 tautline_arm_answer:
     mov x24, #0
     msr daifclr, #2

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use measure::Failure;
 
-use super::counter_khz;
-use super::layout::{STEAL, USER};
+use super::counter;
+use super::layout::STEAL;
 use super::program::Program;
 use super::vm::Machine;
 
@@ -18,11 +18,11 @@ impl KnownMachine {
     }
 
     pub fn write(&mut self, count: usize) -> Result<(), Failure> {
-        self.0.execute(Program::Write, count, USER)
+        self.0.write(count, &mut || Ok(()))
     }
 
     pub fn spin(&mut self, time: Duration) -> Result<(), Failure> {
-        let ticks = u128::from(counter_khz()) * time.as_micros() / 1000;
+        let ticks = u128::from(counter::khz()) * time.as_micros() / 1000;
         self.0.execute(Program::Spin, 0, ticks as u64)
     }
 

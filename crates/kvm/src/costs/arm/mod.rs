@@ -1,18 +1,23 @@
 //! The costs that an arm64 guest measures by itself, with stamps of its virtual counter (CNTVCT_EL0).
 
+mod counter;
 mod known;
 mod layout;
 mod program;
+mod signals;
 mod vm;
 
 use linux::interrupt;
 use measure::Failure;
 
+use super::alignment::Alignment;
 use super::catalogue::{ROWS, Row};
 use super::results::Cost;
 use super::settings::{Prepared, Settings, pin};
+use super::turns;
+use crate::failed::SEE_LOG;
 pub use known::KnownMachine;
-use layout::{DISTRIBUTOR, USER};
+use layout::{DISTRIBUTOR, EVENT, USER};
 use program::Program;
 use vm::Machine;
 
@@ -32,55 +37,65 @@ pub fn measure(
 ) -> Result<(Prepared, Vec<Cost>), Failure> {
     pin(settings.cpus[0])?;
     let mut machine = Machine::new()?;
-    let khz = counter_khz();
+    let (khz, alignment) = (counter::khz(), machine.align(settings.cpus[1]));
     let mut costs = Vec::new();
     for row in ROWS {
         if interrupt::is_set() {
             break;
         }
         began(row);
-        costs.push(Cost::new(
-            row,
-            samples(&mut machine, row, settings.samples + WARM_UP, khz, settings.cpus[1]),
-            khz,
-        ));
+        costs.push(Cost::new(row, samples(&mut machine, row, settings, &alignment), khz));
     }
-    Ok((Prepared { emulated: crate::is_emulated(), tsc_khz: khz, alignment: None }, costs))
+    Ok((Prepared { emulated: crate::is_emulated(), tsc_khz: khz, alignment: alignment.ok() }, costs))
 }
 
 fn samples(
     machine: &mut Machine,
     row: &Row,
-    count: usize,
-    khz: u32,
-    other: usize,
+    settings: &Settings,
+    alignment: &Result<Alignment, Failure>,
 ) -> Result<Vec<u64>, Failure> {
-    let timer = u64::from(khz) * TIMER_US / 1000;
-    let (program, first, place) = match row.id {
-        "stamps" => (Program::Stamps, 0, 0),
-        "hypercall" => (Program::Hypercall, 0, 0),
-        "interrupt-controller" => (Program::Read, DISTRIBUTOR, 0),
-        "mmio-write-user" => (Program::Write, USER, 0),
-        "self-ipi" => (Program::SelfInterrupt, 0, 0),
-        "eoi" => (Program::SelfInterrupt, 0, 1),
-        "timer-halted" => (Program::Timer, timer, 0),
-        "cpuid" => (Program::Identify, 0, 0),
-        "ipi-spinning" => return Ok(machine.interrupt_other(count, other)?.split_off(WARM_UP)),
-        "page-fault-4k" => return Ok(machine.touch(count)?.split_off(WARM_UP)),
+    let (count, [cpu, other]) = (settings.samples + WARM_UP, settings.cpus);
+    let one_clock = || alignment.as_ref().map_err(Clone::clone);
+    let mut found = match row.id {
+        "stamps" => first(machine, Program::Stamps, count, 0)?,
+        "hypercall" => first(machine, Program::Hypercall, count, 0)?,
+        "interrupt-controller" => first(machine, Program::Read, count, DISTRIBUTOR)?,
+        "mmio-write-user" => first(machine, Program::Write, count, USER)?,
+        "mmio-write-ioeventfd" => first(machine, Program::Write, count, EVENT)?,
+        "ioeventfd-to-thread" => one_clock().and_then(|_| machine.signal_out(count, other))?,
+        "inject-irqfd-spinning" => {
+            signals::in_order(&one_clock().and_then(|_| machine.inject(count, other))?)?
+        }
+        "self-ipi" => first(machine, Program::SelfInterrupt, count, 0)?,
+        "eoi" => machine.run(Program::SelfInterrupt, count, 0)?[1].clone(),
+        "timer-halted" => {
+            let ticks = u64::from(counter::khz()) * TIMER_US / 1000;
+            first(machine, Program::Timer, count, ticks)?
+        }
+        "cpuid" => first(machine, Program::Identify, count, 0)?,
+        "ipi-spinning" => machine.interrupt_other(count, other)?,
+        "page-fault-4k" => machine.touch(count)?,
+        "vm-switch" => {
+            let machines = [machine, &mut Machine::new()?];
+            turns::switches(machines, count, cpu, counter::stamp, Machine::write)?
+        }
         _ => {
             let tried = format!("measuring {}", row.title);
             return Err(Failure::new(tried, "the arm64 guest has no program for it", "measure it on x86-64"));
         }
     };
-    let [mut first_samples, mut second_samples] = machine.run(program, count, first)?;
-    let found = if place == 0 { &mut first_samples } else { &mut second_samples };
-    Ok(found.split_off(WARM_UP))
+    // An effect before its cause leaves a difference below zero.
+    match found.iter().filter(|ticks| (**ticks as i64) < 0).count() {
+        0 => Ok(found.split_off(WARM_UP)),
+        early => {
+            let answer = format!("{early} of {count} effects came before their causes");
+            Err(Failure::new(format!("measuring {}", row.title), answer, SEE_LOG))
+        }
+    }
 }
 
-/// The frequency of the virtual counter, in kHz (Arm ARM, CNTFRQ_EL0).
-fn counter_khz() -> u32 {
-    let hertz: u64;
-    // SAFETY: reads a register that Linux lets user space read; changes nothing.
-    unsafe { std::arch::asm!("mrs {}, cntfrq_el0", out(reg) hertz, options(nomem, nostack)) };
-    u32::try_from(hertz / 1000).unwrap_or(u32::MAX)
+/// The first samples of a program.
+fn first(machine: &mut Machine, program: Program, count: usize, first: u64) -> Result<Vec<u64>, Failure> {
+    machine.run(program, count, first).map(|[samples, _]| samples)
 }

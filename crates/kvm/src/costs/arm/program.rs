@@ -1,6 +1,6 @@
 //! The guest's programs, which are assembled with this crate and copied into the guest.
 
-use super::layout::{CODE, DISTRIBUTOR, DONE, FAULT, REDISTRIBUTOR};
+use super::layout::{CODE, DISTRIBUTOR, DONE, EVENT, FAULT, REDISTRIBUTOR};
 
 /// The interrupts that are enabled: the SGIs, and the virtual timer.
 const ENABLED: u64 = 0xFFFF | 1 << 27;
@@ -10,6 +10,7 @@ std::arch::global_asm!(
     DISTRIBUTOR = const DISTRIBUTOR,
     REDISTRIBUTOR = const REDISTRIBUTOR,
     DONE = const DONE,
+    EVENT = const EVENT,
     FAULT = const FAULT,
     ENABLED = const ENABLED,
 );
@@ -34,6 +35,7 @@ pub enum Program {
     Touch,
     Interrupt,
     Answer,
+    SignalOut,
     Spin,
 }
 

@@ -8,22 +8,32 @@ use kvm_bindings::{
     KVM_VGIC_V3_ADDR_TYPE_DIST, KVM_VGIC_V3_ADDR_TYPE_REDIST, kvm_create_device, kvm_device_attr,
     kvm_device_type_KVM_DEV_TYPE_ARM_VGIC_V3, kvm_vcpu_init,
 };
-use kvm_ioctls::{DeviceFd, Kvm, VcpuExit, VcpuFd, VmFd};
+use kvm_ioctls::{DeviceFd, IoEventAddress, Kvm, NoDatamatch, VcpuExit, VcpuFd, VmFd};
 use measure::Failure;
+use vmm_sys_util::eventfd::EventFd;
 
-use super::layout::{ANSWER, CODE, DISTRIBUTOR, DONE, FAULT, FRESH, MEMORY, REDISTRIBUTOR, SAMPLES, USER};
+use super::counter;
+use super::layout::{
+    ANSWER, CODE, DISTRIBUTOR, DONE, EVENT, FAULT, FRESH, MEMORY, REDISTRIBUTOR, SAMPLES, USER,
+};
 use super::program::{self, Program};
 use crate::costs::settings::pin;
+use crate::costs::turns::AtExit;
+use crate::doorbell::Doorbell;
 use crate::failed::{SEE_LOG, complete, failed};
 use crate::memory::{Attached, Memory, Pages};
 
 /// A virtual machine with its CPUs.
 pub struct Machine {
     vm: Arc<VmFd>,
-    vcpus: [VcpuFd; 2],
-    memory: Attached,
+    pub(super) vcpus: [VcpuFd; 2],
+    pub(super) memory: Attached,
     /// The interrupt controller, which must exist as long as the CPUs can run.
     _gic: DeviceFd,
+    /// The eventfd that raises SPI 32, which goes to the first CPU.
+    pub(super) irqfd: EventFd,
+    /// The ioeventfd for stores to [`EVENT`].
+    pub(super) ioeventfd: Doorbell,
 }
 
 impl Machine {
@@ -70,9 +80,24 @@ impl Machine {
             flags: 0,
         };
         gic.set_device_attr(&init).map_err(failed("KVM_SET_DEVICE_ATTR with KVM_DEV_ARM_VGIC_CTRL_INIT"))?;
-        let mut machine = Self { vm, vcpus, memory, _gic: gic };
+        let event =
+            || EventFd::new(0).map_err(|error| Failure::new("making an eventfd", error, "close open files"));
+        let (irqfd, ioeventfd) = (event()?, Doorbell::new(event()?));
+        // KVM's default routing: the interrupt number 0 is SPI 32.
+        vm.register_irqfd(&irqfd, 0).map_err(failed("KVM_IRQFD"))?;
+        vm.register_ioevent(ioeventfd.event(), &IoEventAddress::Mmio(EVENT), NoDatamatch)
+            .map_err(failed("KVM_IOEVENTFD"))?;
+        let mut machine = Self { vm, vcpus, memory, _gic: gic, irqfd, ioeventfd };
         machine.vcpus.iter_mut().try_for_each(|vcpu| execute(vcpu, Program::Initialize, 0, CODE))?;
         Ok(machine)
+    }
+
+    /// Makes the guest's counter equal to the host's.
+    ///
+    /// # Errors
+    /// The kernel lacks KVM_ARM_SET_COUNTER_OFFSET (before Linux 6.4).
+    pub fn share_counter(&self) -> Result<(), Failure> {
+        counter::share(&self.vm)
     }
 
     /// Makes KVM write the CPU's steal time to memory, in the structure of Arm DEN 0057, each time that a thread enters
@@ -140,9 +165,31 @@ impl Machine {
     pub fn execute(&mut self, program: Program, samples: usize, first: u64) -> Result<(), Failure> {
         execute(&mut self.vcpus[0], program, samples, first)
     }
+
+    /// Runs a program of stores that this process handles, and calls `at_exit` at each.
+    ///
+    /// # Errors
+    /// `at_exit` fails, or the causes of [`Machine::execute`].
+    pub fn write(&mut self, stores: usize, at_exit: AtExit<'_>) -> Result<(), Failure> {
+        execute_with(&mut self.vcpus[0], Program::Write, stores, USER, at_exit)
+    }
 }
 
-fn execute(vcpu: &mut VcpuFd, program: Program, samples: usize, first: u64) -> Result<(), Failure> {
+/// Runs a program of the guest on a CPU until it ends.
+///
+/// # Errors
+/// The causes of [`Machine::execute`].
+pub fn execute(vcpu: &mut VcpuFd, program: Program, samples: usize, first: u64) -> Result<(), Failure> {
+    execute_with(vcpu, program, samples, first, &mut || Ok(()))
+}
+
+fn execute_with(
+    vcpu: &mut VcpuFd,
+    program: Program,
+    samples: usize,
+    first: u64,
+    at_exit: AtExit<'_>,
+) -> Result<(), Failure> {
     // Numbers of registers in `struct kvm_regs`: x19 to x22, pc.
     let values = [(19, samples as u64), (20, SAMPLES[0]), (21, first), (22, SAMPLES[1])];
     for (number, value) in values.into_iter().chain([(32, program::entry(program))]) {
@@ -156,7 +203,7 @@ fn execute(vcpu: &mut VcpuFd, program: Program, samples: usize, first: u64) -> R
     loop {
         match vcpu.run() {
             Ok(VcpuExit::MmioWrite(DONE, _)) => break,
-            Ok(VcpuExit::MmioWrite(USER, _)) => {}
+            Ok(VcpuExit::MmioWrite(USER, _)) => at_exit()?,
             Ok(VcpuExit::MmioWrite(FAULT, data)) => {
                 return Err(refused(format!("an exception in the guest, ESR_EL1 {data:x?}")));
             }

@@ -1,8 +1,7 @@
 //! Constructed traces with known causes, each of which must be named first. Times and order are as in Linux 6.1.
 
-use super::super::{Frozen, Kept, Watched, latencies};
-use super::*;
-use crate::events::{Context, Event, Target};
+use kvm::events::{Context, Event, Kind, Target, Trace};
+use kvm::worst::{Cause, Frozen, Kept, Latency, Watched, blame, latencies, longer, stretches};
 
 const VCPU: u32 = 100;
 const STOPPER: u32 = 20;
