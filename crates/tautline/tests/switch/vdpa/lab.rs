@@ -36,13 +36,20 @@ const FUNCTIONS: &str = r#"
         [ ! -e $driver ] || echo $2 >$driver/unbind
         echo vp-vdpa >/sys/bus/pci/devices/$2/driver_override
         echo $2 >/sys/bus/pci/drivers/vp-vdpa/bind
-        vdpa dev add name $1 mgmtdev pci/$2 || failed vdpa dev add
+        ADD_CARD || failed vdpa dev add
         echo vhost_vdpa >/sys/bus/vdpa/devices/$1/driver_override
         echo $1 >/sys/bus/vdpa/devices/$1/driver/unbind; echo $1 >/sys/bus/vdpa/drivers/vhost_vdpa/bind
         until_true ls -d /sys/bus/vdpa/devices/$1/vhost-vdpa-* || failed no device
     }
     device_is_there() { until_true ls /dev/vhost-vdpa-0 || failed no device; }
 "#;
+
+/// The commands of a block of the page, whose lines are joined where they are continued.
+pub fn page(block: usize) -> Vec<String> {
+    let page = include_str!("../../../../../docs/rings-for-hardware.md");
+    let block = page.split("```sh\n").nth(block + 1).and_then(|rest| rest.split("```").next());
+    block.expect("the block").replace("\\\n", "").lines().map(str::to_owned).collect()
+}
 
 /// The guest.
 pub struct Lab {
@@ -60,14 +67,19 @@ impl Lab {
     }
 
     pub fn must_within(&self, line: &str, limit: Duration) -> String {
-        let output = self.guest.run_within(&format!("{FUNCTIONS}\n{line}"), limit);
+        let add = page(0)[1].replace("card0", "$1").replace("0000:01:00.0", "$2");
+        let functions = FUNCTIONS.replace("ADD_CARD", &add);
+        let output = self.guest.run_within(&format!("{functions}\n{line}"), limit);
         output.unwrap_or_else(|error| panic!("{error}")).expect_success()
     }
 
     /// Starts a relay with this name and socket, to a device.
     pub fn relay(&self, name: &str, device: &str) {
+        let arguments = page(1)[0].replace("guest", name).replace("/dev/vhost-vdpa-0", device);
+        let arguments = arguments.strip_prefix("tautline ").and_then(|rest| rest.strip_suffix(" &"));
+        let arguments = arguments.expect("the page's first command");
         self.must(&format!(
-            "start {name} vdpa --port {name}=vhost-user:/run/{name}.sock --device {device}
+            "start {name} {arguments}
              until_true ls /run/{name}.sock || failed no socket"
         ));
     }
