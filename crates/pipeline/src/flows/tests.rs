@@ -174,7 +174,7 @@ fn fragments(id: u8) -> [Vec<u8>; 3] {
 }
 
 /// A fragment has no effect until its datagram is complete. Then all leave, in the order of their offsets, and each is
-/// counted once.
+/// counted once. The fragments of one datagram come by different queue pairs, which different workers have.
 #[test]
 fn fragments_wait_for_their_datagram_and_are_counted_once() {
     let lines = [
@@ -183,13 +183,17 @@ fn fragments_wait_for_their_datagram_and_are_counted_once() {
         "table=1,priority=0 actions=output:3",
     ];
     let tables = Arc::new(tables(&lines));
-    let flows = Some(Box::new(WorkerFlows::new(Arc::clone(&tables))));
-    let mut output = Recorder { flows, ..Recorder::default() };
+    let worker = || {
+        let flows = Some(Box::new(WorkerFlows::new(Arc::clone(&tables))));
+        Recorder { flows, ..Recorder::default() }
+    };
     let program = program();
     let mut held = OwnFrames::new(2, 1000).unwrap();
     let [first, second, last] = fragments(9);
+    let mut output = worker();
     program.run(&burst_of(&[last, first, fragments(8)[1].clone()]), &Instant::now, &mut output);
     assert!(output.said.is_empty() && !output.again, "{:?}", output.said);
+    output = worker();
     program.run(&burst_of(&[second]), &Instant::now, &mut output);
     assert!(output.said.is_empty() && output.again);
     let mut left = Vec::new();
