@@ -358,6 +358,7 @@ look() { # finds out what is missing; once more at the end, whether each step ma
         need prlimit util-linux
         # What the peers' guest brings along.
         need busybox busybox-static
+        need lz4 lz4 # Debian packs the cloud kernel by it
         need ping iputils-ping
         need iperf3 iperf3
         need sockperf sockperf

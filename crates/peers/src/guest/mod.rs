@@ -14,6 +14,7 @@ pub(crate) mod modules;
 mod port;
 mod silent;
 mod tunnels;
+pub(crate) mod uncompressed;
 pub(crate) mod userland;
 mod within;
 
@@ -37,6 +38,7 @@ use crate::{Error, Output, chosen, standstill};
 use archive::Archive;
 use cached::CachedKernel;
 use control::{Control, Silence};
+use uncompressed::uncompressed;
 use userland::Userland;
 use vm::QemuVersion;
 use within::Within;
@@ -262,7 +264,7 @@ impl Plan {
         command.args(["-cpu", version.emulated_cpu()]);
         command.args(["-smp", &cpus.to_string(), "-m", &format!("{memory}K")]);
         command.args(["-object", &format!("memory-backend-memfd,id=memory,size={memory}K,share=on")]);
-        command.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(&initramfs);
+        command.arg("-kernel").arg(uncompressed(&self.kernel)?).arg("-initrd").arg(&initramfs);
         // Without the check of the timer, which fails where the emulator was not scheduled meanwhile. Strict: an address
         // is gone when its memory is unmapped.
         let iommu = if self.settings.iommu { " intel_iommu=on iommu=nopt iommu.strict=1" } else { "" };

@@ -1,10 +1,13 @@
-//! The cache for nested machines: images, and saved machines that have booted.
+//! The cache for guests and nested machines: unpacked kernels, images, and saved machines that have booted.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long an image or a machine may be out of use before the next one takes its place.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// The extension of an unpacked kernel.
+pub const UNCOMPRESSED: &str = "vmlinux";
 
 /// The extension of a saved machine's folder.
 pub const SAVED: &str = "saved";
@@ -16,7 +19,7 @@ pub fn folder() -> PathBuf {
     folder.unwrap_or_else(home).join("tautline/nested")
 }
 
-/// Removes images and saved machines that no test has used recently.
+/// Removes images, unpacked kernels and saved machines that no test has used recently.
 pub fn drop_unused(folder: &Path) {
     for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = file.path();
@@ -25,7 +28,7 @@ pub fn drop_unused(folder: &Path) {
             .and_then(|metadata| metadata.modified())
             .is_ok_and(|used| used.elapsed().is_ok_and(|since| since > KEPT));
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("cpio") if unused => drop(std::fs::remove_file(path)),
+            Some("cpio" | UNCOMPRESSED) if unused => drop(std::fs::remove_file(path)),
             Some(SAVED) if unused => drop(std::fs::remove_dir_all(path)),
             _ => {}
         }
@@ -42,7 +45,9 @@ mod tests {
     fn only_images_and_machines_out_of_use_go() {
         let folder = tempfile::tempdir().unwrap();
         let old = SystemTime::now() - 2 * KEPT;
-        for (name, modified) in [("a.cpio", old), ("b.cpio", SystemTime::now()), ("kernel", old)] {
+        for (name, modified) in
+            [("a.cpio", old), ("b.cpio", SystemTime::now()), ("e.vmlinux", old), ("kernel", old)]
+        {
             let file = std::fs::File::create(folder.path().join(name)).unwrap();
             file.set_modified(modified).unwrap();
         }

@@ -12,7 +12,7 @@
 
 mod arm;
 mod arm_within;
-mod cache;
+pub(crate) mod cache;
 mod deaf;
 pub(crate) mod image;
 mod inner;
