@@ -37,6 +37,8 @@ fn a_guest_on_the_relay_beside_guests_on_a_tap_and_on_the_switch() {
         for trial in trials {
             assert_eq!(trial.sent, trial.received + trial.lost, "{trial:?}");
             assert!(trial.received > 0, "{trial:?}");
+            let exits = trial.cost.guest.as_ref().and_then(|guest| guest.exits);
+            assert!(exits.is_some_and(|exits| exits > 0) && trial.cost.calls > 0, "{trial:?}");
             println!("{path} {}: received {}, {:?}", trial.metric, trial.received, trial.cost);
         }
     }

@@ -45,13 +45,13 @@ pub fn of_taps(lab: &Lab) -> PerFrame {
     tap
 }
 
-/// Counts with interfaces of VDUSE, which run already: no frame takes a call to move it. The table in
-/// docs/what-does-a-packet-cost.md has the counts.
+/// Counts with interfaces of VDUSE, which run already: no frame takes a call to move it. The few other calls are those of the
+/// control thread, more of them on a busy machine. The table in docs/what-does-a-packet-cost.md has the counts.
 pub fn compare(lab: &Lab, layout: &str, tap: &PerFrame) {
     let vduse = per_frame(lab);
     let PerFrame { all, interrupts, others, .. } = vduse;
     println!("VDUSE, {layout}: {all:.2} calls of a frame, {interrupts:.2} interrupts (TAP {:.2})", tap.all);
-    assert!(vduse.writes == 0.0 && interrupts > 0.0 && others < 0.1, "{vduse:?}");
+    assert!(vduse.writes == 0.0 && interrupts > 0.0 && others < 0.5, "{vduse:?}");
 }
 
 /// The difference between a long and a short time, divided by the frames between them.

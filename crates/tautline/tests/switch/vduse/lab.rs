@@ -47,16 +47,23 @@ const FUNCTIONS: &str = r#"
         until_true [ -e /proc/$inside/root/proc/1 ] || failed no container; ip netns attach there $inside
     }
     within() { /programs/nsenter --target $(cat /run/inside) --all --root /bin/busybox "$@"; } # a program of the container
-    begin_pings() { # with room for what waits in a ring: with its own, small one, ping waits for a dead switch
-        echoes >/run/echoes
-        ping -S 200000 -i 0.02 -c 1000000 10.77.0.2 >/run/pings 2>&1 </dev/null & echo $! >/run/pings.pid
+    begin_pings() {
+        # With room for what waits in a ring: with its own, small one, ping waits for a dead switch. Both ends know each
+        # other meanwhile: a kernel that asks for an address and gets no answer gives up, and drops what waits.
+        echoes >/run/echoes; known permanent
+        ping -S 200000 -i 0.1 -c 1000000 10.77.0.2 >/run/pings 2>&1 </dev/null & echo $! >/run/pings.pid
     }
-    end_pings() { kill -INT $(cat /run/pings.pid); until_true ended $(cat /run/pings.pid) || failed pings go on; }
+    known() { # known STATE: the state of both ends' addresses
+        near=$(cat /run/near) far=$(cat /run/far)
+        ip neigh replace 10.77.0.2 lladdr $(there cat /sys/class/net/$far/address) dev $near nud $1
+        ip -n there neigh replace 10.77.0.1 lladdr $(cat /sys/class/net/$near/address) dev $far nud $1
+    }
+    end_pings() { known reachable; kill -INT $(cat /run/pings.pid); until_true ended $(cat /run/pings.pid) || failed pings go on; }
     echoes() { # the pings that this kernel has sent
         awk '$1 == "Icmp:" { if (!at) { for (n = 2; n <= NF; n++) if ($n == "OutEchos") at = n } else print $at }' /proc/net/snmp
     }
     pinged() { [ $(echoes) -ge $1 ]; }
-    more_pings() { from=$(echoes); until_true pinged $((from + 25)) || { tail -n 5 /run/pings; failed no pings; }; }
+    more_pings() { from=$(echoes); until_true pinged $((from + 10)) || { tail -n 5 /run/pings; failed no pings; }; }
 "#;
 
 /// The guest.
@@ -167,8 +174,9 @@ impl Lab {
         assert!(log.contains("taken over; no frame moved for"), "{log}");
     }
 
-    /// Runs a line while pings are under way, 20 ms apart. Returns how many were lost before the last one that was answered,
-    /// which was sent after the line. None was answered twice.
+    /// Runs a line while pings are under way. Returns how many were lost before the last one that was answered, which was
+    /// sent after the line. None was answered twice. The pings are 100 ms apart, because ping's socket drops some of 150
+    /// answers that come at once.
     fn lost_while(&self, line: &str) -> usize {
         let said = self.must(&format!(
             "begin_pings; {line}
