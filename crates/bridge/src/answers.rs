@@ -62,7 +62,8 @@ fn table(state: &State, number: u8, version: Version) -> TableStatistics {
     let old =
         (version == Version::V10).then_some(OldTable { name: [0; 32], wildcards: WILDCARDS, max_flows });
     let active = u32::try_from(state.tables.all(number).count()).unwrap_or(u32::MAX);
-    TableStatistics { table: number, active, lookups: 0, matched: 0, old }
+    let (lookups, matched) = state.tables.visits(number);
+    TableStatistics { table: number, active, lookups, matched, old }
 }
 
 fn queues(state: &State, number: u16, queue: u32) -> Result<Vec<QueueStatistics>, Failure> {

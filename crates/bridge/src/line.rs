@@ -81,7 +81,7 @@ fn supported(actions: &[Action]) -> Result<(), String> {
 fn missing(action: &Action) -> Option<(&Action, &'static str)> {
     let why = match action {
         Action::Clone(actions) | Action::WriteActions(actions) => return actions.iter().find_map(missing),
-        Action::Output(port::LOCAL) => "the switch has no port of its own",
+        action if action.output_port() == Some(port::LOCAL) => "the switch has no port of its own",
         Action::OutputCut(..) => "frames are not cut",
         _ => return None,
     };

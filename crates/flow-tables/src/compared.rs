@@ -90,6 +90,7 @@ fn add_actions(compared: &mut Compared, actions: &[Action]) {
         let mask = &mut compared.mask;
         match action {
             Action::SetField(field, _, bits) => add_bits(mask, *field, *bits),
+            Action::SetOwn(field, _) => add_all(mask, &[*field]),
             Action::Move(from, to) => {
                 add_bits(mask, from.field, from.mask());
                 add_bits(mask, to.field, to.mask());
@@ -99,6 +100,7 @@ fn add_actions(compared: &mut Compared, actions: &[Action]) {
             | Action::Pop(bits)
             | Action::CheckPacketLarger(_, bits) => add_bits(mask, bits.field, bits.mask()),
             Action::DecTtl(_) => add_all(mask, &[Field::NwTtl]),
+            Action::DecMplsTtl => add_all(mask, &[Field::MplsTtl]),
             Action::WriteMetadata(_, bits) => add_bits(mask, Field::Metadata, (*bits).into()),
             Action::Clone(inner) | Action::WriteActions(inner) => add_actions(compared, inner),
             Action::Resubmit { original: true, .. } => {

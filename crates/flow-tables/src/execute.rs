@@ -3,6 +3,7 @@ mod buckets;
 mod connections;
 mod controllers;
 mod fields;
+mod labels;
 mod visits;
 
 use std::ops::Range;
@@ -80,7 +81,7 @@ pub(crate) struct Run<'a, 'r, S: Surroundings> {
 /// Whether the effect of an action may depend on the fields of the frame.
 fn depends_on_fields(action: &Action) -> bool {
     match action {
-        Action::Output(to) | Action::OutputCut(to, _) => *to == port::TABLE,
+        Action::Output(to) | Action::OutputSized(to, _) | Action::OutputCut(to, _) => *to == port::TABLE,
         Action::SetQueue(_) | Action::PopQueue | Action::CtClear | Action::Exit | Action::ClearActions => {
             false
         }
@@ -306,7 +307,7 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
             return Next::Go;
         }
         match action {
-            Action::Output(to) => return self.output(*to, None),
+            Action::Output(to) | Action::OutputSized(to, _) => return self.output(*to, None),
             Action::OutputCut(to, bytes) => return self.output(*to, Some(*bytes)),
             Action::OutputField(bits) => {
                 if let Ok(to) = u16::try_from(read(&self.key, *bits)) {
@@ -330,6 +331,9 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
                 return self.resubmit(*port, *table, *original);
             }
             Action::GotoTable(table) => return self.table(*table, self.in_port()),
+            Action::PushMpls(kind) => return self.push_mpls(*kind),
+            Action::PopMpls(kind) => return self.pop_mpls(*kind),
+            Action::DecMplsTtl => return self.dec_mpls_ttl(),
             Action::DecTtl(ids) => return self.dec_ttl(ids.as_deref().unwrap_or(&[0])),
             Action::Clone(actions) => self.on_copy(|run| {
                 let next = run.list(List::Given(actions));

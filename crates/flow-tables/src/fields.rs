@@ -24,6 +24,7 @@ pub(crate) fn has(key: &Key, needs: Needs) -> bool {
         Needs::Ipv4 => kind == protocol::IPV4,
         Needs::Ipv6 => kind == protocol::IPV6,
         Needs::Ip => is_ip,
+        Needs::Mpls => matches!(kind, protocol::MPLS | protocol::MPLS_MULTICAST),
         Needs::Tcp => carries(protocol::TCP),
         Needs::Udp => carries(protocol::UDP),
         Needs::Sctp => carries(protocol::SCTP),

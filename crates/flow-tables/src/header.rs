@@ -2,6 +2,8 @@
 //!
 //! Only fields that differ are written. A checksum is updated by the difference (RFC 1624): a wrong checksum stays
 //! wrong, and bytes behind the window are not needed.
+mod arp;
+mod labels;
 mod payload;
 
 use flow::{Field, Key, Layers, extract_with, protocol};
@@ -178,6 +180,7 @@ impl HeaderWindow {
             protocol::IPV4 => self.ipv4(key),
             protocol::IPV6 => self.ipv6(key),
             protocol::ARP | protocol::RARP => self.arp(key),
+            protocol::MPLS | protocol::MPLS_MULTICAST => self.label(key),
             _ => {}
         }
         true
@@ -474,26 +477,6 @@ impl HeaderWindow {
                 return Some(at).filter(|at| at + 8 <= self.length);
             }
             at += 8 * usize::from(length);
-        }
-    }
-
-    fn arp(&mut self, key: &Key) {
-        let at = usize::from(self.layers.network);
-        let packet = self.bytes().get(at..at + 28);
-        if packet.is_none_or(|packet| packet[..6] != [0, 1, 8, 0, 6, 4]) {
-            return;
-        }
-        for (field, place, bytes) in [
-            (Field::ArpOp, 6, 2),
-            (Field::ArpSha, 8, 6),
-            (Field::ArpSpa, 14, 4),
-            (Field::ArpTha, 18, 6),
-            (Field::ArpTpa, 24, 4),
-        ] {
-            if let Some(value) = self.differs(key, field) {
-                self.put(at + place, &value.to_be_bytes()[16 - bytes..]);
-                self.held.set(field, value);
-            }
         }
     }
 }

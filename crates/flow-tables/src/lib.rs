@@ -72,6 +72,7 @@ mod header;
 mod learn;
 mod lists;
 mod meter;
+mod misses;
 mod outcome;
 mod passage;
 mod segment;

@@ -137,19 +137,31 @@ pub(crate) fn put_in_order<'a>(
 ) {
     let last = |is: fn(&Action) -> bool| set.clone().rev().find(|action| is(action));
     order.extend(last(|action| matches!(action, Action::PopVlan)));
+    order.extend(last(|action| matches!(action, Action::PopMpls(_))));
+    order.extend(last(|action| matches!(action, Action::PushMpls(_))));
     order.extend(last(|action| matches!(action, Action::PushVlan(_))));
     order.extend(last(|action| matches!(action, Action::DecTtl(_))));
+    order.extend(last(|action| matches!(action, Action::DecMplsTtl)));
     let writes = |action: &&Action| {
         matches!(
             action,
-            Action::SetField(..) | Action::Move(..) | Action::ModVlanVid(_) | Action::ModVlanPcp(_)
+            Action::SetField(..)
+                | Action::SetOwn(..)
+                | Action::Move(..)
+                | Action::ModVlanVid(_)
+                | Action::ModVlanPcp(_)
         )
     };
     order.extend(set.clone().filter(writes));
     order.extend(last(|action| matches!(action, Action::SetQueue(_))));
     let ends: [fn(&Action) -> bool; 4] = [
         |action| matches!(action, Action::Group(_)),
-        |action| matches!(action, Action::Output(_) | Action::OutputCut(..) | Action::Controller(_)),
+        |action| {
+            matches!(
+                action,
+                Action::Output(_) | Action::OutputSized(..) | Action::OutputCut(..) | Action::Controller(_)
+            )
+        },
         |action| matches!(action, Action::Resubmit { .. }),
         |action| matches!(action, Action::Ct(_)),
     ];

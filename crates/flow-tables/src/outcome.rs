@@ -82,7 +82,8 @@ pub enum Overrun {
     Depth,
     /// The stack has grown too large.
     Stack,
-    /// The frame's header would be longer than a window with two tags.
+    /// The frame's header would be longer than a window with two tags. Or labels of MPLS cannot be added or removed: the
+    /// frame has no whole label, or is still to be cut into segments.
     Header,
     /// The frame would leave more than [`crate::MAX_DELIVERIES`] times.
     Deliveries,
@@ -102,6 +103,8 @@ pub enum Uncached {
     Connection,
     /// The outcome is longer than a place of the cache.
     Long,
+    /// A label of MPLS could not be added or removed.
+    Label,
 }
 
 /// A step on the header window, repeated for frames with the same compared fields.
@@ -119,6 +122,10 @@ pub(crate) enum Step {
     Deliver { port: u16, queue: u32, cut: Option<u32> },
     /// The frame was given to a switch that learns addresses.
     Normal,
+    /// A label was put in front, with this type.
+    PushMpls(u16),
+    /// The outermost label was removed, and this type written.
+    PopMpls(u16),
     /// Connection tracking took the frame, or a copy of it that continues in a table.
     Track(Track, Option<Then>),
     /// This meter was asked, and let the frame pass.
@@ -132,7 +139,8 @@ pub(crate) enum Step {
 impl Step {
     /// Whether the steps that follow hold only for some of the frames with the same compared fields.
     pub(crate) fn is_guard(&self) -> bool {
-        matches!(self, Step::Meter(_) | Step::Larger(..) | Step::Expect(_))
+        use Step::{Expect, Larger, Meter, PopMpls, PushMpls};
+        matches!(self, Meter(_) | Larger(..) | Expect(_) | PushMpls(_) | PopMpls(_))
     }
 }
 
@@ -224,7 +232,8 @@ pub struct Outcome {
     pub deliveries: Vec<Delivery>,
     /// The effects, in the order of the actions.
     pub effects: Vec<Effect>,
-    /// The flows that the frame matched. A flow that matched several times is listed several times.
+    /// The flows that the frame matched, and an entry for each look-up without a flow. A flow that matched several times is
+    /// listed several times.
     pub hits: Vec<Arc<Entry>>,
     /// The limit that was reached, if one was: the frame is then dropped.
     pub overrun: Option<Overrun>,

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::classifier::Cost;
 use crate::compared::{self, Compared};
+use crate::misses::Misses;
 use crate::table::{Found, Table};
 use crate::{Counters, Entry, MeterState};
 
@@ -100,6 +101,7 @@ pub struct Tables {
     cookies: Arc<BTreeMap<(u8, u64), usize>>,
     pub(crate) max_tags: u8,
     seed: u64,
+    pub(crate) missed: Misses,
     pub(crate) generation: u64,
 }
 
@@ -125,6 +127,7 @@ impl Tables {
             cookies: Arc::default(),
             max_tags,
             seed,
+            missed: Misses::default(),
             generation: generation(),
         }
     }

@@ -73,6 +73,7 @@ fn cached(outcome: &Outcome, flows: usize, compared: &str) -> String {
         Some(Uncached::Controller) => "a controller gets each frame",
         Some(Uncached::Learning) => "each frame makes a flow",
         Some(Uncached::Connection) => "more than the fields of the connection matters behind ct",
+        Some(Uncached::Label) => "a label could not be added or removed",
         Some(Uncached::Long) => "the outcome is longer than a place of the cache",
     };
     format!("none: {why}")

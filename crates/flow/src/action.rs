@@ -260,6 +260,9 @@ pub struct Sample {
 pub enum Action {
     /// Outputs to a port, given by its number. [`port::CONTROLLER`] has an action of its own, [`Action::Controller`].
     Output(u16),
+    /// Outputs to a port. The second number is the length for controllers (OpenFlow 1.5 §7.2.6.1): OpenFlow's action has
+    /// such a number for all ports, controllers read it back, and it has no other effect.
+    OutputSized(u16, u16),
     /// Outputs to a port, with the frame cut to this number of bytes.
     OutputCut(u16, u32),
     /// Outputs to the port whose number is in these bits.
@@ -285,6 +288,9 @@ pub enum Action {
     },
     /// Sets the bits of a field that are set in the mask.
     SetField(Field, u128, u128),
+    /// Sets [`Field::NwTtl`], [`Field::MplsTtl`], [`Field::MplsLabel`] or [`Field::MplsTc`] by the action that exists for
+    /// this field alone. Bits that the field does not have are ignored.
+    SetOwn(Field, u32),
     /// Copies bits from the first field to the second.
     Move(Subfield, Subfield),
     /// Pushes bits to the stack.
@@ -299,6 +305,12 @@ pub enum Action {
     ModVlanVid(u16),
     /// Sets the tag's priority; adds a tag if there is none.
     ModVlanPcp(u8),
+    /// Adds an outermost label and makes this the frame's type: that of MPLS or of multicast MPLS.
+    PushMpls(u16),
+    /// Removes the outermost label and makes this the frame's type.
+    PopMpls(u16),
+    /// Decrements the time to live of the outermost label. When it ends, the controller with id 0 gets the frame.
+    DecMplsTtl,
     /// Decrements the time to live. When the time to live ends, the controllers with these ids get the frame; without
     /// ids, the controller with id 0.
     DecTtl(Option<Vec<u16>>),
@@ -340,6 +352,14 @@ pub enum Action {
 }
 
 impl Action {
+    /// The port to which the action outputs whole frames, if the action names one.
+    pub fn output_port(&self) -> Option<u16> {
+        match self {
+            Action::Output(port) | Action::OutputSized(port, _) => Some(*port),
+            _ => None,
+        }
+    }
+
     /// Whether the action, or an action inside it, sends frames to the group with this number.
     pub fn uses_group(&self, group: u32) -> bool {
         match self {

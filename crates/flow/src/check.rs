@@ -76,13 +76,19 @@ fn learn(wanted: &Match, learn: &Learn) -> Result<(), Why> {
     Ok(())
 }
 
+/// The frame has another type from here on, and nothing is known of the headers behind it.
+fn of_type(wanted: &mut Match, kind: u16) {
+    wanted.set(Field::EthType, kind.into());
+    wanted.set_masked(Field::NwProto, 0, 0);
+}
+
 /// Checks one action. `wanted` is the known state of the frame: its tags after the previous actions.
 fn one(wanted: &mut Match, action: &Action) -> Result<(), Why> {
     match action {
         Action::SetField(Field::VlanTci, value, mask) => {
             wanted.add_masked(Field::VlanTci, *value, mask & PRESENT);
         }
-        Action::SetField(field, ..) => has(wanted, *field)?,
+        Action::SetField(field, ..) | Action::SetOwn(field, _) => has(wanted, *field)?,
         Action::Move(from, to) => {
             reads(wanted, *from)?;
             has(wanted, to.field)?;
@@ -110,6 +116,11 @@ fn one(wanted: &mut Match, action: &Action) -> Result<(), Why> {
             wanted.set_masked(Field::VlanTci, wanted.value().get(Field::InnerTci), PRESENT);
             wanted.set_masked(Field::InnerTci, 0, PRESENT);
         }
+        Action::PushMpls(kind) => of_type(wanted, *kind),
+        Action::PopMpls(_) | Action::DecMplsTtl if !wanted.meets(Needs::Mpls) => {
+            return Err(("the match has no label", "mpls or mplsm in the match, or push_mpls before"));
+        }
+        Action::PopMpls(kind) => of_type(wanted, *kind),
         Action::DecTtl(_) if !wanted.meets(Needs::Ip) => {
             return Err(("the match has no time to live", "ip, ipv6 or a protocol in them in the match"));
         }

@@ -129,6 +129,7 @@ fn network(reader: &mut Reader<'_, '_>, kind: u16, key: &mut Key, layers: &mut L
         protocol::IPV4 => ipv4(reader, key),
         protocol::IPV6 => ipv6(reader, key),
         protocol::ARP | protocol::RARP => arp(reader, key),
+        protocol::MPLS | protocol::MPLS_MULTICAST => label(reader, key),
         _ => None,
     };
     if let Some(protocol) = transport {
@@ -249,6 +250,17 @@ fn arp(reader: &mut Reader<'_, '_>, key: &mut Key) -> Option<u8> {
     key.set(Field::ArpSpa, number(&packet[14..18]));
     key.set(Field::ArpTha, number(&packet[18..24]));
     key.set(Field::ArpTpa, number(&packet[24..28]));
+    None
+}
+
+/// RFC 3032 §2.1: the first label. The headers behind labels are not read, but the window has them: labels may be removed.
+fn label(reader: &mut Reader<'_, '_>, key: &mut Key) -> Option<u8> {
+    reader.extend(0);
+    let entry = number(reader.peek::<4>()?);
+    key.set(Field::MplsLabel, entry >> 12);
+    key.set(Field::MplsTc, entry >> 9 & 7);
+    key.set(Field::MplsBos, entry >> 8 & 1);
+    key.set(Field::MplsTtl, entry & 0xff);
     None
 }
 

@@ -32,6 +32,8 @@ pub enum Needs {
     Ipv6,
     /// IPv4 or IPv6.
     Ip,
+    /// A stack of labels, unicast or multicast.
+    Mpls,
     Tcp,
     Udp,
     Sctp,
@@ -144,6 +146,10 @@ fields! {
     VlanPcp ["vlan_pcp"], ["OXM_OF_VLAN_PCP"], 3 @ 36:45 Decimal Vlan;
     InnerTpid [], [], 16 @ 36:16 Hex Nothing;
     InnerTci [], [], 16 @ 36:0 Hex Nothing;
+    MplsLabel ["mpls_label"], ["OXM_OF_MPLS_LABEL"], 20 @ 37:44 Decimal Mpls;
+    MplsTc ["mpls_tc"], ["OXM_OF_MPLS_TC"], 3 @ 37:41 Decimal Mpls;
+    MplsBos ["mpls_bos"], ["OXM_OF_MPLS_BOS"], 1 @ 37:40 Decimal Mpls;
+    MplsTtl ["mpls_ttl"], ["NXM_NX_MPLS_TTL"], 8 @ 37:32 Decimal Mpls;
     IpSrc ["ip_src", "nw_src"], ["NXM_OF_IP_SRC", "OXM_OF_IPV4_SRC"], 32 @ 37:32 Ipv4 Ipv4;
     IpDst ["ip_dst", "nw_dst"], ["NXM_OF_IP_DST", "OXM_OF_IPV4_DST"], 32 @ 37:0 Ipv4 Ipv4;
     ArpSpa ["arp_spa"], ["NXM_OF_ARP_SPA", "OXM_OF_ARP_SPA"], 32 @ 37:32 Ipv4 Arp;
@@ -254,7 +260,7 @@ impl Field {
 
     /// Whether actions can write the field.
     pub fn is_writable(self) -> bool {
-        const READ_ONLY: [Field; 20] = [
+        const READ_ONLY: [Field; 21] = [
             Field::DpHash,
             Field::RecircId,
             Field::ConjId,
@@ -272,6 +278,7 @@ impl Field {
             Field::VlanTpid,
             Field::InnerTpid,
             Field::InnerTci,
+            Field::MplsBos,
             Field::NwProto,
             Field::IpFrag,
             Field::TcpFlags,

@@ -30,16 +30,15 @@
 //!
 //! - `dec_ttl()` sends the frame to no controller. `ovs-ofctl` reads it as `dec_ttl`, although Open vSwitch prints
 //!   both.
-//! - `mod_vlan_vid` and `mod_vlan_pcp` are kept, because they push a tag if the frame has none. `mod_nw_ttl` is
-//!   printed as `set_field`.
+//! - `mod_vlan_vid` and `mod_vlan_pcp` are kept, because they push a tag if the frame has none.
 //! - A parenthesis without its partner is an error.
 //! - `sample` accepts bits of a field as observation point, as Open vSwitch 3.4 and later do.
 //!
-//! The crate does not read `enqueue`, `multipath`, `fin_timeout`, `delete_field`, and actions on MPLS and NSH.
+//! The crate does not read `enqueue`, `multipath`, `fin_timeout`, `delete_field`, and actions on NSH.
 //!
 //! # Not read in a match
 //!
-//! MPLS labels, NSH, packet types, `tun_metadata8` and later, and names of ports other than the reserved ones are not
+//! NSH, packet types, `tun_metadata8` and later, and names of ports other than the reserved ones are not
 //! read.
 //!
 //! # Where to change what

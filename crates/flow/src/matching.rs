@@ -10,6 +10,8 @@ pub mod protocol {
     pub const IPV6: u16 = 0x86dd;
     pub const VLAN: u16 = 0x8100;
     pub const SERVICE_VLAN: u16 = 0x88a8;
+    pub const MPLS: u16 = 0x8847;
+    pub const MPLS_MULTICAST: u16 = 0x8848;
     pub const ICMP: u8 = 1;
     pub const IGMP: u8 = 2;
     pub const TCP: u8 = 6;
@@ -115,6 +117,7 @@ impl Match {
             Needs::Ipv4 => kind == Some(protocol::IPV4),
             Needs::Ipv6 => kind == Some(protocol::IPV6),
             Needs::Ip => kind.is_some_and(|kind| IP.contains(&kind)),
+            Needs::Mpls => matches!(kind, Some(protocol::MPLS | protocol::MPLS_MULTICAST)),
             Needs::Tcp => self.is(protocol::TCP, &IP),
             Needs::Udp => self.is(protocol::UDP, &IP),
             Needs::Sctp => self.is(protocol::SCTP, &IP),

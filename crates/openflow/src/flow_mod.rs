@@ -1,6 +1,6 @@
 //! Changes of flows, and the messages about ended flows (OpenFlow 1.5 §7.3.4.3, §7.4.2).
 
-use flow::{Action, Flow, Match, port};
+use flow::{Action, Field, Flow, Match, Needs, port};
 
 use crate::bytes::{Reader, Writer, padding};
 use crate::oxm::{self, Cookie, MatchForm};
@@ -32,6 +32,22 @@ pub const ANY_TABLE: u8 = u8::MAX;
 pub const ANY_GROUP: u32 = u32::MAX;
 /// A buffer's number that means none.
 const NO_BUFFER: u32 = u32::MAX;
+
+/// Gives the actions of OpenFlow 1.0 that set ports, which are read as those of TCP, the protocol of the flow's match.
+fn name_ports(flow: &mut Flow) {
+    let (source, destination) = match &flow.wanted {
+        wanted if wanted.meets(Needs::Udp) => (Field::UdpSrc, Field::UdpDst),
+        wanted if wanted.meets(Needs::Sctp) => (Field::SctpSrc, Field::SctpDst),
+        _ => return,
+    };
+    for action in &mut flow.actions {
+        match action {
+            Action::SetField(field @ Field::TcpSrc, ..) => *field = source,
+            Action::SetField(field @ Field::TcpDst, ..) => *field = destination,
+            _ => {}
+        }
+    }
+}
 
 /// A change of flows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -121,6 +137,7 @@ impl FlowMod {
             (flow.wanted, cookie) = oxm::read_fields(&mut fields, MatchForm::WithCookie)?;
         }
         flow.actions = instruction::read(reader, Version::V10)?;
+        name_ports(&mut flow);
         let (cookie, cookie_mask) = (cookie.value, cookie.mask);
         Ok(Self { command, flow, cookie_mask, cookie, out_port, out_group: None, buffer, nicira })
     }

@@ -98,7 +98,7 @@ fn matches_are_refused_for_their_fields() {
 fn actions_are_refused_for_their_types_and_arguments() {
     for (actions, failure) in [
         ("0063 0008 00000000", Failure::ActionType),
-        ("0013 0008 8847 0000", Failure::ActionType),
+        ("0013 0008 0800 0000", Failure::ActionArgument),
         ("ffff 0010 00001234 0001 000000000000", Failure::ActionExperimenter),
         ("ffff 0010 00002320 00f0 000000000000", Failure::ActionExperimenterType),
         ("ffff 0010 00002320 0024 000000000000", Failure::SetArgument),

@@ -146,7 +146,9 @@ impl FlowBridge {
         self.may_learn
             && tables.flows() == 1
             && tables.get(0, 0, &Match::ANY).is_some_and(|entry| {
-                entry.flow.actions == normal().actions && entry.flow.timeouts == Timeouts::default()
+                let normal =
+                    matches!(&entry.flow.actions[..], [one] if one.output_port() == Some(port::NORMAL));
+                normal && entry.flow.timeouts == Timeouts::default()
             })
     }
 

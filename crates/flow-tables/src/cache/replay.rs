@@ -127,6 +127,9 @@ impl Cache {
                         return Some(Differs::Dropped);
                     }
                 }
+                Step::PushMpls(kind) if window.push_mpls(*kind) => {}
+                Step::PopMpls(kind) if window.pop_mpls(*kind) => {}
+                Step::PushMpls(_) | Step::PopMpls(_) => return Some(Differs::Changed),
                 Step::Larger(bytes, larger) => {
                     if (window.unpadded_bytes() > usize::from(*bytes)) != *larger {
                         return Some(Differs::Changed);

@@ -11,6 +11,9 @@ impl<S: Surroundings> Run<'_, '_, S> {
     pub(super) fn on_fields(&mut self, action: &Action) -> bool {
         match action {
             Action::SetField(field, value, mask) => write(&mut self.key, *field, *value, *mask),
+            Action::SetOwn(field, value) => {
+                write(&mut self.key, *field, u128::from(*value) & field.all_bits(), field.all_bits());
+            }
             Action::Move(from, to) => {
                 if has(&self.key, from.field.needs()) {
                     let value = read(&self.key, *from);

@@ -19,6 +19,7 @@ fn met(wanted: &Match, field: Field) -> Result<(), &'static str> {
         Needs::Arp => (any(&[Needs::Arp]), "arp or rarp"),
         Needs::Ip if field == Field::NwProto => (any(&[Needs::Ip, Needs::Arp]), "ip, ipv6, arp or rarp"),
         Needs::Ip => (any(&[Needs::Ip]), "ip or ipv6 (or a protocol in them)"),
+        Needs::Mpls => (any(&[Needs::Mpls]), "mpls or mplsm"),
         Needs::Ipv6 => (any(&[Needs::Ipv6]), "ipv6 (or a protocol in it)"),
         Needs::Tcp if field == Field::TcpFlags => (any(&[Needs::Tcp]), "tcp or tcp6"),
         Needs::Tcp | Needs::Udp | Needs::Sctp => (any(&TRANSPORT), "tcp, udp or sctp (or tcp6, udp6, sctp6)"),

@@ -2,7 +2,7 @@
 use std::fmt;
 
 use super::value;
-use crate::{Field, Match, protocol};
+use crate::{Field, Match, Needs, protocol};
 
 const BEFORE_PROTOCOL: &[(&str, Field)] = &[
     ("pkt_mark", Field::PacketMark),
@@ -83,8 +83,8 @@ pub(super) const SHORT_NAMES: [(&str, u16, Option<u8>); 17] = [
     ("ip6", protocol::IPV6, None),
     ("arp", protocol::ARP, None),
     ("rarp", protocol::RARP, None),
-    ("mpls", 0x8847, None),
-    ("mplsm", 0x8848, None),
+    ("mpls", protocol::MPLS, None),
+    ("mplsm", protocol::MPLS_MULTICAST, None),
 ];
 
 struct Words<'a> {
@@ -144,6 +144,13 @@ impl Words<'_> {
                 ("ipv6_src", Field::Ipv6Src),
                 ("ipv6_dst", Field::Ipv6Dst),
                 ("ipv6_label", Field::Ipv6Label),
+            ]);
+        } else if self.of.meets(Needs::Mpls) {
+            return self.push_all(&[
+                ("mpls_label", Field::MplsLabel),
+                ("mpls_tc", Field::MplsTc),
+                ("mpls_ttl", Field::MplsTtl),
+                ("mpls_bos", Field::MplsBos),
             ]);
         } else if arp {
             self.push_all(&[("arp_spa", Field::ArpSpa), ("arp_tpa", Field::ArpTpa)]);

@@ -198,8 +198,8 @@ fn write_set_10(writer: &mut Writer, field: Field, value: u128) -> bool {
         Field::IpSrc => (v10::SET_NW_SRC, 4),
         Field::IpDst => (v10::SET_NW_DST, 4),
         Field::IpDscp => (v10::SET_NW_TOS, 1),
-        Field::TcpSrc => (v10::SET_TP_SRC, 2),
-        Field::TcpDst => (v10::SET_TP_DST, 2),
+        Field::TcpSrc | Field::UdpSrc | Field::SctpSrc => (v10::SET_TP_SRC, 2),
+        Field::TcpDst | Field::UdpDst | Field::SctpDst => (v10::SET_TP_DST, 2),
         _ => return false,
     };
     let value = if field == Field::IpDscp { value << 2 } else { value };

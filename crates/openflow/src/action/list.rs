@@ -83,6 +83,7 @@ fn write(writer: &mut Writer, action: &Action, version: Version) {
         Action::Bundle(bundle) => pick::write_bundle(writer, bundle),
         Action::Sample(sample) => pick::write_sample(writer, sample),
         Action::Output(_)
+        | Action::OutputSized(..)
         | Action::OutputCut(..)
         | Action::OutputField(_)
         | Action::SetQueue(_)
@@ -90,6 +91,10 @@ fn write(writer: &mut Writer, action: &Action, version: Version) {
         | Action::Meter(_)
         | Action::PushVlan(_)
         | Action::PopVlan
+        | Action::PushMpls(_)
+        | Action::PopMpls(_)
+        | Action::DecMplsTtl
+        | Action::SetOwn(..)
         | Action::ModVlanVid(_)
         | Action::ModVlanPcp(_)
         | Action::DecTtl(None) => standard::write(writer, action, version),

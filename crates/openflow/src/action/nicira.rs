@@ -3,7 +3,7 @@
 use flow::{Action, Field, Group, Subfield};
 
 use super::wire::{nx, put_nicira};
-use super::{controller, field, learn, output, pick};
+use super::{controller, field, learn, output, pick, standard};
 use crate::bytes::{Reader, Writer};
 use crate::oxm::{self, Prefer};
 use crate::{Failure, Version};
@@ -89,6 +89,21 @@ pub(super) fn read(kind: u16, body: &mut Reader<'_>, version: Version) -> Result
             }
         }
         nx::EXIT => bare(body, Action::Exit)?,
+        nx::PUSH_MPLS | nx::POP_MPLS => {
+            let (pushes, number) = (kind == nx::PUSH_MPLS, body.u16()?);
+            body.zeros(4, Failure::ActionNotZero)?;
+            if pushes { standard::push_mpls(number)? } else { Action::PopMpls(number) }
+        }
+        nx::SET_MPLS_TTL | nx::SET_MPLS_TC => {
+            let value = body.u8()?;
+            body.zeros(5, Failure::ActionNotZero)?;
+            Action::SetOwn(if kind == nx::SET_MPLS_TC { Field::MplsTc } else { Field::MplsTtl }, value.into())
+        }
+        nx::SET_MPLS_LABEL => {
+            body.skip(2)?;
+            Action::SetOwn(Field::MplsLabel, body.u32()?)
+        }
+        nx::DEC_MPLS_TTL => bare(body, Action::DecMplsTtl)?,
         nx::DEC_TTL => bare(body, Action::DecTtl(None))?,
         nx::DEC_TTL_CNT_IDS => count_down(body)?,
         nx::CONTROLLER => controller::read(body)?,

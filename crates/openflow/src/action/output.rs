@@ -16,7 +16,8 @@ pub(super) fn to(to: u16, max_bytes: u16) -> Result<Action, Failure> {
         port::CONTROLLER => {
             Ok(Action::Controller(Box::new(Controller { max_bytes, ..Controller::default() })))
         }
-        to if is_destination(to) => Ok(Action::Output(to)),
+        to if is_destination(to) && max_bytes == 0 => Ok(Action::Output(to)),
+        to if is_destination(to) => Ok(Action::OutputSized(to, max_bytes)),
         _ => Err(Failure::ActionPort),
     }
 }

@@ -7,6 +7,14 @@ use super::{field, output};
 use crate::bytes::{Reader, Writer};
 use crate::{Failure, Version, number};
 
+/// Adds a label and writes this type, if it is one of MPLS.
+pub(super) fn push_mpls(kind: u16) -> Result<Action, Failure> {
+    match kind {
+        protocol::MPLS | protocol::MPLS_MULTICAST => Ok(Action::PushMpls(kind)),
+        _ => Err(Failure::ActionArgument),
+    }
+}
+
 /// Reads an action of OpenFlow 1.0.
 pub(super) fn read_10(kind: u16, body: &mut Reader<'_>) -> Result<Action, Failure> {
     let set = |field: Field, value: u128| Action::SetField(field, value, field.all_bits());
@@ -76,6 +84,25 @@ pub(super) fn read(kind: u16, body: &mut Reader<'_>, version: Version) -> Result
             body.skip(4)?;
             Action::PopVlan
         }
+        standard::PUSH_MPLS => {
+            let kind = body.u16()?;
+            body.skip(2)?;
+            push_mpls(kind)?
+        }
+        standard::POP_MPLS => {
+            let kind = body.u16()?;
+            body.skip(2)?;
+            Action::PopMpls(kind)
+        }
+        standard::SET_MPLS_TTL => {
+            let value = body.u8()?;
+            body.skip(3)?;
+            Action::SetOwn(Field::MplsTtl, value.into())
+        }
+        standard::DEC_MPLS_TTL => {
+            body.skip(4)?;
+            Action::DecMplsTtl
+        }
         standard::SET_QUEUE => Action::SetQueue(body.u32()?),
         standard::GROUP => match body.u32()? {
             group if group <= Group::MAX_ID => Action::Group(group),
@@ -84,7 +111,7 @@ pub(super) fn read(kind: u16, body: &mut Reader<'_>, version: Version) -> Result
         standard::SET_TTL => {
             let value = body.u8()?;
             body.skip(3)?;
-            Action::SetField(Field::NwTtl, value.into(), Field::NwTtl.all_bits())
+            Action::SetOwn(Field::NwTtl, value.into())
         }
         standard::DEC_TTL => {
             body.skip(4)?;
@@ -119,6 +146,27 @@ fn write_10(writer: &mut Writer, action: &Action) {
         Action::Group(group) => put_nicira(writer, nx::GROUP, |writer| {
             writer.zeros(2).u32(*group);
         }),
+        Action::PushMpls(kind) => put_nicira(writer, nx::PUSH_MPLS, |writer| {
+            writer.u16(*kind).zeros(4);
+        }),
+        Action::PopMpls(kind) => put_nicira(writer, nx::POP_MPLS, |writer| {
+            writer.u16(*kind).zeros(4);
+        }),
+        Action::SetOwn(Field::MplsLabel, label) => put_nicira(writer, nx::SET_MPLS_LABEL, |writer| {
+            writer.zeros(2).u32(*label);
+        }),
+        Action::SetOwn(field @ (Field::MplsTc | Field::MplsTtl), value) => {
+            let kind = if *field == Field::MplsTc { nx::SET_MPLS_TC } else { nx::SET_MPLS_TTL };
+            put_nicira(writer, kind, |writer| {
+                writer.u8(*value as u8).zeros(5); // was read from 8 bits
+            });
+        }
+        Action::SetOwn(field, value) => {
+            field::write_set(writer, *field, (*value).into(), field.all_bits(), Version::V10);
+        }
+        Action::DecMplsTtl => put_nicira(writer, nx::DEC_MPLS_TTL, |writer| {
+            writer.zeros(6);
+        }),
         // Set-VLAN behind `push_vlan` pushes a tag. Open vSwitch too leaves out what 1.0 cannot name: the tag's kind, a meter.
         _ => {}
     }
@@ -128,6 +176,7 @@ fn write_10(writer: &mut Writer, action: &Action) {
 pub(super) fn write(writer: &mut Writer, action: &Action, version: Version) {
     match action {
         Action::Output(to) => output::write(writer, *to, 0, version),
+        Action::OutputSized(to, bytes) => output::write(writer, *to, *bytes, version),
         Action::OutputCut(to, bytes) => put_nicira(writer, nx::OUTPUT_TRUNC, |writer| {
             writer.u16(*to).u32(*bytes);
         }),
@@ -138,6 +187,15 @@ pub(super) fn write(writer: &mut Writer, action: &Action, version: Version) {
         Action::Meter(meter) if version >= Version::V15 => put_number(writer, standard::METER, *meter),
         Action::PushVlan(tag) => put_number(writer, standard::PUSH_VLAN, u32::from(*tag) << 16),
         Action::PopVlan => put_number(writer, standard::POP_VLAN, 0),
+        Action::PushMpls(kind) => put_number(writer, standard::PUSH_MPLS, u32::from(*kind) << 16),
+        Action::PopMpls(kind) => put_number(writer, standard::POP_MPLS, u32::from(*kind) << 16),
+        Action::DecMplsTtl => put_number(writer, standard::DEC_MPLS_TTL, 0),
+        Action::SetOwn(Field::NwTtl, ttl) => put_number(writer, standard::SET_TTL, ttl << 24),
+        Action::SetOwn(Field::MplsTtl, ttl) => put_number(writer, standard::SET_MPLS_TTL, ttl << 24),
+        Action::SetOwn(field, value) => {
+            let value = u128::from(*value) & field.all_bits();
+            field::write_set(writer, *field, value, field.all_bits(), version);
+        }
         // Open vSwitch pushes a tag before if there is none; the list alone does not show it.
         Action::ModVlanVid(number) => {
             let all = Field::VlanVid.all_bits();

@@ -30,8 +30,12 @@ pub(super) mod v10 {
 /// Actions of later versions.
 pub(super) mod standard {
     pub const OUTPUT: u16 = 0;
+    pub const SET_MPLS_TTL: u16 = 15;
+    pub const DEC_MPLS_TTL: u16 = 16;
     pub const PUSH_VLAN: u16 = 17;
     pub const POP_VLAN: u16 = 18;
+    pub const PUSH_MPLS: u16 = 19;
+    pub const POP_MPLS: u16 = 20;
     pub const SET_QUEUE: u16 = 21;
     pub const GROUP: u16 = 22;
     pub const SET_TTL: u16 = 23;
@@ -61,9 +65,15 @@ pub(super) mod nx {
     pub const CONTROLLER: u16 = 20;
     pub const DEC_TTL_CNT_IDS: u16 = 21;
     pub const WRITE_METADATA: u16 = 22;
+    pub const PUSH_MPLS: u16 = 23;
+    pub const POP_MPLS: u16 = 24;
+    pub const SET_MPLS_TTL: u16 = 25;
+    pub const DEC_MPLS_TTL: u16 = 26;
     pub const STACK_PUSH: u16 = 27;
     pub const STACK_POP: u16 = 28;
     pub const SAMPLE: u16 = 29;
+    pub const SET_MPLS_LABEL: u16 = 30;
+    pub const SET_MPLS_TC: u16 = 31;
     pub const OUTPUT_REG2: u16 = 32;
     pub const REG_LOAD2: u16 = 33;
     pub const CONJUNCTION: u16 = 34;

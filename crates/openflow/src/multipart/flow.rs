@@ -45,7 +45,7 @@ fn has(actions: &[Action], is: &dyn Fn(&Action) -> bool) -> bool {
 /// Whether the actions output to a port.
 pub(crate) fn outputs_to(actions: &[Action], number: u16) -> bool {
     has(actions, &|action| match action {
-        Action::Output(to) | Action::OutputCut(to, _) => *to == number,
+        Action::Output(to) | Action::OutputSized(to, _) | Action::OutputCut(to, _) => *to == number,
         Action::Controller(_) => number == port::CONTROLLER,
         _ => false,
     })

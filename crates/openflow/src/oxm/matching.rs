@@ -202,6 +202,9 @@ impl Fields<'_> {
     }
 
     fn network(&mut self) {
+        if self.wanted.meets(Needs::Mpls) {
+            return self.put(&[Field::MplsTc, Field::MplsBos, Field::MplsTtl, Field::MplsLabel]);
+        }
         if self.wanted.meets(Needs::Ip) {
             self.put(if self.wanted.meets(Needs::Ipv4) {
                 &[Field::IpSrc, Field::IpDst, Field::IpFrag]

@@ -190,6 +190,10 @@ rows! {
     VlanPcp None, oxm(7), 1 WHOLE;
     InnerTpid None, None, 2 WHOLE;
     InnerTci None, None, 2 WHOLE;
+    MplsLabel None, oxm(34), 4 WHOLE;
+    MplsTc None, oxm(35), 1 WHOLE;
+    MplsBos None, oxm(36), 1 WHOLE;
+    MplsTtl nx(30), None, 1 WHOLE;
     IpSrc of(7), oxm(11), 4 MASKED;
     IpDst of(8), oxm(12), 4 MASKED;
     ArpSpa of(16), oxm(22), 4 MASKED;

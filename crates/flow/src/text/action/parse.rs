@@ -2,10 +2,10 @@
 use super::super::{ParseError, value};
 use super::word::{Word, arrow, named, number, port_of, split, subfield, writable};
 use super::{HASH_FIELDS, REASONS, connection, learn};
-use crate::{Action, Bundle, Controller, Field, Observation, Sample, Subfield, port};
+use crate::{Action, Bundle, Controller, Field, Observation, Sample, Subfield, port, protocol};
 
 const ACTIONS: &str = "output, controller, resubmit, goto_table, set_field, load, move, push, pop, push_vlan, \
-                       pop_vlan, dec_ttl, group, meter, set_queue, pop_queue, clone, conjunction, learn, note, ct, \
+                       pop_vlan, push_mpls, pop_mpls, dec_mpls_ttl, dec_ttl, group, meter, set_queue, pop_queue, clone, conjunction, learn, note, ct, \
                        ct_clear, check_pkt_larger, bundle, bundle_load, sample, exit, write_actions, clear_actions, \
                        write_metadata, drop";
 /// Actions in actions, at most. (Open vSwitch: `MAX_OFPACT_PARSE_DEPTH`.)
@@ -226,6 +226,14 @@ fn sample(word: &Word<'_>) -> Result<Action, ParseError> {
     Ok(Action::Sample(Box::new(sample)))
 }
 
+/// Sets a field by its own action.
+fn own(word: &Word<'_>, field: Field) -> Result<Option<Action>, ParseError> {
+    match word.number::<u32>()? {
+        value if u128::from(value) <= field.all_bits() => Ok(Some(Action::SetOwn(field, value))),
+        _ => Err(word.wrong("the field has fewer bits", format!("a number of {} bits", field.bits()))),
+    }
+}
+
 /// Actions that other names stand for.
 fn older(word: &Word<'_>) -> Result<Option<Action>, ParseError> {
     let field = match word.name {
@@ -233,7 +241,10 @@ fn older(word: &Word<'_>) -> Result<Option<Action>, ParseError> {
         "mod_dl_dst" => Field::EthDst,
         "mod_nw_src" => Field::IpSrc,
         "mod_nw_dst" => Field::IpDst,
-        "mod_nw_ttl" => Field::NwTtl,
+        "mod_nw_ttl" => return own(word, Field::NwTtl),
+        "set_mpls_label" => return own(word, Field::MplsLabel),
+        "set_mpls_tc" => return own(word, Field::MplsTc),
+        "set_mpls_ttl" => return own(word, Field::MplsTtl),
         "mod_nw_ecn" => Field::NwEcn,
         "mod_tp_src" => Field::TcpSrc,
         "mod_tp_dst" => Field::TcpDst,
@@ -279,6 +290,12 @@ fn one(word: &Word<'_>, depth: usize) -> Result<Action, ParseError> {
             kind @ (0x8100_u16 | 0x88a8) => Ok(Action::PushVlan(kind)),
             _ => Err(word.wrong("no type of a VLAN tag", "0x8100 or 0x88a8")),
         },
+        "push_mpls" => match word.number()? {
+            kind @ (protocol::MPLS | protocol::MPLS_MULTICAST) => Ok(Action::PushMpls(kind)),
+            _ => Err(word.wrong("no type of MPLS", "0x8847 or 0x8848")),
+        },
+        "pop_mpls" => word.number().map(Action::PopMpls),
+        "dec_mpls_ttl" => Ok(Action::DecMplsTtl),
         "pop_vlan" | "strip_vlan" => Ok(Action::PopVlan),
         "mod_vlan_vid" => match word.number()? {
             number @ 0..0x1000 => Ok(Action::ModVlanVid(number)),

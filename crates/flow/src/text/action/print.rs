@@ -251,8 +251,10 @@ impl Display for Action {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let port = |port: u16| value::print_port(port.into());
         match self {
-            Self::Output(to) if *to < port::FIRST_RESERVED => write!(f, "output:{to}"),
-            Self::Output(to) => f.write_str(&port(*to)),
+            Self::Output(to) | Self::OutputSized(to, _) if *to < port::FIRST_RESERVED => {
+                write!(f, "output:{to}")
+            }
+            Self::Output(to) | Self::OutputSized(to, _) => f.write_str(&port(*to)),
             Self::OutputCut(to, bytes) => write!(f, "output(port={},max_len={bytes})", port(*to)),
             Self::OutputField(bits) => write!(f, "output:{bits}"),
             Self::Controller(controller) => controller.fmt(f),
@@ -264,10 +266,15 @@ impl Display for Action {
             Self::SetField(field, value, mask) => {
                 write!(f, "set_field:{}->{}", set_value(*field, *value, *mask), field.name())
             }
+            Self::SetOwn(Field::NwTtl, ttl) => write!(f, "mod_nw_ttl:{ttl}"),
+            Self::SetOwn(field, value) => write!(f, "set_{}({value})", field.name()),
             Self::Move(from, to) => write!(f, "move:{from}->{to}"),
             Self::Push(bits) => write!(f, "push:{bits}"),
             Self::Pop(bits) => write!(f, "pop:{bits}"),
             Self::PushVlan(kind) => write!(f, "push_vlan:{kind:#06x}"),
+            Self::PushMpls(kind) => write!(f, "push_mpls:{kind:#06x}"),
+            Self::PopMpls(kind) => write!(f, "pop_mpls:{kind:#06x}"),
+            Self::DecMplsTtl => f.write_str("dec_mpls_ttl"),
             Self::PopVlan => f.write_str("pop_vlan"),
             Self::ModVlanVid(number) => write!(f, "mod_vlan_vid:{number}"),
             Self::ModVlanPcp(priority) => write!(f, "mod_vlan_pcp:{priority}"),
