@@ -17,7 +17,7 @@ test-roots:
 	ARCHITECTURES=$(shell uname -m) scripts/dist.sh
 	scripts/clean-roots.sh dist/*.deb $(ROOTS)
 
-## suites: OVN's and Open vSwitch's own suites with our switch in the place of ovs-vswitchd; hours (SUITES="ovn-system ovn:51": some of it); writes docs/suites.md
+## suites: OVN's and Open vSwitch's own suites with our switch in the place of ovs-vswitchd, and os-ken's switch tester; hours (SUITES="ovn-system ovn:51": some of it); writes docs/suites.md
 suites: release
 	@scripts/setup.sh test
 	scripts/suites.sh $(SUITES)

@@ -2,6 +2,7 @@
 # Runs OVN's and Open vSwitch's own suites, of Debian's source packages, with `tautline switch` in the place of
 # ovs-vswitchd: suites.sh [SUITE[:CASES]…], where SUITE is ovn, ovn-system or ovs-system, and CASES is what autotest
 # takes (numbers, ranges, -k WORD). Without a word: all cases of all suites. Called by `make suites`, after set-up.
+# The word os-ken[:VERSION[/FOLDER]] runs the switch tester of os-ken (scripts/suites/os_ken.py).
 # By default, the cases that start a switch run once each, without their variants for other settings of OVN.
 # LIMIT is the time in seconds after which a suite ends; JOBS is how many simulated cases run at once.
 # The results are in docs/results/suites.json, from which scripts/suites/page.py makes docs/suites.md.
@@ -16,6 +17,13 @@ if [ ! -e "$sources/root/usr/bin/ncat" ]; then
     scripts/suites/fetch.sh "$sources" "$mirror" /usr/share/keyrings/debian-archive-keyring.gpg
 fi
 [ -x "$sources/ovstest" ] || scripts/suites/ovstest.sh "$sources"
+os_ken=$sources/os-ken
+if [ ! -e "$os_ken/complete" ]; then
+    python3 -m venv --clear "$os_ken"
+    "$os_ken/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+        --require-hashes -r scripts/suites/os-ken.txt
+    : >"$os_ken/complete"
+fi
 libraries=$sources/root/usr/lib/x86_64-linux-gnu
 work=${WORK:-$root/target/suites}
 TAUTLINE=${TAUTLINE_PROGRAM:-$root/target/$(rustc -vV | sed -n 's/^host: //p')/release/tautline}
@@ -113,3 +121,17 @@ for word; do wanted="$wanted$word "; done
 suite ovn ovn testsuite.at ovn.at ovn-controller.at
 suite ovn-system ovn system-userspace-testsuite.at system-ovn.at
 suite ovs-system openvswitch system-afxdp-testsuite.at system-traffic.at
+
+case " $wanted " in
+'  ' | *' os-ken'*)
+    printf '\n=== os-ken\n'
+    folders=
+    for word in $wanted; do
+        case $word in os-ken:*) folders="$folders ${word#*:}" ;; esac
+    done
+    # shellcheck disable=SC2086 # a list of folders
+    OVS_PROGRAMS=$programs OVS_SCHEMA=$sources/root/usr/share/openvswitch/vswitch.ovsschema OS_KEN=$os_ken/bin/python3 \
+        python3 scripts/suites/os_ken.py "$work/os-ken" $folders
+    python3 scripts/suites/page.py os-ken "$work/os-ken"
+    ;;
+esac

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Reads what a suite of autotest has logged, and writes docs/results/suites.json and docs/suites.md.
 
+page.py os-ken FOLDER: FOLDER has the results of scripts/suites/os_ken.py, which go to docs/results/os-ken.json.
 page.py SUITE FOLDER: SUITE is a key of SUITES; FOLDER has what the suite printed (`output`), its `list` of cases, and `testsuite.dir`.
 page.py: the page again, from the results.
 """
@@ -14,6 +15,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs/results/suites.json"
+TESTER = ROOT / "docs/results/os-ken.json"
 PAGE = ROOT / "docs/suites.md"
 SUITES = {
     "ovn": "ovn.at and ovn-controller.at of OVN 26.03: simulated chassis",
@@ -145,6 +147,52 @@ def read(suite, folder):
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
+def read_tester(folder):
+    """The cases of os-ken's switch tester: which switch passes, and why Tautline does not if Open vSwitch does."""
+    rows = json.loads((folder / "results.json").read_text())
+    known = json.loads(TESTER.read_text())["cases"] if TESTER.exists() else []
+    known = {tuple(case[:4]): case for case in known}
+    for row in rows:
+        passes = tuple(row.get(switch) == "ok" for switch in ("openvswitch", "tautline"))
+        case = [row["version"], row["file"], row["name"], row["number"], PASSED[passes]]
+        if passes == (True, False):
+            case.append((row.get("tautline") or "not run")[:220])
+        known[tuple(case[:4])] = case
+    lines = ",\n".join(json.dumps(known[key]) for key in sorted(known))
+    TESTER.write_text(f'{{"date": "{datetime.date.today().isoformat()}", "cases": [\n{lines}\n]}}\n')
+
+
+PASSED = {(True, True): "both", (True, False): "Open vSwitch", (False, True): "Tautline", (False, False): "neither"}
+
+
+def tester_page():
+    """The part of the page about os-ken's switch tester."""
+    results = json.loads(TESTER.read_text())
+    lines = [
+        "", "## The switch tester of os-ken", "",
+        "os-ken is OpenStack's OpenFlow library. Its switch tester writes flows, groups and meters into a switch, reads them "
+        "back, sends frames by a second switch, and compares what comes back. `make suites SUITES=os-ken` runs it with Open "
+        "vSwitch 4.0 and with `tautline switch`, each joined to the second switch, an Open vSwitch, by three veths "
+        f"(AF_XDP at Tautline's end). These are the results of {results['date']}, all cases in "
+        "[os-ken.json](results/os-ken.json):", "",
+        "| OpenFlow | cases | both pass | only Open vSwitch passes | only Tautline passes | neither passes |",
+        "|---|---|---|---|---|---|",
+    ]
+    for version, name in (("of10", "1.0"), ("of13", "1.3"), ("of14", "1.4")):
+        cases = [case for case in results["cases"] if case[0] == version]
+        counts = [sum(case[4] == who for case in cases) for who in ("both", "Open vSwitch", "Tautline", "neither")]
+        lines.append(f"| {name} | {len(cases)} | " + " | ".join(map(str, counts)) + " |")
+    reasons = {}
+    for case in results["cases"]:
+        if case[4] == "Open vSwitch":
+            reasons.setdefault(case[5], []).append(f"{case[0]} {case[1]}: {case[2]}")
+    if reasons:
+        lines += ["", "What Open vSwitch passes and Tautline does not:", "", "| what the tester says | cases |", "|---|---|"]
+        for why, of in sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0])):
+            lines.append(f"| {cell(why)} | {'; '.join(cell(name) for name in of)} |")
+    return lines
+
+
 def cell(text):
     return text.replace("|", "\\|").replace("<", "\\<").replace("\n", " ")
 
@@ -182,11 +230,15 @@ def page(results):
         for why, of in sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0])):
             names = "; ".join(cell(f"{case['number']} {case['name']}") for case in of)
             lines.append(f"| {cell(why)} | {names} |")
+    if TESTER.exists():
+        lines += tester_page()
     PAGE.write_text("\n".join(lines) + "\n")
 
 
 def main():
-    if len(sys.argv) == 3:
+    if sys.argv[1:2] == ["os-ken"]:
+        read_tester(pathlib.Path(sys.argv[2]))
+    elif len(sys.argv) == 3:
         read(sys.argv[1], pathlib.Path(sys.argv[2]))
     page(json.loads(RESULTS.read_text()))
 
