@@ -10,12 +10,13 @@ pub const LOCK: &str = "ovs_vswitchd";
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
 
 /// Tables, and their columns that are monitored.
-const COLUMNS: [(&str, &[&str]); 7] = [
+const COLUMNS: [(&str, &[&str]); 8] = [
     (
         "Open_vSwitch",
         &["bridges", "next_cfg", "cur_cfg", "other_config", "iface_types", "datapath_types", "datapaths"],
     ),
     ("Datapath", &["capabilities"]),
+    ("QoS", &["type"]),
     (
         "Bridge",
         &[

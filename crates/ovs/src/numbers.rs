@@ -147,6 +147,11 @@ mod tests {
         // A port that moves to another bridge gets a number there.
         other.give(&of_bridge("br-phys", ports(&[("vif", None), ("card", None)])));
         assert_eq!(of(&other), [None, Some(1), Some(2), None]);
+        // A number of another bridge is free.
+        let asks = of_bridge("br-phys", ports(&[("card", Some(3))]));
+        let rest = of_bridge("br-int", ports(&[("tunnel", None), ("vif", None), ("late", None)]));
+        numbers.give(&[rest, asks].concat());
+        assert_eq!(of(&numbers), [Some(1), Some(3), Some(2), Some(3)]);
     }
 
     #[test]

@@ -138,7 +138,7 @@ pub fn wanted(cache: &Cache, folder: &Path) -> Wanted {
             if is_bond(port) {
                 wanted.bonds.insert(text(port, "name").to_owned(), port_row);
             }
-            let options = match refused.clone().or_else(|| refused_port(port)) {
+            let options = match refused.clone().or_else(|| refused_port(port, cache)) {
                 Some(why) => Err(why),
                 None => vlans(port).and_then(|options| bond(port, in_network(options, name))),
             };
@@ -192,10 +192,12 @@ fn in_network(mut options: BTreeMap<String, OptionValue>, bridge: &str) -> BTree
     options
 }
 
-/// Why none of a port's interfaces can be.
-fn refused_port(port: &Row) -> Option<String> {
+/// Why none of a port's interfaces can be. A QoS of type `linux-noop` asks for nothing: ovn-controller gives it to each port
+/// by which tunnels leave.
+fn refused_port(port: &Row, cache: &Cache) -> Option<String> {
     let name = text(port, "name");
-    let asks = !is_empty(port, "qos");
+    let is_noop = rows(cache, port, "qos", "QoS").any(|(_, qos)| text(qos, "type") == "linux-noop");
+    let asks = !is_empty(port, "qos") && !is_noop;
     asks.then(|| {
         format!("port {name} asks for qos, which the switch does not have: ovs-vsctl clear port {name} qos")
     })
@@ -333,10 +335,12 @@ impl Seat<'_> {
                      options:peer=NAME"
                 )),
             },
-            "" | "system" => Err(format!(
-                "the kernel keeps the frames of {name}: ovs-vsctl set interface {name} type=afxdp gives them to the \
-                 switch; type=tap is for a TAP"
-            )),
+            // A veth leads to no other place: the kernel does nothing with its frames.
+            "" | "system" => {
+                let mut port = described("af-xdp", name);
+                port.options.insert("driver".to_owned(), OptionValue::Text("veth".to_owned()));
+                Ok(port)
+            }
             other => Err(format!(
                 "the switch has no interfaces of type {other}; it has dpdkvhostuser, dpdkvhostuserclient, internal, tap, \
                  patch, afxdp, geneve, vxlan and gre"

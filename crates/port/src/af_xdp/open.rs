@@ -78,6 +78,17 @@ pub(super) fn open(options: &AfXdpOptions) -> Result<Open, PortError> {
     let (index, interface) = there.map_err(|error| {
         PortError::new(format!("open interface {name}"), error, "name one that ip link shows")
     })?;
+    if let Some(driver) = &options.driver
+        && interface.driver().ok().is_none_or(|(own, _)| own != *driver)
+    {
+        let why =
+            io::Error::other(format!("its driver is not {driver}: the kernel keeps the frames of {name}"));
+        return Err(PortError::new(
+            format!("open interface {name}"),
+            why,
+            "give it the type afxdp to take them",
+        ));
+    }
     let mtu = interface.mtu().unwrap_or(1500);
     let fits = |chunk: &u32| mtu + LINK_HEADERS_BYTES + HEADROOM_BYTES <= *chunk;
     let [_, largest] = CHUNKS_BYTES;

@@ -34,7 +34,8 @@ impl FromStr for XdpModeOption {
     }
 }
 
-/// `af-xdp:IFACE` with `queue-pairs=N`, `start-queue=N`, `queue-size=N`, `xdp-mode=MODE` and `busy-poll=on|off`.
+/// `af-xdp:IFACE` with `queue-pairs=N`, `start-queue=N`, `queue-size=N`, `xdp-mode=MODE`, `busy-poll=on|off` and
+/// `driver=NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AfXdpOptions {
     /// The interface. Frames of the used queues no longer reach the network stack.
@@ -49,6 +50,8 @@ pub struct AfXdpOptions {
     pub xdp_mode: XdpModeOption,
     /// Whether workers poll the interface's queues themselves, without its interrupts.
     pub busy_poll: bool,
+    /// The only driver whose interfaces are opened, such as `veth`; `None` for all drivers.
+    pub driver: Option<String>,
 }
 
 impl AfXdpOptions {
@@ -61,6 +64,7 @@ impl AfXdpOptions {
             queue_size: 2048,
             xdp_mode: XdpModeOption::BestEffort,
             busy_poll: false,
+            driver: None,
         }
     }
 }
@@ -85,6 +89,7 @@ impl TryFrom<Spec> for AfXdpOptions {
             queue_size,
             xdp_mode: options.value("xdp-mode")?.unwrap_or(usual.xdp_mode),
             busy_poll: options.switch("busy-poll", usual.busy_poll)?,
+            driver: options.text("driver"),
             ..usual
         };
         options.finish("af-xdp")?;
@@ -103,13 +108,15 @@ mod tests {
     #[test]
     fn options_are_read() {
         assert_eq!(read("af-xdp:eth0").unwrap(), AfXdpOptions::new("eth0"));
-        let all = "af-xdp:eth0,queue-pairs=4,start-queue=2,queue-size=512,xdp-mode=native,busy-poll=on";
+        let all =
+            "af-xdp:eth0,queue-pairs=4,start-queue=2,queue-size=512,xdp-mode=native,busy-poll=on,driver=veth";
         let expected = AfXdpOptions {
             queue_pairs: 4,
             start_queue: 2,
             queue_size: 512,
             xdp_mode: XdpModeOption::Native,
             busy_poll: true,
+            driver: Some("veth".to_owned()),
             ..AfXdpOptions::new("eth0")
         };
         assert_eq!(read(all).unwrap(), expected);

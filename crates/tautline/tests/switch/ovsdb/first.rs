@@ -80,7 +80,7 @@ fn what_cannot_be_is_said_in_the_row() {
     add("c0", &set("c0", "type=dpdkvhostuserclient"), "options:vhost-server-path=PATH");
     let missing = "type=dpdkvhostuserclient options:vhost-server-path=/";
     add("c1", &set("c1", &format!("{missing}{}", "x".repeat(108))), "109 bytes");
-    add("s0", &set("s0", "mtu_request=1500"), "ovs-vsctl set interface s0 type=afxdp");
+    add("s0", &set("s0", "mtu_request=1500"), "name one that ip link shows");
     let qos = "-- --id=@q create QoS type=linux-htb -- set Port d1 qos=@q";
     add("d1", &set("d1", &format!("type=dpdkvhostuser {qos}")), "ovs-vsctl clear port d1 qos");
     add("m0", &set("m0", "type=dpdkvhostuser mtu_request=70000"), "mtu_request");
@@ -89,7 +89,7 @@ fn what_cannot_be_is_said_in_the_row() {
 
     // What is put right is there.
     scene.vsctl("clear Port d1 qos");
-    assert_eq!(scene.columns("d1", "ofport error"), "2\n[]\n");
+    assert_eq!(scene.columns("d1", "ofport error"), "3\n[]\n");
     Guest::running(&one, layouts()[0]);
     scene.switch.end();
 }

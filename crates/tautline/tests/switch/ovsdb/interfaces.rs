@@ -69,6 +69,7 @@ fn rows_of_type_tap_and_internal_are_interfaces_of_the_host() {
     scene.switch.end();
 }
 
+/// A row without a type takes a veth, as OpenStack's agents add it, and no interface of another driver.
 #[test]
 fn a_row_of_type_afxdp_takes_an_interface_of_the_host() {
     let scene = Scene::new();
@@ -88,6 +89,16 @@ fn a_row_of_type_afxdp_takes_an_interface_of_the_host() {
     });
     scene.vsctl("del-port p1");
     assert!(!shown(network, "p1").unwrap().contains("xdp"), "its program is gone");
+    scene.vsctl(&format!("add-port {BRIDGE} p1"));
+    assert_eq!(scene.columns("p1", "ofport error"), "2\n[]\n");
+    ask(&mut guest, 1);
+    network.ip("tuntap add d0 mode tap").unwrap();
+    scene.vsctl(&format!("add-port {BRIDGE} d0"));
+    assert!(
+        scene.columns("d0", "error").contains("its driver is not veth"),
+        "{}",
+        scene.columns("d0", "error")
+    );
     scene.switch.end();
 }
 

@@ -42,6 +42,9 @@ fn ovn_joins_the_switch_and_an_open_vswitch() {
         ovn.nbctl(&["wait-until", "Logical_Switch_Port", port, "up=true"]).unwrap();
     }
     ovn.nbctl(&["--wait=hv", "sync"]).unwrap();
+    // ovn-controller gives this QoS to the port by which tunnels leave, some seconds after it has seen the tunnel's status.
+    scene.vsctl("-- --id=@q create QoS type=linux-noop -- set Port br-phys qos=@q");
+    assert_eq!(scene.columns("br-phys", "error"), "[]\n");
     joined([(&hosts[0], "10.0.0.1"), (&hosts[1], "10.0.0.2")]);
     let tunnel = scene.vsctl("--bare --columns=type,error find Interface type=geneve");
     assert_eq!(tunnel.trim(), "geneve", "and no error");
