@@ -2,11 +2,10 @@
 
 .PHONY: test-worst bench-vhe
 
-## bench-vhe: what exits of an arm64 guest cost with VHE and without, beside an x86-64 guest's, in instructions of an emulated CPU; two boots of each; some minutes after the build
+## bench-vhe: what exits of an arm64 guest cost with VHE and without, in instructions of an emulated CPU; two boots of each; half a minute after the build
 bench-vhe:
 	@scripts/setup.sh test
-	$(CARGO) build --quiet --locked -p tautline
-	$(CARGO) run --quiet --locked -p tautline-peers --example bench_vhe -- "$$(scripts/arm-programs.sh)/tautline" target/$(HOST)/debug/tautline
+	$(CARGO) run --quiet --locked -p tautline-peers --example bench_vhe -- "$$(scripts/arm-programs.sh)/tautline"
 
 ## test-worst: five causes of long wake-ups, planted twice each in the nested machine: nine of ten are to be named first; and both sides on one clock
 test-worst:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Tests `memory`, `virtqueue` and what `kvm` has there under user-mode emulation of aarch64, and reads the code that
-# the compiler makes for the queues: load-acquire and store-release on the hot path, no full barrier outside
+# the compiler makes for each path of the queues: load-acquire and store-release, no full barrier outside
 # notification suppression. scripts/cross.sh says with which compiler. With `build`, it builds and runs nothing.
 set -eu
 cd "$(dirname "$0")/.."
@@ -15,7 +15,11 @@ tests() {
     "$cargo" test --locked --target "$target" -p tautline-memory -p tautline-kvm "$@"
     "$cargo" test --locked --target "$target" -p tautline-virtqueue --lib $queues "$@"
 }
-examples() { "$cargo" build --locked --release --target "$target" -p tautline-virtqueue --example hot; }
+# Symbols that name the types, so that the layouts of a ring can be told apart.
+examples() {
+    CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS='-C symbol-mangling-version=v0' "$cargo" build --locked --release \
+        --target "$target" -p tautline-virtqueue --example hot
+}
 if [ "${1:-}" = build ]; then
     tests --no-run
     examples
