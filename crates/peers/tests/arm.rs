@@ -63,6 +63,20 @@ fn runs_a_guest(machine: &ArmMachine, mode: KvmMode) {
     }
 }
 
+/// `tautline host audit` says in which mode the host's kernel runs.
+fn audit_names_the_mode(machine: &ArmMachine, mode: KvmMode) {
+    let line = "tautline host audit --watch 0s --format json";
+    let output = machine.run_within(line, LIMIT).unwrap();
+    assert!(output.success(), "{line}: {}\n{}\n{}", output.status, output.stdout, output.stderr);
+    let findings = output.stdout;
+    let vhe = findings.split("\"rule\":").find(|finding| finding.contains("\"vhe\"")).unwrap_or_default();
+    let words = match mode {
+        KvmMode::Vhe => "VHE: the host kernel runs at EL2",
+        KvmMode::Nvhe => "nVHE: the host kernel runs at EL1",
+    };
+    assert!(vhe.contains(words), "{mode:?}: {vhe}");
+}
+
 #[test]
 fn kvm_runs_guests_with_vhe_and_without() {
     let folder = tempfile::tempdir().unwrap();
@@ -80,6 +94,8 @@ fn kvm_runs_guests_with_vhe_and_without() {
                 println!("{mode:?}: up after {:?}", start.elapsed());
                 let costs = costs::measured(&machine);
                 println!("{mode:?}: exits were timed after {:?}", start.elapsed());
+                audit_names_the_mode(&machine, mode);
+                println!("{mode:?}: the host was audited after {:?}", start.elapsed());
                 runs_a_guest(&machine, mode);
                 println!("{mode:?}: a guest ran after {:?}", start.elapsed());
                 match mode {
@@ -145,7 +161,7 @@ const BESIDE_A_GUEST: &str = "tautline compare --quick --only os --blocks 1 --ta
 fn the_program_runs_in_both() {
     let folder = tempfile::tempdir().unwrap();
     let program = given(folder.path()).expect("TAUTLINE_ARM64: a static tautline for arm64");
-    for (mode, words) in [(KvmMode::Vhe, "VHE: the host kernel"), (KvmMode::Nvhe, "nVHE: the host kernel")] {
+    for mode in [KvmMode::Vhe, KvmMode::Nvhe] {
         let settings = ArmSettings::default().mode(mode).program(&program);
         let settings = if mode == KvmMode::Vhe { settings.guest_within() } else { settings };
         let machine = settings.start().unwrap();
@@ -154,9 +170,7 @@ fn the_program_runs_in_both() {
             assert!(output.success(), "{line}: {}\n{}\n{}", output.status, output.stdout, output.stderr);
             output.stdout
         };
-        let audit = run("tautline host audit --watch 0s --format json");
-        let vhe = audit.split("\"rule\":").find(|finding| finding.contains("\"vhe\"")).unwrap_or_default();
-        assert!(vhe.contains(words), "{mode:?}: {vhe}");
+        audit_names_the_mode(&machine, mode);
         println!("{:?}", costs::medians(&run("tautline kvm costs --samples 100 --format json")));
         println!("{}", run("tautline compare --quick --only os --blocks 1 --environments host --tables"));
         if mode == KvmMode::Vhe {
