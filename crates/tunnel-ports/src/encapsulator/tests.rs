@@ -6,9 +6,9 @@ use port::in_memory::testing::Injector;
 use port::in_memory::{QueueOptions, queue};
 
 use flow::protocol;
-use frame::Source;
+use frame::{OwnMemory, Source};
 use tunnels::{Settings, pseudo_header};
-use virtio::net::NetHeader;
+use virtio::net::{HeaderLayout, NetHeader};
 
 use super::*;
 use crate::tests::{HEADERS, KEY, TCP_AT, Underlay, completed, partial, send, start, tcp};
@@ -95,5 +95,34 @@ fn a_frame_that_cannot_be_segmented_is_dropped() {
     let drops = port.counters(0, frame::Side::ToGuest).unwrap().drops(DropReason::OffloadImpossible);
     assert_eq!(drops, 2);
     assert!(underlay.from_tunnels.rx_burst(64).unwrap().is_empty());
+    port.end(&mut context);
+}
+
+/// The work for one frame is limited: its pieces of memory times its segments.
+#[test]
+fn a_frame_in_many_pieces_has_few_segments() {
+    const PAYLOAD_BYTES: usize = 60_000;
+    const PIECE_BYTES: usize = 800;
+    let mut underlay = Underlay::new("test19", 119);
+    let (mut port, mut context) = start(settings(&underlay));
+    for (segment_bytes, segments) in [(64, 0), (1300, 47)] {
+        let (header, frame) = partial(PAYLOAD_BYTES, Some(segment_bytes));
+        let bytes = [&header.to_bytes()[..], &frame].concat();
+        let memory = OwnMemory::new(c"pieces", bytes.len() as u64).unwrap();
+        memory.slice(0, bytes.len()).write(&bytes);
+        let mut batch = FrameBatch::of_memory(1);
+        for at in (0..bytes.len()).step_by(PIECE_BYTES) {
+            let length = PIECE_BYTES.min(bytes.len() - at);
+            memory.sg_builder().push(batch.arena_mut().unwrap(), at as u64, length as u32);
+        }
+        batch.push(0, HeaderLayout::Full).unwrap();
+        context.sinks.get_mut(&0).unwrap().accept(&batch, &[0]).unwrap();
+        let sent = completed(underlay.from_tunnels.rx_burst(64).unwrap());
+        underlay.from_tunnels.release();
+        assert_eq!(sent.len(), segments);
+        let payload: Vec<u8> = sent.iter().flat_map(|frame| &frame[36 + 14 + HEADERS..]).copied().collect();
+        assert!(payload.is_empty() || payload == frame[HEADERS..]);
+    }
+    assert_eq!(port.counters(0, frame::Side::ToGuest).unwrap().drops(DropReason::OffloadImpossible), 1);
     port.end(&mut context);
 }
