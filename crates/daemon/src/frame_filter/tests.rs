@@ -78,7 +78,6 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SCTP: u8 = 132;
 const ICMP: u8 = 1;
-const FRAGMENT: u8 = 44;
 const HOP_BY_HOP: u8 = 0;
 
 fn ethernet(ether_type: u16, payload: &[u8]) -> Vec<u8> {
@@ -127,7 +126,7 @@ fn frames() -> Vec<Vec<u8>> {
     for protocol in [TCP, UDP, SCTP, ICMP, 2, 47, 50, 51, 58, 89] {
         frames.push(ipv4(protocol, 5, 0, 1000, 53));
         frames.push(ipv6(&[], protocol, 1000, 53));
-        frames.push(ipv6(&[FRAGMENT], protocol, 1000, 53));
+        frames.push(ipv6(&[flow::protocol::IPV6_FRAGMENT], protocol, 1000, 53));
     }
     for (source, destination) in [(53, 1000), (53, 53), (80, 8000), (8080, 80), (65_535, 0)] {
         for protocol in [TCP, UDP, SCTP] {
