@@ -3,9 +3,9 @@ use std::sync::{Arc, OnceLock};
 
 use flow::Flow;
 
-use crate::{Entry, Tables};
+use crate::Entry;
 
-/// By table, an entry that counts the frames without a flow. Clones of tables share it.
+/// By table, an entry that counts the frames without a flow. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Misses(Arc<[OnceLock<Arc<Entry>>]>);
 
@@ -15,18 +15,15 @@ impl Default for Misses {
     }
 }
 
-impl Tables {
+impl Misses {
     /// The entry that counts the frames for which a table has no flow.
-    pub(crate) fn missed(&self, table: u8) -> &Arc<Entry> {
+    pub(crate) fn of(&self, table: u8) -> &Arc<Entry> {
         let entry = || Arc::new(Entry::new(Flow { table, ..Flow::default() }, None, 0, None));
-        self.missed.0[usize::from(table)].get_or_init(entry)
+        self.0[usize::from(table)].get_or_init(entry)
     }
 
-    /// The frames that have visited a table so far, and those of them that have matched a flow which is there. Frames of
-    /// removed flows do not count.
-    pub fn visits(&self, table: u8) -> (u64, u64) {
-        let matched = self.all(table).map(|entry| entry.counters().get().0).fold(0, u64::saturating_add);
-        let missed = self.missed.0[usize::from(table)].get().map_or(0, |entry| entry.counters().get().0);
-        (matched.saturating_add(missed), matched)
+    /// The number of these frames so far.
+    pub(crate) fn count(&self, table: u8) -> u64 {
+        self.0[usize::from(table)].get().map_or(0, |entry| entry.counters().get().0)
     }
 }

@@ -46,6 +46,13 @@ pub(crate) fn execute_all(
 }
 
 impl Tables {
+    /// The frames that have visited a table so far, and those of them that have matched a flow which is there. Frames of
+    /// removed flows do not count.
+    pub fn visits(&self, table: u8) -> (u64, u64) {
+        let matched = self.all(table).map(|entry| entry.counters().get().0).fold(0, u64::saturating_add);
+        (matched.saturating_add(self.missed.count(table)), matched)
+    }
+
     /// Executes the tables on a frame: `window` has its first bytes, `metadata` has its input port, tunnel and
     /// registers. Returns the cost of all look-ups.
     pub fn execute<S: Surroundings>(

@@ -407,6 +407,12 @@ pub struct Flow {
 impl Flow {
     /// The priority of flows without a given priority.
     pub const DEFAULT_PRIORITY: u16 = 32768;
+
+    /// Whether the flow only forwards by learned addresses, for ever.
+    pub fn is_normal(&self) -> bool {
+        self.timeouts == Timeouts::default()
+            && matches!(&self.actions[..], [one] if one.output_port() == Some(port::NORMAL))
+    }
 }
 
 impl Default for Flow {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bridge::Bridge;
 use control::BridgeDescription;
 use controllers::{Change, News, Rejected, Switch};
-use flow::{Action, Flow, Match, Timeouts, port};
+use flow::{Action, Flow, Match, port};
 use flow_tables::{Entry, Limits, Tables};
 use openflow::{Failure, FlowCommand, FlowMod, Version};
 use switch::{ControllersFrame, View};
@@ -145,11 +145,7 @@ impl FlowBridge {
         let tables = self.bridge.tables();
         self.may_learn
             && tables.flows() == 1
-            && tables.get(0, 0, &Match::ANY).is_some_and(|entry| {
-                let normal =
-                    matches!(&entry.flow.actions[..], [one] if one.output_port() == Some(port::NORMAL));
-                normal && entry.flow.timeouts == Timeouts::default()
-            })
+            && tables.get(0, 0, &Match::ANY).is_some_and(|entry| entry.flow.is_normal())
     }
 
     /// Makes all changes or none. Ports with VLANs do not forward by flows.

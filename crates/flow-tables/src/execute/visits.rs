@@ -61,7 +61,7 @@ impl<'a, S: Surroundings> Run<'a, '_, S> {
         let found = tables.lookup_with(table, &key, &mut self.cost, &mut self.lists.found);
         let Some(entry) = found else {
             self.outcome.note(0, || format!("{table:2}. No match."));
-            self.outcome.hits.push(Arc::clone(tables.missed(table)));
+            self.outcome.hits.push(Arc::clone(tables.missed.of(table)));
             return None;
         };
         self.outcome.note(0, || entry.title());
