@@ -9,8 +9,12 @@ use crate::rows::{option, text};
 const SAME: [(&str, &str); 3] = [("local_ip", "local"), ("key", "key"), ("dst_port", "dst-port")];
 /// Options whose value `inherit` is not supported and has no effect.
 const NUMBERS: [&str; 2] = ["tos", "ttl"];
-/// Numbers of the column `bfd`, and the port's options with the same values.
-const BFD: [(&str, &str); 3] = [("min_rx", "bfd-min-rx"), ("min_tx", "bfd-min-tx"), ("mult", "bfd-mult")];
+/// Numbers of the column `bfd`, the port's options with these values, and the range of the values.
+const BFD: [(&str, &str, [i64; 2]); 3] = [
+    ("min_rx", "bfd-min-rx", [100, 3_600_000]),
+    ("min_tx", "bfd-min-tx", [100, 3_600_000]),
+    ("mult", "bfd-mult", [1, 255]),
+];
 
 /// The port of a tunnel.
 ///
@@ -40,11 +44,12 @@ pub(crate) fn tunnel(interface: &Row) -> Result<PortDescription, String> {
         }
     }
     let bfd = |key| interface.get("bfd").and_then(|bfd| bfd.get(key));
-    if bfd("enable") == Some("true") {
+    if bfd("enable") == Some("true") && remote != "flow" {
         add("bfd", OptionValue::Switch(true));
-        for (theirs, ours) in BFD {
-            if let Some(value) = bfd(theirs) {
-                add(ours, OptionValue::Text(value.to_owned()));
+        for (theirs, ours, [least, most]) in BFD {
+            // As in Open vSwitch, what is no number has no effect, and others are moved into the range.
+            if let Some(value) = bfd(theirs).and_then(|value| value.parse::<i64>().ok()) {
+                add(ours, OptionValue::Text(value.clamp(least, most).to_string()));
             }
         }
     }

@@ -9,7 +9,7 @@ use flow::{Field, Key};
 use frame::{
     DropReason, EditedFrames, FrameBatch, HeadEdit, Metadata, QueueCounters, QueueError, Sink, WINDOW_BYTES,
 };
-use tunnels::bfd::{self, Control};
+use tunnels::bfd;
 use tunnels::{Header, Kind, MARK, Outer, PartialSum, Sum, mark_of_frame, source_port};
 use virtio::net::segment::{Headers, Plan};
 use virtio::net::{Offload, PartialChecksum};
@@ -68,8 +68,6 @@ struct Inner<'a> {
     bytes: usize,
     /// The offload that is left to be done.
     offload: &'a Offload,
-    /// Reads bytes of the frame from a place on, at or behind the window's end. Returns how many there were.
-    read: &'a dyn Fn(usize, &mut [u8]) -> usize,
 }
 
 /// The address in the fields of a tunnel, if there is one.
@@ -108,15 +106,11 @@ impl Encapsulator {
         Encapsulator { guards_session: false, ..self }
     }
 
-    /// Whether the other end would take a frame with this key for a packet of the session with this end.
+    /// Whether the other end may take a frame with this key for a packet of the session with this end. The headers decide,
+    /// which are this process's copy: the sender may change the rest until it is sent.
     fn is_of_session(&self, key: Option<u64>, inner: &Inner<'_>) -> bool {
-        let mut bytes = [0; bfd::FRAME_BYTES];
-        key.unwrap_or(0) == self.tunnel.settings.key.unwrap_or(0) && bfd::has_port(inner.window) && {
-            let known = inner.window.len().min(bytes.len());
-            bytes[..known].copy_from_slice(&inner.window[..known]);
-            let more = (inner.read)(known, &mut bytes[known..]);
-            Control::of_frame(&bytes[..known + more]).is_some()
-        }
+        let field = inner.offload.checksum.map(|sum| usize::from(sum.start) + usize::from(sum.offset));
+        key.unwrap_or(0) == self.tunnel.settings.key.unwrap_or(0) && bfd::may_be_control(inner.window, field)
     }
 
     /// Where a frame with these fields goes.
@@ -211,8 +205,7 @@ impl Encapsulator {
                 &window[..known]
             }
         };
-        let read = |at: usize, bytes: &mut [u8]| frame.read(at, bytes);
-        let inner = Inner { window, bytes: frame.len_bytes(), offload: frame.offload(), read: &read };
+        let inner = Inner { window, bytes: frame.len_bytes(), offload: frame.offload() };
         let offload = self.write_header(to, &inner)?;
         let edit = HeadEdit { at: 0, removed: 0, inserted: self.header.bytes() };
         self.edited.push_with(batch, index.into(), window, &edit, offload)
@@ -244,16 +237,11 @@ impl Encapsulator {
                 Offload::NONE
             }
         };
-        let read = |at: usize, bytes: &mut [u8]| {
-            let at = payload.start + at - headers.bytes().len();
-            let wanted = payload.end.saturating_sub(at).min(bytes.len());
-            frame.read(at, &mut bytes[..wanted])
-        };
         let bytes = segment.bytes() as usize;
-        let inner = Inner { window: headers.bytes(), bytes, offload: &offload, read: &read };
+        let inner = Inner { window: headers.bytes(), bytes, offload: &offload };
         let offload = self.write_header(to, &inner)?;
         let head = [self.header.bytes(), headers.bytes()];
-        self.edited.push_part(batch, index.into(), head, payload.clone(), offload)?;
+        self.edited.push_part(batch, index.into(), head, payload, offload)?;
         Ok(bytes)
     }
 

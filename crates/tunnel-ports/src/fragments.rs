@@ -113,7 +113,7 @@ impl OuterFragments {
         let kept = match outcome {
             Held::Waits => Kept::Waits,
             Held::Refused => Kept::Refused,
-            Held::Complete(whole) => match self.join(&mut held, whole) {
+            Held::Complete(whole) => match self.join(held, whole) {
                 Some(()) => Kept::Complete,
                 None => {
                     dropped += (self.parts.batch().len() as u64).saturating_sub(1);
@@ -125,7 +125,7 @@ impl OuterFragments {
     }
 
     /// Takes the frames of a packet, and puts the packet together.
-    fn join(&mut self, held: &mut Fragments, whole: Whole) -> Option<()> {
+    fn join(&mut self, mut held: MutexGuard<'_, Fragments>, whole: Whole) -> Option<()> {
         self.parts.clear();
         self.packet.clear();
         self.payload.clear();
@@ -150,6 +150,8 @@ impl OuterFragments {
             }
             self.payload.extend_from_slice(&frame[fragment.payload_at..fragment.end]);
         }
+        // Other sinks go on while the packet is put together.
+        drop(held);
         let mut joined = joined.filter(|_| is_sound)?;
         let headers = joined.headers()?;
         if !self.packet.begin(headers.len() + self.payload.len()) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use frame::{FrameBatch, Sink};
 use port::{Interest, PortContext, Token};
 use tunnels::Mac;
-use tunnels::bfd::{Session, Timing};
+use tunnels::bfd::{Session, State, Timing};
 
 use crate::encapsulator::Encapsulator;
 use crate::inbox::Inbox;
@@ -20,6 +20,8 @@ const TICK: Token = Token(2);
 /// Between two looks of the control side at received packets. A session with shorter intervals has lost nothing by then: up
 /// to [`MAX_HEARD`](crate::inbox::MAX_HEARD) packets wait.
 const PAUSE: Duration = Duration::from_millis(5);
+/// Between two log lines: the other end chooses how often the state changes.
+const LOG_PAUSE: Duration = Duration::from_secs(1);
 /// The sender in the Ethernet header of control packets: locally administered, as their addresses of IPv4 are.
 const SOURCE: Mac = [2, 0x23, 0x20, 0, 0, 2];
 
@@ -31,6 +33,8 @@ pub(crate) struct Monitor {
     begin: Instant,
     /// When received packets were last looked at.
     looked: Option<Instant>,
+    /// When the session's state was last logged, and the state.
+    logged: Option<(Instant, State)>,
 }
 
 impl Monitor {
@@ -39,7 +43,7 @@ impl Monitor {
         // The keys of a hasher are random.
         let seed = RandomState::new().hash_one("the number of a session");
         let session = Session::new(timing, seed, Duration::ZERO);
-        Monitor { session, inbox, sink, begin: Instant::now(), looked: None }
+        Monitor { session, inbox, sink, begin: Instant::now(), looked: None, logged: None }
     }
 
     /// Starts to wait for packets.
@@ -68,15 +72,21 @@ impl Monitor {
             if !packets.is_empty() {
                 self.looked = Some(Instant::now());
             }
-            let (before, forwarded) = (self.session.state(), self.session.forwards());
             packets.iter().for_each(|packet| self.session.receive(packet, now));
             self.send(now);
-            if (before, forwarded) != (self.session.state(), self.session.forwards()) {
-                context.log(&format_args!("BFD session {}", self.session.state().name()));
-            }
+            self.log(context);
         }
         let next = self.session.deadline().saturating_sub(self.begin.elapsed());
         context.after(TICK, if is_early { PAUSE } else { next.max(Duration::from_millis(1)) });
+    }
+
+    /// Logs a state that is not logged yet.
+    fn log(&mut self, context: &mut dyn PortContext) {
+        let state = self.session.state();
+        if self.logged.is_none_or(|(at, logged)| logged != state && at.elapsed() >= LOG_PAUSE) {
+            self.logged = Some((Instant::now(), state));
+            context.log(&format_args!("BFD session {}", state.name()));
+        }
     }
 
     fn send(&mut self, now: Duration) {

@@ -83,6 +83,9 @@ fn settings(spec: Spec, kind: Kind) -> Result<(Settings, String), SpecError> {
     settings.tos = options.number("tos", 0..=u8::MAX)?.unwrap_or(0) & 0xfc;
     settings.ttl = options.number("ttl", 1..=u8::MAX)?.unwrap_or(settings.ttl);
     settings.bfd = bfd(&mut options)?;
+    if settings.bfd.is_some() && remote.is_none() {
+        return Err(wrong("bfd", "on", "name the other end: a session has one"));
+    }
     let network = options.text(BRIDGE_OPTION).unwrap_or_default();
     options.finish(kind.name())?;
     let families = [settings.remote, settings.local].map(|end| end.map(|end| end.is_ipv4()));
@@ -137,7 +140,8 @@ mod tests {
         assert_eq!((all.local, all.tos, all.ttl), ("fd00::1".parse().ok(), 8, 9));
         assert_eq!(read("gre:192.0.2.2,key=0xffffffff").unwrap().key, Some(0xffff_ffff));
         let timing = Timing { min_rx_ms: 200, min_tx_ms: 100, multiplier: 5 };
-        assert_eq!(read("geneve:flow,bfd=on,bfd-min-rx=200,bfd-mult=5").unwrap().bfd, Some(timing));
+        assert_eq!(read("geneve:192.0.2.2,bfd=on,bfd-min-rx=200,bfd-mult=5").unwrap().bfd, Some(timing));
+        assert!(read("geneve:flow,bfd=on").unwrap_err().contains("name the other end"));
         assert_eq!(read("geneve:flow,bfd=off,bfd-min-rx=200").unwrap().bfd, None);
         for (text, said) in [
             ("geneve:nowhere", "or flow"),

@@ -125,7 +125,9 @@ impl Terminator {
         }
         if let Some(inbox) = &tunnel.inbox
             && received.key.unwrap_or(0) == tunnel.settings.key.unwrap_or(0)
-            && let Some(packet) = head.get(received.inner_at..).and_then(Control::of_frame)
+            // Bytes behind the outer packet are no part of it.
+            && let Some(inner) = head.get(received.inner_at..received.end.min(head.len()))
+            && let Some(packet) = Control::of_frame(inner)
         {
             inbox.put(packet);
             return Found::Heard;

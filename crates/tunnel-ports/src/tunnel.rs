@@ -49,14 +49,16 @@ impl TunnelPort {
         let (settings, network) = (self.settings.clone(), self.network.clone());
         let tunnel = Tunnel { settings, network, entrance, inbox };
         let tunnel = Arc::new(tunnel);
-        let sink = || Encapsulator::new(Arc::clone(&tunnel), Arc::clone(&self.counters.to_guest));
+        let sink =
+            |counters: &Arc<QueueCounters>| Encapsulator::new(Arc::clone(&tunnel), Arc::clone(counters));
         let monitor = match (self.settings.bfd, &tunnel.inbox) {
             (Some(timing), Some(inbox)) => {
-                Some(Monitor::new(timing, Arc::clone(inbox), sink()?.of_session()))
+                // With counters of its own: the worker writes those of the port, and a counter has one writer.
+                Some(Monitor::new(timing, Arc::clone(inbox), sink(&Arc::default())?.of_session()))
             }
             _ => None,
         };
-        let sink = sink()?;
+        let sink = sink(&self.counters.to_guest)?;
         registry::add_tunnel(&tunnel).map_err(io::Error::other)?;
         self.tunnel = Some(tunnel);
         let source = TunnelSource::new(source, Arc::clone(&self.counters.from_guest));

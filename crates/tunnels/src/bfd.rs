@@ -70,9 +70,14 @@ fn diagnostic(number: u8) -> &'static str {
     DIAGNOSTICS.get(usize::from(number)).unwrap_or(&"Unknown Diagnostic")
 }
 
-/// Whether a frame has the port of control packets where they have it. The frame may be none of BFD.
-pub fn has_port(frame: &[u8]) -> bool {
-    frame.get(36..38) == Some(&PORT.to_be_bytes())
+/// Whether a frame with these headers may be a control packet. `field` is the place of a checksum of two bytes that is still
+/// to be written: it may become anything.
+pub fn may_be_control(headers: &[u8], field: Option<usize>) -> bool {
+    let is_open = |at: usize| field.is_some_and(|field| (field..field + 2).contains(&at));
+    let ([kind, of_kind], [port, of_port]) = (protocol::IPV4.to_be_bytes(), PORT.to_be_bytes());
+    let known =
+        [(12, kind), (13, of_kind), (14, 0x45), (22, HOPS), (23, protocol::UDP), (36, port), (37, of_port)];
+    known.iter().all(|(at, byte)| headers.get(*at).is_some_and(|is| is == byte || is_open(*at)))
 }
 
 /// A control packet.
