@@ -14,8 +14,8 @@
 //! also by that table, its registers, and the state, zone, mark, label and first direction of its connection, as far as
 //! flows match them. So connections in the same state share an outcome, and a frame costs one look-up more for each `ct`.
 //!
-//! A meter, a comparison of the length and an address translation whose frame does not go to a table decide about the steps
-//! that follow. They are part of the outcome, as they were for its first frame. For a frame about which they decide
+//! A meter, a comparison of the length, a label that was removed and an address translation whose frame does not go to a
+//! table decide about the steps that follow. They are part of the outcome, as they were for its first frame. For a frame about which they decide
 //! otherwise, the outcome is taken back: the frame goes through the tables, which ask neither the meter nor connection
 //! tracking again.
 //!

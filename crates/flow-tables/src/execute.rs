@@ -67,7 +67,7 @@ pub(crate) struct Run<'a, 'r, S: Surroundings> {
     /// The deliveries and flows of the segments before.
     deliveries: usize,
     hits: usize,
-    /// Whether an address translation may have changed fields, and no action has depended on them since.
+    /// Whether an address translation or a change of labels may have changed fields, and no action has depended on them since.
     is_translated: bool,
     table: u8,
     cookie: u64,

@@ -15,8 +15,10 @@ use crate::fields::same_frame;
 const TAG_BYTES: usize = 4;
 const FRAGMENT_LATER: u128 = 2;
 
-/// The longest header: the longest window, and two tags in front of it.
-const MAX_BYTES: usize = flow::WINDOW_BYTES + 2 * TAG_BYTES;
+/// The longest header to which a label was added: the longest window, two tags and two labels.
+const MAX_LABELLED: usize = flow::WINDOW_BYTES + 2 * TAG_BYTES + 8;
+/// The longest header: two tags always have room, so that a kept outcome never fails to add one.
+const MAX_BYTES: usize = MAX_LABELLED + 2 * TAG_BYTES;
 
 /// The first bytes of a frame, their fields, and the places of the layers.
 #[derive(Clone, Debug)]

@@ -132,7 +132,7 @@ pub(crate) enum Step {
     Meter(u32),
     /// The length was compared: whether the frame is larger than this number of bytes.
     Larger(u16, bool),
-    /// An address translation was made. Its frame has these words: the steps that follow hold for such frames alone.
+    /// An address translation or a change of labels was made. Its frame has these words: the steps that follow hold for such frames alone.
     Expect([u64; FRAME_WORDS]),
 }
 

@@ -5,7 +5,8 @@ use flow::{Field, Flow, Key};
 use flow_tables::{Cache, Change, HeaderWindow, Limits, Outcome, Overrun, Tables};
 use ports::Ports;
 
-const FLOWS: [&str; 5] = [
+const FLOWS: [&str; 6] = [
+    "mpls,mpls_label=0 actions=pop_mpls:0x0800,output:5",
     "ip actions=push_mpls:0x8847,set_mpls_label(7),output:1",
     "mpls,mpls_label=7 actions=pop_mpls:0x0800,resubmit(,1)",
     "mpls,mpls_label=8 actions=pop_mpls:0x0800,output:4",
@@ -32,10 +33,12 @@ fn tables() -> Tables {
 
 /// The port by which a frame leaves, and its bytes.
 fn sent(cache: &mut Cache, tables: &Tables, frame: &[u8]) -> (u16, Vec<u8>) {
-    let (mut window, mut outcome) = (HeaderWindow::new(frame, frame.len(), 1), Outcome::default());
+    let known = frame.len().min(flow::WINDOW_BYTES);
+    let (mut window, mut outcome) = (HeaderWindow::new(&frame[..known], frame.len(), 1), Outcome::default());
     cache.execute(tables, &mut window, &mut Ports, &mut outcome);
     let [delivery] = &outcome.deliveries[..] else { panic!("{outcome:?}") };
-    assert_eq!(delivery.header.frame_bytes, outcome.header(&delivery.header).len());
+    let rest = frame.len() - known;
+    assert_eq!(delivery.header.frame_bytes, outcome.header(&delivery.header).len() + rest);
     (delivery.port, outcome.header(&delivery.header).to_vec())
 }
 
@@ -54,6 +57,9 @@ fn a_label_is_put_in_front_and_taken_away() {
             let (last, out) = sent(&mut cache, &tables, &labelled);
             assert_eq!((last, out[22]), (port, ttl));
             assert_eq!((&out[..22], &out[26..]), (&plain[..22], &plain[26..]));
+            let before = cache.counts().hits;
+            assert_eq!(sent(&mut cache, &tables, &labelled), (last, out));
+            assert_eq!(cache.counts().hits, before + 1, "the outcome of the frame before");
         }
     }
     assert!(cache.counts().hits > 0);
@@ -71,5 +77,43 @@ fn labels_that_cannot_be_changed_drop_the_frame() {
     let cut = [&frame(1)[..12], &[0x88, 0x47, 0, 0]].concat();
     let mut window = HeaderWindow::new(&cut, cut.len(), 1);
     cache.execute(&tables, &mut window, &mut Ports, &mut outcome);
-    assert_eq!((outcome.overrun, outcome.deliveries.len()), (None, 0), "its label is 0");
+    // A label that is not there is read as 0.
+    assert_eq!((outcome.overrun, outcome.deliveries.len()), (Some(Overrun::Header), 0));
+}
+
+/// Two labels and a tag have room in the longest window, with the outcome of a shorter frame too.
+#[test]
+fn a_kept_outcome_adds_all_labels_and_tags() {
+    const ACTIONS: &str =
+        "mpls actions=push_mpls:0x8847,push_mpls:0x8847,push_vlan:0x8100,set_field:4197->vlan_vid,output:2";
+    let mut tables = Tables::new(1, 1, Limits::default());
+    tables.change(Change::Add(Flow::parse(ACTIONS).unwrap()), 0).unwrap();
+    let mut cache = Cache::new(64, &Key::ZERO);
+    for length in [60, 300, 300] {
+        let mut labelled = [&frame(1)[..12], &[0x88, 0x47, 0, 0, 0x51, 64], &frame(1)[14..]].concat();
+        labelled.resize(length, 1);
+        let (port, out) = sent(&mut cache, &tables, &labelled);
+        let known = length.min(flow::WINDOW_BYTES);
+        assert_eq!((port, &out[12..18], out.len()), (2, &[0x81, 0, 0, 101, 0x88, 0x47][..], known + 12));
+    }
+    assert!(cache.counts().hits > 0);
+}
+
+/// A tag that an action has added is in front of labels, and stays there.
+#[test]
+fn labels_stand_behind_tags_that_were_added() {
+    const ACTIONS: &str =
+        "dl_vlan=5,ip actions=push_vlan:0x88a8,push_mpls:0x8847,set_mpls_label(7),push_mpls:0x8847,output:2";
+    let mut tables = Tables::new(1, 1, Limits::default());
+    tables.change(Change::Add(Flow::parse(ACTIONS).unwrap()), 0).unwrap();
+    let mut cache = Cache::new(64, &Key::ZERO);
+    let tagged = [&frame(1)[..12], &[0x81, 0, 0, 5], &frame(1)[12..]].concat();
+    for _ in 0..2 {
+        let (port, out) = sent(&mut cache, &tables, &tagged);
+        assert_eq!(port, 2);
+        assert_eq!(out[12..14], [0x88, 0xa8]);
+        assert_eq!(out[16..20], [0x81, 0, 0, 5]);
+        assert_eq!(out[20..30], [0x88, 0x47, 0, 0, 0x70, 64, 0, 0, 0x71, 64]);
+        assert_eq!(out[30..], tagged[18..]);
+    }
 }

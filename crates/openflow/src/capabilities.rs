@@ -26,8 +26,8 @@ const GOTO_TABLE: u16 = 1;
 const INSTRUCTIONS: [u16; 4] = [2, 3, 4, 5];
 /// An instruction up to OpenFlow 1.4, an action later.
 const METER: u16 = 6;
-/// Output, push and pop of VLANs, queue, group, time to live, fields.
-const ACTIONS: [u16; 8] = [0, 17, 18, 21, 22, 23, 24, 25];
+/// Output, time to live of labels, push and pop of VLANs and labels, queue, group, time to live, fields.
+const ACTIONS: [u16; 12] = [0, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25];
 /// Bytes of a number with its length.
 const ENTRY_BYTES: u16 = 4;
 /// The bit of a header that says that a mask follows the value.

@@ -68,8 +68,8 @@ struct Around<'a, G> {
     is_refused: bool,
     /// The datagram of which the frame is a fragment, once it is complete.
     datagram: Option<&'a mut Datagram>,
-    /// Whether the frame came through a tunnel: its fragments are not held.
-    is_tunneled: bool,
+    /// Whether the frame is a fragment that may wait for others: no tunnel brought it, and no label is in front of it.
+    may_wait: bool,
     /// Whether the frame waits for other fragments.
     waits: bool,
 }
@@ -94,7 +94,7 @@ impl<G> Surroundings for Around<'_, G> {
     fn track(&mut self, track: &Track, window: &mut HeaderWindow) -> Connection {
         let (port, now) = (self.program.learning.port, Duration::from_millis(self.time.ms()));
         let connections = &self.program.connections;
-        if self.is_tunneled || !is_fragment(window) {
+        if !self.may_wait || !is_fragment(window) {
             return connections.track(Some(port), track, window, now);
         }
         match &mut self.datagram {
@@ -219,11 +219,10 @@ impl<G: Guard> FlowProgram<G> {
             offload.segmentation.map(|cut| usize::from(cut.segment_bytes.get())),
         );
         let tunnel = batch.metadata(index.into());
-        let is_tunneled = tunnel.is_some();
-        let mut around =
-            Around { program: self, time, is_refused: false, datagram, is_tunneled, waits: false };
+        let may_wait = tunnel.is_none() && flows.window.held().get(Field::IpFrag) != 0;
+        let mut around = Around { program: self, time, is_refused: false, datagram, may_wait, waits: false };
         match tunnel {
-            None if flows.window.held().get(Field::IpFrag) != 0 => {
+            None if may_wait => {
                 flows.execute_fragment(self.number, &mut around);
             }
             tunnel => flows.execute(self.learning.port, self.number, tunnel, &mut around),

@@ -394,7 +394,7 @@ fn tables_can_do_what_open_vswitchs_can_but_for_the_fields_and_actions_that_are_
                 let is_odd = |one: &&Vec<u8>| one.len() == 8 && one[4..] == [0xd4, 0, 0, 1];
                 let more: Vec<_> = own.iter().filter(|one| !is_odd(one) && !other.contains(one)).collect();
                 assert!(more.is_empty(), "{version:?}, table {}: {more:02x?}", ours.table);
-                // MPLS, NSH, packet types, ERSPAN, GTP-U, tunnel options from the ninth on.
+                // NSH, packet types, ERSPAN, GTP-U, tunnel options from the ninth on.
                 assert!(other.len() < own.len() + 90, "{} of {}", own.len(), other.len());
             }
             let plain = |features: TableFeatures| TableFeatures { properties: vec![], ..features };

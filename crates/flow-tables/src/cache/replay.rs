@@ -12,7 +12,7 @@ use crate::{Delivery, Effect, HeaderWindow, Outcome, Surroundings, Tables};
 enum Differs {
     /// A meter drops the frame.
     Dropped,
-    /// The frame has another length, or its addresses were translated otherwise.
+    /// The frame has another length, its addresses were translated otherwise, or others were behind its label.
     Changed,
 }
 

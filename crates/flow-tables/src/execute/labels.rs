@@ -37,7 +37,8 @@ impl<S: Surroundings> Run<'_, '_, S> {
 
     pub(super) fn dec_mpls_ttl(&mut self) -> Next {
         if !has(&self.key, Needs::Mpls) {
-            return Next::Go;
+            // As in Open vSwitch, the list ends.
+            return Next::Stop;
         }
         let ttl = self.key.get(Field::MplsTtl);
         if ttl > 1 {

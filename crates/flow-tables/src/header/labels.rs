@@ -1,7 +1,7 @@
 //! Labels of MPLS (RFC 3032) between the Ethernet type and the network header.
 use flow::{Field, Key, Needs, protocol};
 
-use super::{HeaderWindow, MAX_BYTES};
+use super::{HeaderWindow, MAX_LABELLED};
 use crate::fields::has;
 
 const LABEL_BYTES: usize = 4;
@@ -47,7 +47,7 @@ impl HeaderWindow {
     /// Puts a label in front of the frame's labels or network header, and writes `kind` as its type. Reads the fields again.
     /// Returns false, and changes nothing, if there is no room for it, or if the frame is still to be cut into segments.
     pub(crate) fn push_mpls(&mut self, kind: u16) -> bool {
-        let Some(at) = self.label_at().filter(|_| self.length + LABEL_BYTES <= MAX_BYTES) else {
+        let Some(at) = self.label_at().filter(|_| self.length + LABEL_BYTES <= MAX_LABELLED) else {
             return false;
         };
         let entry = self.pushed();
@@ -73,7 +73,11 @@ impl HeaderWindow {
     fn typed(&mut self, at: usize, kind: u16) -> bool {
         self.bytes[at - 2..at].copy_from_slice(&kind.to_be_bytes());
         self.is_changed = true;
+        // Tags that actions have added are tags here too.
+        let known = self.max_tags;
+        self.max_tags = known.max(self.layers.tags);
         self.extract();
+        self.max_tags = known;
         true
     }
 

@@ -229,6 +229,23 @@ fn fragments_wait_for_their_datagram_and_are_counted_once() {
     assert_eq!(output.said, [dropped.clone(), dropped]);
 }
 
+/// A fragment behind a label that is removed does not wait: what waits is a frame as it came.
+#[test]
+fn fragments_behind_a_label_do_not_wait() {
+    let lines = [
+        "mpls actions=pop_mpls:0x0800,resubmit(,1)",
+        "table=1,ip actions=ct(table=2)",
+        "table=2 actions=output:2",
+    ];
+    let label = [0x88, 0x47, 0, 0, 0x51, 64];
+    let labelled = fragments(9).map(|frame| [&frame[..12], &label, &frame[14..]].concat());
+    let said = said(&lines, &labelled);
+    assert!(
+        said.len() == 3 && said.iter().all(|one| matches!(one, Said::SendEdited(PortId(1), ..))),
+        "{said:?}"
+    );
+}
+
 /// A port gets the place and the number of a tunnel that was removed, and a tunnel those of a port. The frames of the one
 /// have neither fields nor outcomes of the other.
 #[test]

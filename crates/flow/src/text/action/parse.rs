@@ -5,8 +5,9 @@ use super::{HASH_FIELDS, REASONS, connection, learn};
 use crate::{Action, Bundle, Controller, Field, Observation, Sample, Subfield, port, protocol};
 
 const ACTIONS: &str = "output, controller, resubmit, goto_table, set_field, load, move, push, pop, push_vlan, \
-                       pop_vlan, push_mpls, pop_mpls, dec_mpls_ttl, dec_ttl, group, meter, set_queue, pop_queue, clone, conjunction, learn, note, ct, \
-                       ct_clear, check_pkt_larger, bundle, bundle_load, sample, exit, write_actions, clear_actions, \
+                       pop_vlan, push_mpls, pop_mpls, dec_mpls_ttl, set_mpls_label, set_mpls_tc, set_mpls_ttl, \
+                       dec_ttl, group, meter, set_queue, pop_queue, clone, conjunction, learn, note, ct, ct_clear, \
+                       check_pkt_larger, bundle, bundle_load, sample, exit, write_actions, clear_actions, \
                        write_metadata, drop";
 /// Actions in actions, at most. (Open vSwitch: `MAX_OFPACT_PARSE_DEPTH`.)
 const MAX_DEPTH: usize = 64;
