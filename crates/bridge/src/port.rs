@@ -31,6 +31,8 @@ pub struct BridgePort {
     pub address: [u8; 6],
     /// Whether the port has a link.
     pub link: bool,
+    /// Whether frames arrive at the other end of the link, as far as the port knows.
+    pub forwards: bool,
     /// The bits of the port's configuration, as in OpenFlow 1.5 §7.2.1.
     pub config: u32,
     /// The time at which the port was added.
@@ -43,7 +45,7 @@ impl BridgePort {
     /// A port with a link and without counts, which was added at `since`.
     pub fn new(name: &str, address: [u8; 6], since: Duration) -> Self {
         let (name, counts) = (name.to_owned(), PortCounts::default());
-        Self { name, address, link: true, config: 0, since, counts }
+        Self { name, address, link: true, forwards: true, config: 0, since, counts }
     }
 
     /// The description of the port in OpenFlow.
@@ -56,7 +58,11 @@ impl BridgePort {
             address: self.address,
             name,
             config: self.config,
-            state: if self.link && self.config & DOWN == 0 { LIVE } else { LINK_DOWN },
+            state: match self.link && self.config & DOWN == 0 {
+                true if self.forwards => LIVE,
+                true => 0,
+                false => LINK_DOWN,
+            },
             ethernet: Some(Ethernet::default()),
             properties: Vec::new(),
         }

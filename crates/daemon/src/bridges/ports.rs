@@ -64,7 +64,8 @@ impl Ports {
                 bridge.remove_port(*number, news);
             }
             let made = BridgePort::new(&port.name, self.address(*number), now);
-            bridge.set_port(*number, BridgePort { link: port.is_up, ..made }, news);
+            let port = BridgePort { link: port.is_up, forwards: port.forwards, ..made };
+            bridge.set_port(*number, port, news);
         }
         self.known = present;
     }
