@@ -60,7 +60,11 @@ pub fn switches<M: Send>(
         match (first.unwrap_or_else(panicked), second.join().unwrap_or_else(panicked)) {
             (Err(waited), Err(cause)) if waited.tried == WAITING => Err(cause),
             // The first exit of all has none before it.
-            (first, second) => Ok(second?.into_iter().zip(first?).flat_map(<[u64; 2]>::from).collect()),
+            (first, second) => {
+                // The first failure is the cause if the second is not: then the second one waited for it.
+                let (first, second) = (first?, second?);
+                Ok(second.into_iter().zip(first).flat_map(<[u64; 2]>::from).collect())
+            }
         }
     })
 }

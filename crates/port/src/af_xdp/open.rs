@@ -86,7 +86,7 @@ pub(super) fn open(options: &AfXdpOptions) -> Result<Open, PortError> {
         return Err(PortError::new(
             format!("open interface {name}"),
             why,
-            "give it the type afxdp to take them",
+            "leave the option driver out, or in a database give the interface the type afxdp, to take them",
         ));
     }
     let mtu = interface.mtu().unwrap_or(1500);
