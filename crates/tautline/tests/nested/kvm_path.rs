@@ -117,9 +117,10 @@ impl Followed<'_> {
     }
 }
 
-/// One whose back-end is another process, and one that no process is on. A disk's back-end is QEMU.
+/// A path whose back-end is another process, and one that no process is on. [`packets_take_every_path`] follows those
+/// whose back-end is QEMU or the kernel.
 #[test]
-fn packets_take_every_kind_of_path() {
+fn packets_take_the_paths_of_another_process_and_of_none() {
     const KINDS: [NetworkPath; 2] = [NetworkPath::VhostUser, NetworkPath::Direct];
     peers::standstill::once_more(|| follow_all(&KINDS));
 }
