@@ -335,7 +335,7 @@ impl Seat<'_> {
                      options:peer=NAME"
                 )),
             },
-            // A veth leads to no other place: the kernel does nothing with its frames.
+            // OpenStack's agents add veths without a type.
             "" | "system" => {
                 let mut port = described("af-xdp", name);
                 port.options.insert("driver".to_owned(), OptionValue::Text("veth".to_owned()));

@@ -90,9 +90,8 @@ fn unpack(program: &str, bytes: &[u8], file: &mut File) -> io::Result<()> {
         .map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
     let written = child.stdin.take().expect("piped").write_all(bytes);
     let status = child.wait()?;
-    written?;
     match status.success() {
-        true => Ok(()),
+        true => written,
         false => Err(io::Error::other(format!("{program} -dc ended with {status}"))),
     }
 }
