@@ -6,7 +6,8 @@ target=$ARCH-unknown-linux-gnu
 cargo=${CARGO:-cargo}
 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
 if [ "$(uname -m)" != "$ARCH" ]; then
-    CARGO_TARGET_DIR=$CARGO_TARGET_DIR/$ARCH
+    # Once: a script that has sourced this calls others that source it too.
+    [ "${CARGO_TARGET_DIR##*/}" = "$ARCH" ] || CARGO_TARGET_DIR=$CARGO_TARGET_DIR/$ARCH
     if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
         # By name: a rustup toolchain on PATH has no standard library for the other architecture.
         for root in /usr/lib/rust-* /usr; do
