@@ -110,8 +110,12 @@ impl Trace {
         while addresses.is_none() {
             let bytes = from.fill_buf().unwrap().len();
             assert!(bytes > 0, "ended before it began");
-            from.consume(bytes);
+            // The addresses are sent before the program goes on to the first mark. Bytes that came before they were sent
+            // hold no mark and may be dropped; the bytes of this read may have come after.
             addresses = known.try_recv().ok();
+            if addresses.is_none() {
+                from.consume(bytes);
+            }
         }
         let mut reader = Reader::new(addresses.unwrap());
         while from.read_until(b'\n', &mut line).unwrap() > 0 {

@@ -116,6 +116,10 @@ impl Lab {
     }
 
     /// Makes the vDPA devices `card0` and `card1`. The other ends of their wires are ports of a bridge in a namespace.
+    ///
+    /// QEMU's wire keeps frames for a card that is stopped, where a real wire loses them. Without NAPI for transmission, the
+    /// driver of the other end takes each frame from its socket at once. With NAPI, a socket whose frame waits in that end's
+    /// queue never sends the frame again, even if the path is another one by then.
     pub fn cards(&self) {
         let [first, second] = VDPA_CARDS;
         // As docs/rings-for-hardware.md says, for guests without huge pages.
@@ -127,6 +131,7 @@ impl Lab {
              for name in $(ls /sys/class/net); do
                  case $(cat /sys/class/net/$name/address) in 02:00:00:00:77:*)
                      ip link set $name netns there
+                     ip netns exec there ethtool -C $name tx-frames 0 || failed ethtool
                      ip -n there link set $name master far up
                  esac
              done
