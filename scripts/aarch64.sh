@@ -1,6 +1,6 @@
 #!/bin/sh
 # Tests `memory`, `virtqueue` and what `kvm` has there under user-mode emulation of aarch64, and reads the code that
-# the compiler makes for each path of the queues: load-acquire and store-release, no full barrier outside
+# the compiler makes for each path of the queues: load-acquire and store-release, no barrier outside
 # notification suppression. scripts/cross.sh says with which compiler. With `build`, it builds and runs nothing.
 set -eu
 cd "$(dirname "$0")/.."
@@ -32,6 +32,10 @@ TAUTLINE_SKIP="${TAUTLINE_SKIP:+$TAUTLINE_SKIP,}kvm"
 export TAUTLINE_SKIP
 # Fewer cases than natively: emulation costs a factor of ten and more.
 PROPTEST_CASES=${PROPTEST_CASES:-150} tests
+
+# Alone, and with what ran: the emulator has a thread for each CPU, and the halves of a ring are on two.
+echo "aarch64: two threads on two emulated CPUs"
+"$cargo" test --quiet --locked --target "$target" -p tautline-virtqueue --test two_threads -- --nocapture
 
 echo "aarch64: reading the generated code"
 examples

@@ -1,7 +1,8 @@
 //! Both halves on two processors at once, in both layouts: buffers arrive once, in their order and whole, and no
 //! notification is lost. `loom.rs` explores every order of a few accesses; this test makes many accesses on the
-//! processor that runs it. `scripts/aarch64.sh` runs it on two emulated Arm processors, each in a thread of the
-//! emulator. An emulator on x86 reorders less than Arm's processors may.
+//! processor that runs it, each half on a CPU of its own if this process may use two; on one CPU the halves take turns, and
+//! the test says so. `scripts/aarch64.sh` runs it on two emulated Arm processors, each in a thread of the emulator. An
+//! emulator on x86 reorders less than Arm's processors may.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -113,22 +114,51 @@ fn drive(arena: &Arena, direction: Direction, driver: &mut dyn DriverQueue, [kic
     }
 }
 
+/// A CPU for each half, two different ones if this process may use two.
+fn cpus() -> [usize; 2] {
+    let usable = linux::cpus::usable().unwrap();
+    [usable[0], usable[usable.len().min(2) - 1]]
+}
+
+/// All buffers from one half to the other and back, with these features of the ring.
+fn cross(features: RingFeatures, direction: Direction, cpus: [usize; 2]) {
+    let arena = Arena::new(features, SIZE, u64::from(PLACES * PLACE_BYTES));
+    let (mut driver, mut device) = (arena.driver(), arena.device());
+    let (kick, call) = (Waker::default(), Waker::default());
+    let (arena, wakers) = (&arena, [&kick, &call]);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            linux::cpus::bind(&cpus[1..]).unwrap();
+            serve(direction, device.as_mut(), wakers);
+        });
+        scope.spawn(move || {
+            linux::cpus::bind(&cpus[..1]).unwrap();
+            drive(arena, direction, driver.as_mut(), wakers);
+        });
+    });
+}
+
 #[test]
 fn buffers_cross_two_threads_whole_and_in_order() {
+    let cpus = cpus();
+    let turns = if cpus[0] == cpus[1] { " in turns: this process may use no other" } else { "" };
     for layout in [RingLayout::Split, RingLayout::Packed] {
-        for (event_idx, in_order) in [(false, false), (true, false), (false, true), (true, true)] {
-            let features = RingFeatures { event_idx, in_order, ..RingFeatures::plain(layout) };
-            for direction in [Direction::ToDevice, Direction::FromDevice] {
-                let arena = Arena::new(features, SIZE, u64::from(PLACES * PLACE_BYTES));
-                let (mut driver, mut device) = (arena.driver(), arena.device());
-                let (kick, call) = (Waker::default(), Waker::default());
-                let (arena, wakers) = (&arena, [&kick, &call]);
-                std::thread::scope(|scope| {
-                    scope.spawn(move || serve(direction, device.as_mut(), wakers));
-                    drive(arena, direction, driver.as_mut(), wakers);
+        for direction in [Direction::ToDevice, Direction::FromDevice] {
+            let mut crossed = Vec::new();
+            for (event_idx, in_order) in [(false, false), (true, false), (false, true), (true, true)] {
+                let features = RingFeatures { event_idx, in_order, ..RingFeatures::plain(layout) };
+                cross(features, direction, cpus);
+                crossed.push(match (event_idx, in_order) {
+                    (false, false) => "plain",
+                    (true, false) => "EVENT_IDX",
+                    (false, true) => "IN_ORDER",
+                    (true, true) => "EVENT_IDX and IN_ORDER",
                 });
-                println!("{features:?}, {direction:?}: {BUFFERS} buffers");
             }
+            println!(
+                "two threads on the CPUs {cpus:?}{turns}, {layout:?}, {direction:?}: {BUFFERS} buffers each {}",
+                crossed.join(", ")
+            );
         }
     }
 }

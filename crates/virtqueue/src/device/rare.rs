@@ -52,7 +52,7 @@ impl<R: DeviceRing> Device<R> {
     #[cold]
     #[inline(never)]
     pub(super) fn add_used_logged(&mut self, burst: &mut Burst, range: Range<usize>) {
-        let Some(log) = self.log.take() else { return };
+        let Some(log) = &self.log else { return };
         for chain in &burst.chains[range.clone()] {
             let marked = log.mark_buffers(&self.translator, burst.writable(chain), chain.written);
             if let Err(error) = marked {
@@ -61,10 +61,10 @@ impl<R: DeviceRing> Device<R> {
         }
         let from = self.ring.next_used();
         self.publish_used(burst, range);
-        if let Err(error) = self.ring.mark_used(&log, from) {
+        let Some(log) = &self.log else { return };
+        if let Err(error) = self.ring.mark_used(log, from) {
             self.broken.get_or_insert(error);
         }
-        self.log = Some(log);
     }
 
     #[cold]
