@@ -147,7 +147,8 @@ const CHANGE_MS: u32 = 5000;
 /// The longest downtime in milliseconds, as QEMU counts it. QEMU's own limit is 500, from an estimate.
 const DOWNTIME_MS: u32 = 5000;
 
-/// For how many milliseconds pings had no answer, and the number of pings, from the last lines of `ping`.
+/// For how many milliseconds the guest gave no answer, and the number of pings, from the last lines of `ping`: the longest
+/// wait for an answer, and the time of pings that had none.
 fn unanswered(said: &str) -> [u32; 2] {
     let line = said.lines().find(|line| line.contains("packets transmitted")).expect("ping's last lines");
     let number = |part: &str| -> u32 {
@@ -155,7 +156,10 @@ fn unanswered(said: &str) -> [u32; 2] {
         before.rsplit(' ').next().unwrap().parse().unwrap()
     };
     let (sent, received) = (number(" packets transmitted"), number(" received"));
-    [(sent - received) * INTERVAL_MS, sent]
+    let times =
+        said.lines().find_map(|line| line.strip_prefix("rtt min/avg/max/mdev = ")).expect("an answer");
+    let longest = times.split('/').nth(2).and_then(|ms| ms.split('.').next()).expect("the longest time");
+    [longest.parse::<u32>().unwrap() + (sent - received) * INTERVAL_MS, sent]
 }
 
 /// From the first relay to the second, while the guest is pinged and gives a file. A valve holds the stream, so that the
