@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use linux::vdpa::{self, Driver};
 use linux::vduse::Name;
 
+use super::open;
 use crate::EventFd;
 
 /// The name of the management device of VDUSE devices.
@@ -45,6 +46,20 @@ impl Change {
     pub fn remove(name: &Name) -> io::Result<Self> {
         let name = name.clone();
         Self::begin(move || remove(&name).map(|()| None))
+    }
+
+    /// Removes a device that the kernel has given up from the bus, and destroys it. The change waits for other changes of
+    /// the bus, which may ask this process about their devices.
+    ///
+    /// # Errors
+    /// The system refuses an eventfd or a thread.
+    pub fn discard(name: &Name) -> io::Result<Self> {
+        let name = name.clone();
+        Self::begin(move || {
+            remove(&name)?;
+            let destroyed = open::destroy(&name);
+            destroyed.map(|()| None).map_err(|source| Refused { what: format!("destroy {name}"), source })
+        })
     }
 
     fn begin(change: impl FnOnce() -> Result<Made, Refused> + Send + 'static) -> io::Result<Self> {

@@ -46,6 +46,8 @@ use session::{Bases, End, INTERRUPTS, Session};
 
 /// The time until a device that was lost is created again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+/// The time between two looks whether a device that the kernel has given up is removed.
+const REMOVAL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long the end of a device waits for its driver.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
 
@@ -131,7 +133,7 @@ impl<D: Device> Vduse<D> {
     }
 
     fn open(&mut self, context: &mut D::Context<'_>) -> Result<(), DeviceError> {
-        let Opened { device, is_new } = open::open(&Wanted {
+        let opened = open::open(&Wanted {
             name: &self.options.name,
             device_id: self.options.device_id,
             features: self.offered().bits(),
@@ -139,10 +141,39 @@ impl<D: Device> Vduse<D> {
             queue_size: self.options.queue_size,
             config: &self.device.config(),
         })?;
-        let bases = (!is_new).then_some(Bases::Rings);
+        let (device, bases) = match opened {
+            Opened::New(device) => (device, None),
+            Opened::Former(device) => (device, Some(Bases::Rings)),
+            Opened::GivenUp => {
+                let change = Change::discard(&self.options.name).map_err(|error| self.not_removed(&error))?;
+                self.change = Some(change);
+                context.after(LINK, REMOVAL_INTERVAL);
+                return Ok(());
+            }
+        };
         self.serve(Arc::new(device), bases.as_ref(), context)?;
         self.add(context);
         Ok(())
+    }
+
+    fn not_removed(&self, error: &dyn Display) -> DeviceError {
+        let name = &self.options.name;
+        let remedy = format!("remove it, as root: vdpa dev del {name}");
+        DeviceError::new(format!("remove vduse:{name}, which the kernel has given up"), error, remedy)
+    }
+
+    /// Opens the device once a former one is removed.
+    fn open_again(&mut self, context: &mut D::Context<'_>) -> Result<(), DeviceError> {
+        match self.change.take() {
+            Some(change) if !change.is_done() => {
+                self.change = Some(change);
+                context.after(LINK, REMOVAL_INTERVAL);
+                return Ok(());
+            }
+            Some(change) => drop(change.outcome().map_err(|refused| self.not_removed(&refused))?),
+            None => {}
+        }
+        self.open(context)
     }
 
     /// Serves an open device, which may have a driver already.
@@ -228,7 +259,7 @@ impl<D: Device> Vduse<D> {
             return Ok(());
         }
         if token == LINK && self.session.is_none() {
-            return self.open(context);
+            return self.open_again(context);
         }
         if token == LINK {
             self.added(context);
@@ -272,6 +303,8 @@ impl<D: Device> Vduse<D> {
         if let Some(mut session) = self.session.take() {
             session.stop(context);
         }
+        // The kernel refuses a change of a device that it has given up.
+        self.change = None;
         self.made = None;
     }
 

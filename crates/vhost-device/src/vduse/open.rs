@@ -7,17 +7,19 @@ use std::time::{Duration, Instant};
 use linux::vduse::{CONTROL, Control, Device, Name, NewDevice};
 use rustix::io::Errno;
 
-use super::bus;
 use crate::DeviceError;
 
 /// A process that was killed has its device open until its memory is given back.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An open device.
-pub(super) struct Opened {
-    pub device: Arc<Device>,
-    /// Whether the device was created now.
-    pub is_new: bool,
+/// A device of the wanted name.
+pub(super) enum Opened {
+    /// It was created now.
+    New(Arc<Device>),
+    /// A process before this one has left it.
+    Former(Arc<Device>),
+    /// The kernel has given it up, so that it must be removed first ([`Change::discard`](super::bus::Change::discard)).
+    GivenUp,
 }
 
 /// The settings of a device.
@@ -30,8 +32,7 @@ pub(super) struct Wanted<'a> {
     pub config: &'a [u8],
 }
 
-/// Opens the device of this name, and creates it if there is none. A device that the kernel has given up is removed
-/// and created again.
+/// Opens the device of this name, and creates it if there is none.
 ///
 /// # Errors
 /// The kernel has no VDUSE, the caller lacks `CAP_NET_ADMIN`, or another process serves the device.
@@ -39,12 +40,10 @@ pub(super) fn open(wanted: &Wanted<'_>) -> Result<Opened, DeviceError> {
     let control = control()?;
     if !create(&control, wanted)? {
         let device = open_device(wanted.name)?;
-        if device.features().is_ok() {
-            return Ok(Opened { device: Arc::new(device), is_new: false });
-        }
-        drop(device);
-        discard(&control, wanted.name)?;
-        create(&control, wanted)?;
+        return Ok(match device.features() {
+            Ok(_) => Opened::Former(Arc::new(device)),
+            Err(_) => Opened::GivenUp,
+        });
     }
     let device = open_device(wanted.name)?;
     for index in 0..u32::from(wanted.queues) {
@@ -53,7 +52,7 @@ pub(super) fn open(wanted: &Wanted<'_>) -> Result<Opened, DeviceError> {
             DeviceError::new(what, error, "see the kernel's log")
         })?;
     }
-    Ok(Opened { device: Arc::new(device), is_new: true })
+    Ok(Opened::New(Arc::new(device)))
 }
 
 fn control() -> Result<Control, DeviceError> {
@@ -112,16 +111,6 @@ fn open_device(name: &Name) -> Result<Device, DeviceError> {
         }
         thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// Removes a device that the kernel has given up.
-fn discard(control: &Control, name: &Name) -> Result<(), DeviceError> {
-    let failed = |error: String| {
-        let remedy = format!("remove it, as root: vdpa dev del {name}");
-        DeviceError::new(format!("remove vduse:{name}, which the kernel has given up"), error, remedy)
-    };
-    bus::remove(name).map_err(|refused| failed(refused.to_string()))?;
-    control.destroy(name).map_err(|error| failed(error.to_string()))
 }
 
 /// Removes a closed device that is not on the bus.

@@ -162,6 +162,25 @@ impl Lab {
         self.must("ping -c 3 -i 0.2 -W 10 10.77.0.2 || failed ping");
     }
 
+    /// The switch is killed and runs again only after the kernel's limit for an answer, which is shortened. By then the
+    /// kernel has given the devices up, and the switch makes them anew.
+    pub fn given_up(&self) {
+        self.must(
+            "for name in near far; do
+                 limit=/sys/class/vduse/$name/msg_timeout
+                 [ $(cat $limit) = 30 ] || failed another limit; echo 1 >$limit
+             done
+             kill -KILL $(cat /run/pid); until_true ended || failed still there
+             for name in near far; do echo $name >/sys/bus/vdpa/drivers/virtio_vdpa/unbind; done
+             ip netns delete there; kill -KILL $(cat /run/inside); rm /run/inside",
+        );
+        self.start("");
+        self.must(
+            "[ $(cat /sys/class/vduse/near/msg_timeout) = 30 ] || failed the former device
+             ping -c 3 -i 0.2 -W 10 10.77.0.2 || failed ping",
+        );
+    }
+
     /// Another process takes the ports over. Nothing is lost, and nothing arrives twice.
     pub fn taken_over_under_traffic(&self, options: &str) {
         let lost = self.lost_while(&format!(
