@@ -28,7 +28,11 @@ struct Settings {
     features: u64,
     queues: u32,
     queue_align: u32,
-    reserved: [u32; 13],
+    /// Groups of queues, since version 1 of the interface.
+    groups: u32,
+    /// Address spaces, since version 1 of the interface. Linux 7.3 takes no device without one.
+    address_spaces: u32,
+    reserved: [u32; 11],
     config_bytes: u32,
 }
 
@@ -128,7 +132,8 @@ fn name_bytes(name: &Name) -> [u8; NAME_BYTES] {
     bytes
 }
 
-pub(super) fn create(control: BorrowedFd<'_>, device: &NewDevice<'_>) -> io::Result<()> {
+/// Creates a device with one group of queues and one address space, or, in version 0 of the interface, without either.
+pub(super) fn create(control: BorrowedFd<'_>, version: u64, device: &NewDevice<'_>) -> io::Result<()> {
     let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "the configuration space is too long");
     let mut config = [0; CONFIG_BYTES];
     config.get_mut(..device.config.len()).ok_or_else(too_long)?.copy_from_slice(device.config);
@@ -139,7 +144,9 @@ pub(super) fn create(control: BorrowedFd<'_>, device: &NewDevice<'_>) -> io::Res
         features: device.features,
         queues: device.queues,
         queue_align: 4096,
-        reserved: [0; 13],
+        groups: u32::from(version > 0),
+        address_spaces: u32::from(version > 0),
+        reserved: [0; 11],
         config_bytes: device.config.len() as u32,
     };
     // SAFETY: VDUSE_CREATE_DEV reads one `vduse_dev_config` and as many bytes behind it as that says.

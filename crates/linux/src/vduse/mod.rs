@@ -26,7 +26,10 @@ pub const CONTROL: &str = "/dev/vduse/control";
 
 /// `/dev/vduse/control`.
 #[derive(Debug)]
-pub struct Control(File);
+pub struct Control {
+    file: File,
+    version: u64,
+}
 
 impl Control {
     /// Opens the control device and selects version 0 of the interface, which all kernels have.
@@ -34,9 +37,17 @@ impl Control {
     /// # Errors
     /// The kernel has no VDUSE (`ENOENT`), the caller may not open the device, or the version is refused.
     pub fn open() -> io::Result<Self> {
+        Self::open_version(0)
+    }
+
+    /// Opens the control device and selects a version of the interface.
+    ///
+    /// # Errors
+    /// The causes of [`Control::open`]; a version that the kernel does not have is `EINVAL`.
+    pub fn open_version(version: u64) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(CONTROL)?;
-        calls::set_version(file.as_fd(), 0)?;
-        Ok(Control(file))
+        calls::set_version(file.as_fd(), version)?;
+        Ok(Control { file, version })
     }
 
     /// Creates a device. The device exists until it is destroyed, also without a process.
@@ -45,7 +56,7 @@ impl Control {
     /// A device of this name exists (`EEXIST`), the caller lacks `CAP_NET_ADMIN` (`EPERM`), the kernel does not allow
     /// the kind of device or one of its features (`EINVAL`), or the configuration is longer than [`CONFIG_BYTES`].
     pub fn create(&self, device: &NewDevice<'_>) -> io::Result<()> {
-        calls::create(self.0.as_fd(), device)
+        calls::create(self.file.as_fd(), self.version, device)
     }
 
     /// Destroys a device.
@@ -53,7 +64,7 @@ impl Control {
     /// # Errors
     /// No device has this name (`EINVAL`), or the device is open or on the vDPA bus (`EBUSY`).
     pub fn destroy(&self, name: &Name) -> io::Result<()> {
-        calls::destroy(self.0.as_fd(), name)
+        calls::destroy(self.file.as_fd(), name)
     }
 }
 

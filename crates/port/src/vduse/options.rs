@@ -57,6 +57,11 @@ impl TryFrom<Spec> for VduseOptions {
             value: spec.target.clone(),
             expected: "write a name of 1 to 64 letters, digits and -_. for the kernel's device".into(),
         })?;
+        if let Some(value) = options.text("queue-pairs").filter(|value| value != "1") {
+            let expected =
+                "write 1: the kernel takes no control queue, without which a driver has one pair".into();
+            return Err(SpecError::Value { key: "queue-pairs", value, expected });
+        }
         let defaults = VduseOptions::new(name);
         let read = VduseOptions {
             driver: match options.text("driver").as_deref() {
@@ -104,6 +109,7 @@ mod tests {
         assert_eq!((all.name.as_str(), all.driver, all.queue_size), ("net0", Some(Driver::Vhost), 1024));
         assert_eq!((all.net.mtu, all.net.packed, all.net.offloads), (Some(9000), true, false));
         assert_eq!(read("vduse:a,driver=none").unwrap().driver, None);
+        assert_eq!(read("vduse:a,queue-pairs=1").unwrap().net.queue_pairs, 1);
         assert_eq!(read("vduse:a").unwrap().driver, Some(Driver::Kernel));
     }
 
@@ -115,7 +121,7 @@ mod tests {
             ("vduse:a,driver=vfio", "virtio_vdpa, vhost_vdpa or none"),
             ("vduse:a,queue-size=100", "power of two"),
             ("vduse:a,mtu=67", "68 to 65535"),
-            ("vduse:a,queue-pairs=2", "no option 'queue-pairs'"),
+            ("vduse:a,queue-pairs=2", "the kernel takes no control queue"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(said), "{text}: {error}");

@@ -19,7 +19,8 @@ fn a_kernel_has_interfaces_on_the_switch_and_keeps_them_when_the_switch_is_kille
     let settings = Settings::default().size(1, 512).vduse();
     let lab = Lab::boot(programs.iter().fold(settings, |settings, program| settings.program(program)));
     let doctor = lab.must("tautline doctor --require vduse");
-    assert!(doctor.contains("created, opened and destroyed a network device"), "{doctor}");
+    assert!(doctor.contains("created, opened and destroyed a network device; version 0"), "{doctor}");
+    assert!(doctor.contains("takes no control queue"), "{doctor}");
     page(&lab);
     refusals(&lab);
     compared(&lab);
@@ -111,7 +112,8 @@ fn a_later_kernel_has_interfaces_and_gives_devices_to_dpdk_and_guests() {
     let (testpmd, drivers) = peers::testpmd::files().unwrap_or_else(|error| panic!("{error}"));
     let settings = Settings::default().size(2, 1536).later_vduse().guest_within(WITHIN).program(&testpmd);
     let lab = Lab::boot(drivers.iter().fold(settings, |settings, file| settings.file(file, file)));
-    lab.must("tautline doctor --require vduse");
+    let doctor = lab.must("tautline doctor --require vduse");
+    assert!(doctor.contains("version 1 of the interface takes no control queue"), "{doctor}");
     lab.start("");
     lab.check("packed");
     lab.killed_under_traffic("");
