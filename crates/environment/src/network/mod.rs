@@ -3,6 +3,7 @@
 
 mod absent;
 mod card;
+mod copies;
 mod description;
 mod guest_nic;
 mod guest_path;

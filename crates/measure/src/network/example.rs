@@ -2,7 +2,7 @@
 
 use linux::cpu_time::CpuTime;
 
-use super::{Cost, FlowRecord, GuestCounts, NetworkTrial, PathRecord, RoleCost};
+use super::{Copies, Cost, FlowRecord, GuestCounts, NetworkTrial, PathRecord, RoleCost};
 use crate::{
     Direction, Failure, Group, MetricId, MetricSpec, Noise, Outcome, Results, Trial, Unit, Verdict, example,
 };
@@ -18,6 +18,7 @@ pub fn with_network() -> Results {
         pieces: pieces.iter().map(|piece| piece.to_string()).collect(),
         adds_to: adds_to.map(str::to_owned),
         emulated: name.starts_with("vm"),
+        copies: Some(Copies { from_near: u32::from(adds_to.is_none()), from_far: 1 }),
         failure: None,
     };
     let reason =

@@ -53,9 +53,22 @@ pub struct PathRecord {
     /// Whether an end of the path has an emulated CPU.
     #[serde(default)]
     pub emulated: bool,
+    /// The copies of a frame's payload; `None` in files of versions that do not state them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<Copies>,
     /// The reason why the path could not be built, or failed during the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+}
+
+/// How often CPUs copy the payload of a frame between the socket buffers of the two ends. The copies between a program and
+/// its socket are not among them: all paths have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copies {
+    /// The copies of a frame that the near end sends.
+    pub from_near: u32,
+    /// The copies of a frame that the far end sends.
+    pub from_far: u32,
 }
 
 /// A flow over a path.

@@ -1,6 +1,8 @@
 //! Figures of the group `net` as rows of text.
 
-use measure::network::{Figures, FlowRecord, LINE_RATES_GBPS, PathRecord, Rung, cores, figures, rungs};
+use measure::network::{
+    Copies, Figures, FlowRecord, LINE_RATES_GBPS, PathRecord, Rung, cores, figures, rungs,
+};
 use measure::{Results, Unit};
 
 use super::table::{Table, names, path_name};
@@ -161,35 +163,52 @@ pub(super) fn cpu_time(results: &Results, environment: &str, work: &FlowRecord) 
             "As the kernel counts it, in ticks of 10 ms, for all programs: on a busy machine others are included.",
         ),
     };
-    let head =
-        ["path", "system calls", "wake-ups", "preemptions", "interrupts", "softirqs"].map(String::from);
-    let rows = found.iter().map(|(path, figures)| {
-        let sum = |of: fn(&(String, f64, f64, f64)) -> f64| figures.roles.iter().map(of).sum::<f64>();
-        let counts =
-            [figures.calls, sum(|role| role.2), sum(|role| role.3), figures.interrupts, figures.softirqs];
-        std::iter::once(path_name(path)).chain(counts.map(count)).collect()
-    });
-    let transitions = Table {
-        title: format!("{}: transitions a packet", titled(&work.title)),
-        head: head.to_vec(),
-        rows: rows.collect(),
-        note: Some(
-            "System calls are those of both ends, wake-ups and preemptions those of all threads of the first table: a \
-             thread wakes up as often as it went to sleep. Interrupts and softirqs are those of the whole machine.",
-        ),
-    };
-    let mut tables = vec![by_role, by_kind, transitions];
+    let mut tables = vec![by_role, by_kind, transitions(&found, work)];
     tables.extend(between_guest_and_host(&found, work));
     tables
 }
 
-/// The events between guests and their host; `None` if no path has a guest.
+/// Copies, exits, system calls and other transitions, for each packet.
+fn transitions(found: &[(&PathRecord, Figures)], work: &FlowRecord) -> Table {
+    let head = ["path", "copies", EXITS, "system calls", "wake-ups", "preemptions", "interrupts", "softirqs"];
+    let rows = found.iter().map(|(path, figures)| {
+        let copies =
+            path.copies.map_or("–".into(), |Copies { from_near, from_far }| match from_near == from_far {
+                true => from_near.to_string(),
+                false => format!("{from_near} out, {from_far} in"),
+            });
+        let exits = figures.guest.iter().find(|(name, _)| *name == EXITS);
+        let exits = exits.map_or(String::new(), |(_, amount)| amount.map_or("–".into(), count));
+        let sum = |of: fn(&(String, f64, f64, f64)) -> f64| figures.roles.iter().map(of).sum::<f64>();
+        let counts =
+            [figures.calls, sum(|role| role.2), sum(|role| role.3), figures.interrupts, figures.softirqs];
+        [path_name(path), copies, exits].into_iter().chain(counts.map(count)).collect()
+    });
+    Table {
+        title: format!("{}: copies and transitions a packet", titled(&work.title)),
+        head: head.map(String::from).to_vec(),
+        rows: rows.collect(),
+        note: Some(
+            "Copies of the payload follow from the path's devices, from the near end (out) and to it (in); those between a \
+             program and its socket are left out. Exits are counted by KVM; – where nothing counts them for an ordinary user. \
+             System calls are those of both ends, wake-ups and preemptions those of all threads of the first table: a \
+             thread wakes up as often as it went to sleep. Interrupts and softirqs are those of the whole machine.",
+        ),
+    }
+}
+
+/// The name of the count of exits, which is in the table of transitions.
+const EXITS: &str = "exits";
+
+/// Other events between guests and their host; `None` if no path has a guest.
 fn between_guest_and_host(found: &[(&PathRecord, Figures)], work: &FlowRecord) -> Option<Table> {
     let guests: Vec<_> = found.iter().filter(|(_, figures)| !figures.guest.is_empty()).collect();
-    let names = guests.first()?.1.guest.iter().map(|(name, _)| (*name).to_owned());
+    let is_here = |(name, _): &&(&str, Option<f64>)| *name != EXITS;
+    let names = guests.first()?.1.guest.iter().filter(is_here).map(|(name, _)| (*name).to_owned());
     let head = std::iter::once("path".to_owned()).chain(names).collect();
     let rows = guests.iter().map(|(path, figures)| {
-        let counts = figures.guest.iter().map(|(_, amount)| amount.map_or("–".into(), count));
+        let here = figures.guest.iter().filter(is_here);
+        let counts = here.map(|(_, amount)| amount.map_or("–".into(), count));
         std::iter::once(path_name(path)).chain(counts).collect()
     });
     Some(Table {
@@ -197,8 +216,7 @@ fn between_guest_and_host(found: &[(&PathRecord, Figures)], work: &FlowRecord) -
         head,
         rows: rows.collect(),
         note: Some(
-            "Exits are counted by KVM, kicks and calls by the switch; – where nobody counts them for an ordinary user. A \
-             frame that came without a kick counts as a suppressed kick, a burst without a call as a suppressed call.",
+            "Kicks and calls are counted by the switch; – where nothing counts them for an ordinary user. A frame that came without a kick counts as a suppressed kick, a burst without a call as a suppressed call.",
         ),
     })
 }

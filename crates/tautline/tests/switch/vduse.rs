@@ -23,8 +23,8 @@ fn a_kernel_has_interfaces_on_the_switch_and_keeps_them_when_the_switch_is_kille
     assert!(doctor.contains("takes no control queue"), "{doctor}");
     page(&lab);
     refusals(&lab);
-    compared(&lab);
-    let tap = calls::of_taps(&lab);
+    let [over_taps, over_vduse] = compared(&lab);
+    let tap = calls::of_taps(&lab, over_taps);
     for (options, layout) in [(",packed=off", "split"), ("", "packed")] {
         lab.start(options);
         lab.check(layout);
@@ -32,7 +32,7 @@ fn a_kernel_has_interfaces_on_the_switch_and_keeps_them_when_the_switch_is_kille
         if layout == "packed" {
             lab.taken_over_under_traffic(options);
         }
-        calls::compare(&lab, layout, &tap);
+        calls::compare(&lab, layout, &tap, over_vduse);
         if layout == "packed" {
             lab.given_up();
         }
@@ -40,9 +40,10 @@ fn a_kernel_has_interfaces_on_the_switch_and_keeps_them_when_the_switch_is_kille
     }
 }
 
-/// `compare` builds paths over two interfaces, and over TAPs, to a container, and leaves nothing behind. The runtime of
-/// containers changes the root file system, for which that must be a mount: the guest's is its kernel's first one.
-fn compared(lab: &Lab) {
+/// `compare` builds paths over TAPs, and over two interfaces, to a container, and leaves nothing behind. Returns the copies
+/// of a frame that it states for both. The runtime of containers changes the root file system, for which that must be a
+/// mount: the guest's is its kernel's first one.
+fn compared(lab: &Lab) -> [u32; 2] {
     let said = lab.must_within(
         "mount -t cgroup2 none /sys/fs/cgroup && mkdir /run/all && mount --rbind / /run/all || failed mount
          chroot /run/all tautline compare --quick --only net.container_switch.udp_rr,net.container_vduse.udp_rr \
@@ -53,7 +54,7 @@ fn compared(lab: &Lab) {
     println!("{said}");
     let results: Results = serde_json::from_str(&lab.must("cat /run/compared.json")).unwrap();
     assert!(results.absences.is_empty(), "{:?}", results.absences);
-    for name in ["container_switch", "container_vduse"] {
+    ["container_switch", "container_vduse"].map(|name| {
         let of_path = |trial: &&NetworkTrial| trial.counts && trial.metric.to_string().contains(name);
         let trials: Vec<_> = results.network.trials.iter().filter(of_path).collect();
         assert!(!trials.is_empty(), "{name}: {:?}", results.network);
@@ -61,7 +62,11 @@ fn compared(lab: &Lab) {
             assert_eq!(trial.sent, trial.received + trial.lost, "{trial:?}");
             assert!(trial.received > 0 && trial.cost.calls > 0, "{trial:?}");
         }
-    }
+        let path = results.network.paths.iter().find(|path| path.name == name).unwrap();
+        let copies = path.copies.expect("the copies");
+        assert_eq!(copies.from_near, copies.from_far, "{path:?}");
+        copies.from_near
+    })
 }
 
 /// Each error names what is missing or in the way.
@@ -135,9 +140,10 @@ fn start_for_others(lab: &Lab) {
     );
 }
 
-/// DPDK answers pings, with packed rings. `ping` compares what comes back with what it sent.
+/// DPDK answers pings, with packed rings. `ping` compares what comes back with what it sent. The kernel copies a frame
+/// once, for its own interface: DPDK's memory is the other device's.
 fn dpdk(lab: &Lab) {
-    lab.must(
+    let said = lab.must(
         "chmod 755 / # DPDK loads no driver from below a folder that all may write to.
          ulimit -l unlimited; mkfifo /run/in
          dpdk-testpmd --no-huge -m 256 --no-pci --no-telemetry --no-shconf --lcores 0@0,1@1 \
@@ -148,10 +154,17 @@ fn dpdk(lab: &Lab) {
          n=0; until ping -c 1 -W 1 10.77.0.2 >/dev/null; do
              n=$((n + 1)); [ $n -lt 30 ] || { cat /run/testpmd; failed ping; }
          done
+         near=$(interface near); count_bounces
+         passed() { set -- $(counted rx $near) $(counted tx $near); echo $(($1 + $3)) $(bounces); }
+         passed >/run/passed
          ping -q -c 20 -i 0.05 -W 10 -s 1400 10.77.0.2 || { cat /run/testpmd; failed ping; }
+         set -- $(cat /run/passed) $(passed); frames=$(($3 - $1)) bounces=$(($4 - $2))
+         echo $frames frames, $bounces copies by the kernel
+         [ $frames -ge 40 ] && [ $bounces -ge $frames ] && [ $bounces -le $((frames + 6)) ] || failed not one copy of each
          tautline ctl /run/ctl ports | grep -q 'far: .*connected, packed' || failed not packed
          echo quit >&5; exec 5>&-; wait $testpmd || { cat /run/testpmd; failed testpmd; }",
     );
+    println!("{said}");
 }
 
 /// A guest of QEMU under KVM fetches a file from the machine's kernel, and the machine's kernel fetches that back.

@@ -128,6 +128,7 @@ impl NetworkPlan {
             pieces: path.pieces(),
             adds_to: path.adds_to().filter(|below| paths.contains(below)).map(|below| below.name()),
             emulated: false,
+            copies: Some(path.copies()),
             failure: None,
         };
         // Absent paths are named only if the whole group was chosen: a user who chose some paths asked for no others.
@@ -137,6 +138,7 @@ impl NetworkPlan {
             pieces: path.pieces,
             adds_to: None,
             emulated: false,
+            copies: None,
             failure: Some(path.reason),
         });
         Network {

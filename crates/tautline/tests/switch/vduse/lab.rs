@@ -36,6 +36,18 @@ const FUNCTIONS: &str = r#"
     mean() { # mean BEFORE AFTER: bytes of a packet, of what `counted` wrote into two files
         set -- $(cat $1) $(cat $2); echo $((($4 - $2) / ($3 - $1)))
     }
+    tracing=/sys/kernel/tracing
+    count_bounces() { # from now on
+        [ -e $tracing/kprobe_events ] || mount -t tracefs none $tracing || failed no tracefs
+        function=$(grep -m 1 -o 'vduse_domain_bounce[.a-z0-9]*' /proc/kallsyms)
+        echo "p:bounces $function" >$tracing/kprobe_events && echo 1 >$tracing/events/kprobes/bounces/enable || failed no probe
+    }
+    bounces() { # how often the kernel has copied a buffer into the bounce area of a device, or out of one
+        awk '$1 == "bounces" { print $2 }' $tracing/kprobe_profile
+    }
+    delivered() { # the frames that the switch has given to its ports
+        tautline ctl /run/ctl ports | awk '$3 $4 == "toguest" { frames += $5 } END { print frames + 0 }'
+    }
     child() { set -- $(cat /proc/$1/task/$1/children); echo $1; }
     has_child() { [ -n "$(child $1)" ]; }
     container() { # a process with a root and namespaces of its own; `there` is the name of its network namespace
