@@ -10,7 +10,7 @@ use kvm_ioctls::VmFd;
 use measure::Failure;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// Size of the large pages of x86.
+/// Size of the large pages of x86, and of arm64 with small pages of 4 KiB.
 pub const HUGE: usize = 2 << 20;
 
 /// Which pages a mapping is made of.

@@ -7,7 +7,7 @@ use peers::nested::ArmMachine;
 use serde_json::Value;
 
 /// The rows that the arm64 guest measures, and whether an exit that the kernel handles is most of each.
-pub const ROWS: [(&str, bool); 14] = [
+pub const ROWS: [(&str, bool); 17] = [
     ("stamps", false),
     ("cpuid", true),
     ("hypercall", true),
@@ -19,8 +19,11 @@ pub const ROWS: [(&str, bool); 14] = [
     ("self-ipi", true),
     ("eoi", false),
     ("ipi-spinning", false),
+    ("ipi-halted", false),
+    ("timer-spinning", false),
     ("timer-halted", false),
     ("page-fault-4k", false),
+    ("page-fault-2m", false),
     ("vm-switch", false),
 ];
 

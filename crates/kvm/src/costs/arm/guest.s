@@ -29,6 +29,47 @@
     b.hi tautline_arm_fault
 .endm
 
+// SGI 1 to CPU 1, from the store to the system register to the stamp of its handler, which it stores to x21. YIELD lets an
+// emulator that runs CPUs in turns run the other CPU. Then the next sample, or the end.
+.macro interrupt_other again
+    mov x6, #2                      // ICC_SGI1R_EL1: target 1
+    movk x6, #0x0100, lsl #16       // INTID 1
+    str xzr, [x21]
+    limit
+    dsb sy
+    stamp x3
+    msr S3_0_C12_C11_5, x6
+.Lother\@:
+    yield
+    patience
+    ldr x4, [x21]
+    cbz x4, .Lother\@
+    sample \again
+.endm
+
+// The virtual timer (PPI 27) in so many ticks.
+.macro set_timer ticks
+    msr daifset, #2
+    mov x24, #0
+    mrs x3, cntvct_el0
+    add x3, x3, \ticks
+    msr cntv_cval_el0, x3
+    mov x5, #1
+    msr cntv_ctl_el0, x5
+    isb
+.endm
+
+// WFI until an interrupt was handled. WFI ends at a masked interrupt too: one that came before a WFI with interrupts on
+// would be handled before it, and the guest would wait for ever.
+.macro halt
+.Lhalt\@:
+    wfi
+    msr daifclr, #2
+    isb
+    msr daifset, #2
+    cbz x24, .Lhalt\@
+.endm
+
 .pushsection .rodata.tautline_arm_guest, "a"
 .balign 2048
 .global tautline_arm_begin
@@ -60,6 +101,10 @@ tautline_arm_table:
     .word tautline_arm_other - tautline_arm_begin
     .word tautline_arm_answer - tautline_arm_begin
     .word tautline_arm_out - tautline_arm_begin
+    .word tautline_arm_touch_large - tautline_arm_begin
+    .word tautline_arm_wake - tautline_arm_begin
+    .word tautline_arm_answer_halted - tautline_arm_begin
+    .word tautline_arm_timer_spinning - tautline_arm_begin
     .word tautline_arm_spin - tautline_arm_begin
 
 // x21 = the address of the vector table. Interrupts of group 1, of all priorities.
@@ -137,13 +182,17 @@ tautline_arm_identify:
     stamp x4
     sample tautline_arm_identify
 
-// The first store to each page of 4 KiB from x21 on.
+// The first store to each page of 4 KiB from x21 on, or of 2 MiB.
 tautline_arm_touch:
-    stamp x3
+    mov x9, #4096
+    b 1f
+tautline_arm_touch_large:
+    mov x9, #0x200000
+1:  stamp x3
     str xzr, [x21]
     stamp x4
-    add x21, x21, #4096
-    sample tautline_arm_touch
+    add x21, x21, x9
+    sample 1b
 
 // SGI 1 to this CPU, from the store to the system register to the handler; then the end of the interrupt.
 tautline_arm_self:
@@ -159,21 +208,16 @@ tautline_arm_self:
     str x5, [x22], #8
     sample tautline_arm_self
 
-// SGI 1 to CPU 1, from the store to the system register to the stamp of its handler, which it stores to x21. YIELD lets an
-// emulator that runs CPUs in turns run the other CPU.
+// Interrupts to CPU 1, which waits in a loop; or, each after a millisecond in WFI, to CPU 1, which waits in WFI too: the
+// kernel polls there for half of that at most (Linux's halt_poll_ns on arm64), and then lets its thread sleep.
 tautline_arm_other:
-    mov x6, #2                      // ICC_SGI1R_EL1: target 1
-    movk x6, #0x0100, lsl #16       // INTID 1
-    str xzr, [x21]
-    limit
-    dsb sy
-    stamp x3
-    msr S3_0_C12_C11_5, x6
-1:  yield
-    patience
-    ldr x4, [x21]
-    cbz x4, 1b
-    sample tautline_arm_other
+    interrupt_other tautline_arm_other
+tautline_arm_wake:
+    mrs x9, cntfrq_el0
+    lsr x9, x9, #10
+    set_timer x9
+    halt
+    interrupt_other tautline_arm_wake
 
 // A store to an ioeventfd, from it to the stamp of the thread that waits for it, which the thread stores to x21. The thread
 // has a quarter of a millisecond to fall asleep before each.
@@ -213,6 +257,19 @@ tautline_arm_answer:
     b.ne 1b
     b tautline_arm_done
 
+// Waits in WFI for as many interrupts, and stores the stamp of each to x21. The timer ends its patience.
+tautline_arm_answer_halted:
+    mrs x9, cntfrq_el0
+    lsl x9, x9, #3                  // eight seconds
+1:  set_timer x9
+    halt
+    cmp x25, #27
+    b.eq tautline_arm_fault
+    str x24, [x21]
+    subs x19, x19, #1
+    b.ne 1b
+    b tautline_arm_done
+
 // For x21 ticks.
 tautline_arm_spin:
     stamp x3
@@ -222,24 +279,18 @@ tautline_arm_spin:
     b.lo 1b
     b tautline_arm_done
 
-// The virtual timer (PPI 27) in x21 ticks, and WFI until then. WFI ends at a masked interrupt too: one that came before a
-// WFI with interrupts on would be handled before it, and the guest would wait for ever.
+// The virtual timer in x21 ticks, from its time to the handler: in WFI until then, and in a loop.
 tautline_arm_timer:
-    msr daifset, #2
-    mov x24, #0
-    mrs x3, cntvct_el0
-    add x3, x3, x21
-    msr cntv_cval_el0, x3
-    mov x5, #1
-    msr cntv_ctl_el0, x5
-    isb
-2:  wfi
-    msr daifclr, #2
-    isb
-    msr daifset, #2
-    cbz x24, 2b
+    set_timer x21
+    halt
     mov x4, x24
     sample tautline_arm_timer
+tautline_arm_timer_spinning:
+    set_timer x21
+    msr daifclr, #2
+1:  cbz x24, 1b
+    mov x4, x24
+    sample tautline_arm_timer_spinning
 
 // x24 = the stamp at its begin; x26 and x27 = stamps around the end of the interrupt.
 tautline_arm_interrupt:

@@ -16,6 +16,7 @@ use super::results::Cost;
 use super::settings::{Prepared, Settings, pin};
 use super::turns;
 use crate::failed::SEE_LOG;
+use crate::memory::Pages;
 pub use known::KnownMachine;
 use layout::{DISTRIBUTOR, EVENT, USER};
 use program::Program;
@@ -25,6 +26,8 @@ use vm::Machine;
 const WARM_UP: usize = 32;
 /// The virtual timer's time until its interrupt, in µs: longer than the way from setting it to WFI.
 const TIMER_US: u64 = 500;
+/// Pages of 2 MiB that are touched at most, with those of the warm-up: a small machine has them too.
+const MOST_LARGE: usize = WARM_UP + 64;
 
 /// Measures the rows that have a program for arm64, and calls `began` before each row. The other rows have the reason
 /// why they are missing. After a signal ([`interrupt::is_set`]) only the rows so far are returned.
@@ -69,13 +72,13 @@ fn samples(
         }
         "self-ipi" => first(machine, Program::SelfInterrupt, count, 0)?,
         "eoi" => machine.run(Program::SelfInterrupt, count, 0)?[1].clone(),
-        "timer-halted" => {
-            let ticks = u64::from(counter::khz()) * TIMER_US / 1000;
-            first(machine, Program::Timer, count, ticks)?
-        }
+        "timer-spinning" => first(machine, Program::TimerSpinning, count, timer())?,
+        "timer-halted" => first(machine, Program::Timer, count, timer())?,
         "cpuid" => first(machine, Program::Identify, count, 0)?,
-        "ipi-spinning" => machine.interrupt_other(count, other)?,
-        "page-fault-4k" => machine.touch(count)?,
+        "ipi-spinning" => machine.interrupt_other([Program::Interrupt, Program::Answer], count, other)?,
+        "ipi-halted" => machine.interrupt_other([Program::Wake, Program::AnswerHalted], count, other)?,
+        "page-fault-4k" => machine.touch(count, Pages::Small)?,
+        "page-fault-2m" => machine.touch(count.min(MOST_LARGE), Pages::Huge)?,
         "vm-switch" => {
             let machines = [machine, &mut Machine::new()?];
             turns::switches(machines, count, cpu, counter::stamp, Machine::write)?
@@ -93,6 +96,11 @@ fn samples(
             Err(Failure::new(format!("measuring {}", row.title), answer, SEE_LOG))
         }
     }
+}
+
+/// The virtual timer's time until its interrupt, in ticks.
+fn timer() -> u64 {
+    u64::from(counter::khz()) * TIMER_US / 1000
 }
 
 /// The first samples of a program.

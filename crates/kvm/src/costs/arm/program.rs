@@ -36,6 +36,10 @@ pub enum Program {
     Interrupt,
     Answer,
     SignalOut,
+    TouchLarge,
+    Wake,
+    AnswerHalted,
+    TimerSpinning,
     Spin,
 }
 

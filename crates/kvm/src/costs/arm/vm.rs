@@ -21,7 +21,7 @@ use crate::costs::settings::pin;
 use crate::costs::turns::AtExit;
 use crate::doorbell::Doorbell;
 use crate::failed::{SEE_LOG, complete, failed};
-use crate::memory::{Attached, Memory, Pages};
+use crate::memory::{Attached, HUGE, Memory, Pages};
 
 /// A virtual machine with its CPUs.
 pub struct Machine {
@@ -134,24 +134,42 @@ impl Machine {
     /// The first store to each page of memory that the guest has not accessed, in ticks.
     ///
     /// # Errors
-    /// The memory cannot be mapped or given to KVM, or the causes of [`Machine::execute`].
-    pub fn touch(&mut self, samples: usize) -> Result<Vec<u64>, Failure> {
-        let _fresh = Memory::new(FRESH, samples * 4096, Pages::Small)?.attach(&self.vm, 1, 0)?;
-        self.run(Program::Touch, samples, FRESH).map(|[first, _]| first)
+    /// The memory cannot be mapped or given to KVM, the kernel backs fewer pages of 2 MiB than were accessed, or the
+    /// causes of [`Machine::execute`].
+    pub fn touch(&mut self, samples: usize, pages: Pages) -> Result<Vec<u64>, Failure> {
+        let (program, bytes) = match pages {
+            Pages::Small => (Program::Touch, 4096),
+            Pages::Huge => (Program::TouchLarge, HUGE),
+        };
+        let fresh = Memory::new(FRESH, samples * bytes, pages)?.attach(&self.vm, 1, 0)?;
+        let [touched, _] = self.run(program, samples, FRESH)?;
+        let huge = fresh.huge_bytes() / HUGE;
+        if pages == Pages::Huge && huge < samples {
+            let remedy = "set /sys/kernel/mm/transparent_hugepage/enabled to madvise, and free memory";
+            let tried = format!("touching {samples} fresh pages of 2 MiB");
+            return Err(Failure::new(tried, format!("the kernel gave {huge} of them"), remedy));
+        }
+        Ok(touched)
     }
 
-    /// SGIs to the second CPU, which waits for them in a loop on this CPU of the host, in ticks until its handler.
+    /// SGIs to the second CPU, which waits for them on this CPU of the host, in a loop or halted, in ticks until its
+    /// handler.
     ///
     /// # Errors
     /// There is no such CPU, or the causes of [`Machine::execute`].
-    pub fn interrupt_other(&mut self, samples: usize, cpu: usize) -> Result<Vec<u64>, Failure> {
+    pub fn interrupt_other(
+        &mut self,
+        [send, answer]: [Program; 2],
+        samples: usize,
+        cpu: usize,
+    ) -> Result<Vec<u64>, Failure> {
         let [first, second] = &mut self.vcpus;
         std::thread::scope(|scope| {
             let other = scope.spawn(move || {
                 pin(cpu)?;
-                execute(second, Program::Answer, samples, ANSWER)
+                execute(second, answer, samples, ANSWER)
             });
-            let sent = execute(first, Program::Interrupt, samples, ANSWER);
+            let sent = execute(first, send, samples, ANSWER);
             sent.and(other.join().expect("it does not panic"))
         })?;
         Ok(self.memory.words(SAMPLES[0], samples))
