@@ -1,5 +1,6 @@
 //! A shell in a nested machine, for developers: `make nested`. Programs that are named are copied into it. With
-//! `arm64` as the first argument it is the arm64 machine, with `arm64-nvhe` one whose kernel runs at EL1.
+//! `arm64` as the first argument it is the arm64 machine, with `arm64-nvhe` one whose kernel runs at EL1. The end of the
+//! input ends the shell.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -26,9 +27,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     match mode {
         Some(mode) => {
             eprintln!("booting; ten seconds");
-            let settings = ArmSettings::default().mode(mode).arguments(serial);
+            let settings = ArmSettings::default().mode(mode).guest_within().arguments(serial);
             let programs = programs.drain(1..);
             let machine = programs.fold(settings, |s, file| s.program(Path::new(&file))).start()?;
+            eprintln!("`start-guest -serial stdio` starts a guest; its kernel and initramfs are in /guest");
             shell(&machine, &socket, "ttyAMA1")
         }
         None => {
@@ -54,8 +56,11 @@ fn shell(machine: &Guest, socket: &Path, port: &str) -> Result<(), Box<dyn std::
     let session = machine.begin(&shell, MONTH)?;
     let before = stty(&["-g"]);
     let _ = stty(&["raw", "-echo"]);
-    let (input, mut output) = (line.try_clone()?, line);
-    std::thread::spawn(move || copy(io::stdin(), input));
+    let (mut input, mut output) = (line.try_clone()?, line);
+    std::thread::spawn(move || {
+        copy(io::stdin(), &mut input);
+        let _ = input.write_all(b"\x04");
+    });
     std::thread::spawn(move || copy(&mut output, io::stdout()));
     let ended = session.wait();
     if let Some(before) = before {

@@ -12,12 +12,11 @@ const LIMIT: Duration = Duration::from_secs(240);
 pub struct Guest<'a>(Job<'a>);
 
 impl<'a> Guest<'a> {
-    /// Boots a guest with this card, whose back-end is vhost-net or QEMU, and waits until it answers. The word `sends`
-    /// makes it send a ping each 50 ms.
-    pub fn start(machine: &'a ArmMachine, device: &str, vhost: &str, word: &str) -> Self {
+    /// Boots a guest with this card, whose back-end is vhost-net or QEMU, and waits until it answers.
+    pub fn start(machine: &'a ArmMachine, device: &str, vhost: &str) -> Self {
         let guest = format!(
             "echo $$ >/guest.pid; exec start-guest -serial file:/guest.console \
-             -append 'console=ttyAMA0 quiet {word}' -device {device},netdev=n,mac=52:54:00:00:00:02 \
+             -append 'console=ttyAMA0 quiet' -device {device},netdev=n,mac=52:54:00:00:00:02 \
              -netdev tap,id=n,ifname=tap0,script=no,downscript=no,vhost={vhost}"
         );
         machine.must("rm -f /guest.console /guest.pid");
@@ -32,6 +31,11 @@ impl<'a> Guest<'a> {
              arp -s 10.0.0.9 52:54:00:00:00:02; ping -c 1 -W 5 10.0.0.2; sleep 2",
         );
         Self(guest)
+    }
+
+    /// Makes the guest send a ping each 50 ms from now on.
+    pub fn sends(&self, machine: &ArmMachine) {
+        machine.must("nc 10.0.0.2 9 </dev/null");
     }
 
     /// The interrupt controller that the guest found.

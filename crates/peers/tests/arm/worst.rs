@@ -14,7 +14,8 @@ const PLANTED: &str = "for n in 1 2 3; do taskset 2 sh /hog & done; sleep 0.2";
 
 pub fn a_planted_cause_is_named(machine: &ArmMachine) {
     machine.must("echo 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done' >/hog && sh /hog");
-    let guest = Guest::start(machine, "virtio-net-pci,romfile=", "on", "sends");
+    let guest = Guest::start(machine, "virtio-net-pci,romfile=", "on");
+    guest.sends(machine);
     // All of QEMU on one CPU. Its threads have the least weight, so that a wake-up takes no CPU from another thread.
     machine.must(
         "for task in $(ls /proc/$(cat /guest.pid)/task); do taskset -p 2 $task; renice -n 19 -p $task; done",
