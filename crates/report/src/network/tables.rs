@@ -216,7 +216,8 @@ fn between_guest_and_host(found: &[(&PathRecord, Figures)], work: &FlowRecord) -
         head,
         rows: rows.collect(),
         note: Some(
-            "Kicks and calls are counted by the switch; – where nothing counts them for an ordinary user. A frame that came without a kick counts as a suppressed kick, a burst without a call as a suppressed call.",
+            "Kicks and calls are counted by the switch; – where nothing counts them for an ordinary user. A frame \
+             that came without a kick counts as a suppressed kick, a burst without a call as a suppressed call.",
         ),
     })
 }

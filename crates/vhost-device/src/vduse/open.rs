@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A device of the wanted name.
 pub(super) enum Opened {
-    /// It was created now.
+    /// The device was created now.
     New(Arc<Device>),
     /// A process before this one has left it.
     Former(Arc<Device>),
