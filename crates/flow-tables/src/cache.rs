@@ -1,12 +1,12 @@
 //! Keeps the outcomes of frames, for later frames with the same fields.
 //!
 //! A cache belongs to one input: the frames of one port, or of one tunnel. Frames of other inputs evict nothing from it.
-//! It has a fixed number of places, in sets of [`WAYS`]. A frame is compared with the places of one set: this is the one
-//! look-up of a hit, whatever other frames there are.
+//! It has a fixed number of places, in sets of [`WAYS`], and at most [`MASKS`] masks. A frame is compared with the places of
+//! one set under each mask: these are the look-ups of a hit, whatever other frames there are.
 //!
-//! The fields that are compared are those that a flow matches and those that an action reads or writes
-//! ([`Tables::compared`]). They are compared whole and not by a hash alone, so a frame never gets another frame's
-//! outcome. A frame whose outcome depends on more than its fields, the tables and the ports goes through the tables each
+//! A mask has the bits on which the passages of earlier frames depended: bits by which flows match or do not match, and bits
+//! that the actions of matching flows read or write. They are compared whole and not by a hash alone, so a frame never gets
+//! the outcome of a frame that takes another way. A frame whose outcome depends on more than its fields, the tables and the ports goes through the tables each
 //! time; [`Uncached`] lists the reasons. A change of the tables, or of the ports by [`Cache::forget`], invalidates all
 //! kept outcomes.
 //!
@@ -23,6 +23,7 @@
 //! therefore replace each other, and the outcomes of a connection stay.
 //!
 //! Frames and bytes of a hit are counted in the place alone. [`Cache::flush`] adds them to the flows.
+mod masks;
 mod replay;
 
 use std::sync::Arc;
@@ -30,12 +31,14 @@ use std::sync::Arc;
 use flow::{Field, Key};
 
 use crate::execute::{MAX_RESUBMITS, MAX_WAITING};
-use crate::fields::{FRAME_WORDS, frame_words};
 use crate::lists::Lists;
 use crate::outcome::{Outcome, Step, Uncached};
 use crate::passage::execute_all;
 use crate::segment::Start;
 use crate::{Cost, Entry, HeaderWindow, Overrun, Surroundings, Tables};
+
+pub use masks::MASKS;
+use masks::{Mask, Masks, STARTS};
 
 /// The number of places in a set.
 pub const WAYS: usize = 4;
@@ -44,7 +47,7 @@ pub const MAX_STEPS: usize = 64;
 /// The largest number of flows in a kept outcome.
 pub const MAX_HITS: usize = 512;
 
-/// Words of the compared fields, and one that says where a frame begins.
+/// Words of the compared fields, and one for the number of the mask.
 const MAX_WORDS: usize = Key::WORDS + 1;
 /// The outcome that is kept of a frame, and the frames that have had it since the last [`Cache::flush`].
 #[derive(Debug, Default)]
@@ -82,6 +85,8 @@ pub struct CacheCounts {
     pub hits: u64,
     /// Look-ups behind which the frame went through the tables.
     pub misses: u64,
+    /// The masks under which frames were looked up, at most [`MASKS`] for each hit or miss.
+    pub masks: u64,
     /// The cost of all look-ups in tables.
     pub cost: Cost,
 }
@@ -93,14 +98,15 @@ pub struct Cache {
     metadata: Key,
     /// Whether frames come through tunnels. All tunnel fields of such frames are compared.
     is_tunnel: bool,
-    /// The bits of the frame's fields that are compared.
-    mask: [u64; FRAME_WORDS],
-    /// The words in which there are compared bits: those of the frame, and then those that registers and the connection
-    /// have too.
-    words: Vec<Word>,
-    /// The number of words that belong to the frame.
-    frame_words: usize,
-    /// The present look-up: where the frame begins, and the compared bits.
+    /// The bits that may be compared.
+    compared: Key,
+    /// The masks of frames by the place where they begin. The first are those of frames that come.
+    masks: Vec<Masks>,
+    /// The number of the last mask.
+    last_mask: u64,
+    /// Words of a place, as many as there are words with bits that may be compared, and one.
+    stride: usize,
+    /// The present look-up: the number of the mask, and the compared bits.
     probe: [u64; MAX_WORDS],
     seed: u64,
     /// The tables' generation for which the outcomes hold, and a number that is new for each.
@@ -129,9 +135,10 @@ impl Cache {
         Self {
             metadata: *metadata,
             is_tunnel: false,
-            mask: [0; FRAME_WORDS],
-            words: Vec::with_capacity(Key::WORDS),
-            frame_words: 0,
+            compared: Key::ZERO,
+            masks: vec![Masks::new(0)],
+            last_mask: 0,
+            stride: MAX_WORDS,
             probe: [0; MAX_WORDS],
             seed: 0,
             generation: None,
@@ -178,16 +185,13 @@ impl Cache {
             self.begin(tables, around.now_ms());
         }
         let mut frame = Passing { tables, frame_bytes: window.frame_bytes(), lists: None };
-        execute_all(window, outcome, |start, window, outcome| {
-            let probe = self.probe(start.as_ref(), window);
-            match probe.and_then(|probe| self.find(probe)) {
-                Some(found) if self.is_within_limits(found.at, start.as_ref(), outcome) => {
-                    self.hit(found, start, &mut frame, window, around, outcome);
-                }
-                _ => {
-                    self.miss(probe, start.as_ref(), &mut frame, window, around, outcome);
-                    *start = None;
-                }
+        execute_all(window, outcome, |start, window, outcome| match self.find(start.as_ref(), window) {
+            Some(found) if self.is_within_limits(found.at, start.as_ref(), outcome) => {
+                self.hit(found, start, &mut frame, window, around, outcome);
+            }
+            _ => {
+                self.miss(start.as_ref(), &mut frame, window, around, outcome);
+                *start = None;
             }
         });
         if let Some(lists) = frame.lists {
@@ -227,7 +231,6 @@ impl Cache {
     #[inline(never)]
     fn miss<'a, S: Surroundings>(
         &mut self,
-        probe: Option<Probe>,
         start: Option<&Start>,
         frame: &mut Passing<'a>,
         window: &mut HeaderWindow,
@@ -239,6 +242,9 @@ impl Cache {
         let first = start.is_none().then(|| Start::first(&self.metadata, window));
         let Some(start) = start.or(first.as_ref()) else { return };
         let before = if start.depth == 0 { 0 } else { outcome.visits };
+        let masks = self.masks_of(start);
+        let preferred = masks.map_or([&Key::ZERO; 2], |masks| self.masks[masks].preferred());
+        outcome.consulted.prefer(preferred, self.is_frame_alone(start));
         self.counts.cost += frame.tables.segment(start, window, around, outcome, lists);
         if outcome.steps.len() > MAX_STEPS || outcome.hits.len() > MAX_HITS {
             outcome.uncached.get_or_insert(Uncached::Long);
@@ -247,8 +253,8 @@ impl Cache {
             // Earlier segments have their part in it.
             outcome.uncached.get_or_insert(Uncached::Connection);
         }
-        match (probe, outcome.uncached) {
-            (Some(probe), None) => self.keep(&probe, frame.frame_bytes, before, around, outcome),
+        match (masks, outcome.uncached) {
+            (Some(masks), None) => self.keep(masks, start, frame.frame_bytes, before, around, outcome),
             _ => outcome.count(frame.frame_bytes, || around.now_ms()),
         }
         outcome.hits.clear();
@@ -263,44 +269,79 @@ impl Cache {
             self.tags.fill((0, 0));
             1
         });
-        let mut compared = *tables.compared();
-        self.mask = *frame_words(&compared);
+        self.compared = *tables.compared();
         if self.is_tunnel {
             // A port that is a tunnel too gets all of them.
-            compared.set_tunnel(&[u64::MAX; Key::TUNNEL_WORDS]);
+            self.compared.set_tunnel(&[u64::MAX; Key::TUNNEL_WORDS]);
         }
-        let used = |words: std::ops::Range<usize>| {
-            let used = words.map(|at| Word { at, mask: compared.words()[at] });
-            used.filter(|word| word.mask != 0)
-        };
-        self.words.clear();
-        self.words.extend(used(Field::FRAME_WORDS));
-        self.frame_words = self.words.len();
-        self.words.extend(used(0..Field::FRAME_WORDS.start).chain(used(Field::FRAME_WORDS.end..Key::WORDS)));
+        self.stride = 1 + self.compared.words().iter().filter(|word| **word != 0).count();
+        let (first, others) = self.masks.split_at_mut(1);
+        first.iter_mut().for_each(|masks| masks.begin(Some(0)));
+        others.iter_mut().for_each(|masks| masks.begin(None));
     }
 
-    /// Prepares the look-up of a frame. All frames but those from tunnels have the same metadata when they begin. `None` if the frame begins with
-    /// more than its fields.
+    /// Whether frames with this start have the same registers, connection and tunnel, so that only their own fields are
+    /// compared.
+    fn is_frame_alone(&self, start: &Start) -> bool {
+        start.depth == 0 && !self.is_tunnel
+    }
+
+    /// The masks of frames with this start. `None` if the frame begins with more than its fields.
+    fn masks_of(&mut self, start: &Start) -> Option<usize> {
+        if start.depth == 0 {
+            return Some(0);
+        }
+        if !start.saved.is_empty() {
+            return None;
+        }
+        let from = start.number();
+        let with = |from: Option<u64>| self.masks.iter().position(|masks| masks.from == from);
+        if let Some(known) = with(Some(from)) {
+            return Some(known);
+        }
+        let room = with(None);
+        if room.is_none() && self.masks.len() < STARTS {
+            self.masks.push(Masks::new(from));
+            return Some(self.masks.len() - 1);
+        }
+        // Without room, the outcomes of frames that begin in another place are not found any more.
+        let at = room.unwrap_or(1 + from as usize % (STARTS - 1));
+        self.masks[at].begin(Some(from));
+        Some(at)
+    }
+
+    /// Looks a frame up under each mask of those frames that begin where this frame does.
     #[inline(always)]
-    fn probe(&mut self, start: Option<&Start>, window: &HeaderWindow) -> Option<Probe> {
+    fn find(&mut self, start: Option<&Start>, window: &HeaderWindow) -> Option<Found> {
         let first;
-        let (from, key, words) = match start {
+        let (masks, key) = match start {
             None if self.is_tunnel => {
                 first = Start::first(&self.metadata, window);
-                (0, &first.key, self.words.len())
+                (0, &first.key)
             }
-            None => (0, window.held(), self.frame_words),
-            Some(start) if start.saved.is_empty() => (start.number(), &start.key, self.words.len()),
+            // All other frames have the same metadata when they begin.
+            None => (0, window.held()),
+            Some(start) if start.saved.is_empty() => {
+                let from = start.number();
+                (self.masks.iter().position(|masks| masks.from == Some(from))?, &start.key)
+            }
             Some(_) => return None,
         };
-        self.probe[0] = from;
-        let mut hash = self.seed ^ from;
-        for (word, to) in self.words[..words].iter().zip(&mut self.probe[1..]) {
-            *to = key.words().get(word.at).copied().unwrap_or(0) & word.mask; // below 51
-            let product = u128::from(hash.rotate_left(5) ^ *to) * 0x9e37_79b9_7f4a_7c15;
-            hash = (product as u64) ^ (product >> 64) as u64;
+        for turn in 0..self.masks[masks].order().len() {
+            self.counts.masks += 1;
+            let of = &self.masks[masks];
+            let mask = of.order()[turn];
+            let probe = probe(of.get(mask), self.seed, key, &mut self.probe);
+            let (tag, wanted) = (self.tag(probe.hash), &self.probe[..probe.words]);
+            let mut places = self.set(probe.hash);
+            let at =
+                places.find(|at| self.tags[*at] == tag && self.keys[self.key(*at, probe.words)] == *wanted);
+            if let Some(at) = at {
+                self.masks[masks].hit(mask);
+                return Some(Found { at, masks, mask });
+            }
         }
-        Some(Probe { hash, words: 1 + words })
+        None
     }
 
     /// The places of a hash.
@@ -314,40 +355,45 @@ impl Cache {
     }
 
     /// The words of a place that are compared with those of a look-up.
-    fn key(&self, at: usize, probe: &Probe) -> std::ops::Range<usize> {
-        let first = at * (1 + self.words.len());
-        first..first + probe.words
-    }
-
-    #[inline(always)]
-    fn find(&self, probe: Probe) -> Option<Found> {
-        let (tag, wanted) = (self.tag(probe.hash), &self.probe[..probe.words]);
-        let mut places = self.set(probe.hash);
-        let at = places.find(|at| self.tags[*at] == tag && self.keys[self.key(*at, &probe)] == *wanted)?;
-        Some(Found { at, probe })
+    fn key(&self, at: usize, words: usize) -> std::ops::Range<usize> {
+        let first = at * self.stride;
+        first..first + words
     }
 
     /// Keeps an outcome in place of one that no frame has had since the last replacement, if there is one in the set.
     fn keep<S: Surroundings>(
         &mut self,
-        probe: &Probe,
+        masks: usize,
+        start: &Start,
         frame_bytes: usize,
         visits_before: u32,
         around: &mut S,
         outcome: &Outcome,
     ) {
-        let hash = probe.hash;
+        let mut bits = outcome.consulted.bits().and(&self.compared);
+        if self.is_frame_alone(start) {
+            bits.clear_words(0..Field::FRAME_WORDS.start);
+            bits.clear_words(Field::FRAME_WORDS.end..Key::WORDS);
+        } else if self.is_tunnel {
+            bits.set_tunnel(&[u64::MAX; Key::TUNNEL_WORDS]);
+        }
+        let mask = self.masks[masks].take(&bits, &mut self.last_mask);
+        let Probe { hash, words } =
+            probe(self.masks[masks].get(mask), self.seed, &start.key, &mut self.probe);
         let set = self.set(hash);
-        let is_old = |at: &usize| self.tags[*at].0 != self.epoch || !self.places[*at].is_used;
         let first = (hash >> 16) as usize;
-        let mut old = (0..WAYS).map(|way| set.start + (first + way) % WAYS).filter(is_old);
-        let at = old.next().unwrap_or(set.start + first % WAYS);
+        let ways = (0..WAYS).map(|way| set.start + (first + way) % WAYS);
+        let is_free = |at: &usize| self.tags[*at].0 != self.epoch;
+        let is_old = |at: &usize| is_free(at) || !self.places[*at].is_used;
+        let mut old = ways.clone().filter(is_old);
+        let oldest = old.next().unwrap_or(set.start + first % WAYS);
+        let at = ways.clone().find(is_free).unwrap_or(oldest);
         if old.next().is_none() {
             self.places[set].iter_mut().for_each(|place| place.is_used = false);
         }
         self.tags[at] = self.tag(hash);
-        let key = self.key(at, probe);
-        self.keys[key].copy_from_slice(&self.probe[..probe.words]);
+        let key = self.key(at, words);
+        self.keys[key].copy_from_slice(&self.probe[..words]);
         let place = &mut self.places[at];
         if place.packets > 0 {
             place.flush(around.now_ms());
@@ -380,26 +426,33 @@ fn count(place: &mut Place, at: usize, frame_bytes: usize, counted: &mut Vec<u32
     place.bytes += frame_bytes as u64;
 }
 
-/// A word of the compared fields.
-#[derive(Clone, Copy, Debug)]
-struct Word {
-    /// The index of the word in a key.
-    at: usize,
-    mask: u64,
-}
-
-/// A look-up, whose words are in [`Cache::probe`].
+/// A look-up under one mask.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     hash: u64,
+    /// The number of words.
     words: usize,
 }
 
-/// A look-up, and the place that has its outcome.
+/// Prepares the look-up of a frame's fields under a mask.
+#[inline(always)]
+fn probe(mask: &Mask, seed: u64, key: &Key, words: &mut [u64; MAX_WORDS]) -> Probe {
+    words[0] = mask.id;
+    let mut hash = seed ^ mask.id;
+    for (word, to) in mask.words.iter().zip(&mut words[1..]) {
+        *to = key.words().get(usize::from(word.at)).copied().unwrap_or(0) & word.mask; // below 51
+        let product = u128::from(hash.rotate_left(5) ^ *to) * 0x9e37_79b9_7f4a_7c15;
+        hash = (product as u64) ^ (product >> 64) as u64;
+    }
+    Probe { hash, words: 1 + mask.words.len() }
+}
+
+/// The place that has the outcome of a look-up, and the mask.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     at: usize,
-    probe: Probe,
+    masks: usize,
+    mask: usize,
 }
 
 /// The passage of one frame.

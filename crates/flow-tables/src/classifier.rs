@@ -9,7 +9,11 @@
 //!
 //! A look-up hashes the key at most once for each tuple, and compares it with at most [`COLLISIONS`] flows there; flows
 //! that have the same match and differ only in priority are not limited. There are at most twice as many tuples as
-//! different masks of the flows. The cost of a look-up does not depend on earlier frames.
+//! different masks of the flows. The cost of a look-up does not depend on earlier frames. A tuple in all of whose flows
+//! some bits have other values than the key's is not hashed.
+//!
+//! A look-up notes the bits of the key on which it depends ([`Consulted`]). Where a tuple of more than [`FEW`] flows has
+//! none for the key, these are all bits that are hashed.
 //!
 //! # Changes
 //!
@@ -21,6 +25,7 @@ use std::sync::Arc;
 use flow::{Field, Key, Match};
 
 use crate::Entry;
+use crate::words::{Consulted, Valued, Words};
 
 /// The largest number of flows with one hash in one tuple.
 pub const COLLISIONS: usize = 8;
@@ -46,24 +51,6 @@ impl std::ops::AddAssign for Cost {
     }
 }
 
-/// The words of a mask that are not zero.
-#[derive(Clone, Debug)]
-struct Words(Box<[(u8, u64)]>);
-
-impl Words {
-    fn of(mask: &Key) -> Self {
-        let words = mask.words().iter().enumerate().filter(|(_, word)| **word != 0);
-        Self(words.map(|(at, word)| (at as u8, *word)).collect()) // 51 words
-    }
-
-    fn hash(&self, seed: u64, key: &Key) -> u64 {
-        self.0.iter().fold(seed, |hash, (at, mask)| {
-            let product = u128::from(hash ^ key.words()[usize::from(*at)] & mask) * 0x9e37_79b9_7f4a_7c15;
-            (product as u64) ^ (product >> 64) as u64
-        })
-    }
-}
-
 /// A flow in a tuple.
 #[derive(Debug)]
 pub(crate) struct Slot {
@@ -86,12 +73,12 @@ impl Slot {
         self.rank.0.0
     }
 
-    fn matches(&self, key: &Key) -> bool {
-        let wanted = self.entry.flow.wanted.value().words();
-        self.mask.0.iter().all(|(at, mask)| {
-            let at = usize::from(*at);
-            (key.words()[at] ^ wanted[at]) & mask == 0
-        })
+    fn matches(&self, key: &Key, consulted: &mut Consulted) -> bool {
+        let matches = !consulted.differs(key, self.mask.with(self.entry.flow.wanted.value()));
+        if matches {
+            consulted.add(&self.mask);
+        }
+        matches
     }
 }
 
@@ -100,6 +87,9 @@ impl Slot {
 struct Tuple {
     mask: Key,
     hashed: Words,
+    /// Bits that all flows match, with the values that all of them want. A key with other values is not hashed. After a
+    /// removal, there may be more such bits.
+    common: Vec<Valued>,
     /// The chunks, indexed by the highest bits of the hash; their number is a power of two.
     chunks: Vec<Arc<Vec<Arc<Slot>>>>,
     flows: usize,
@@ -109,13 +99,17 @@ struct Tuple {
     stale: Option<usize>,
 }
 
+/// In a tuple with at most this number of flows, a key for which there is no flow is compared with each of them.
+const FEW: usize = 16;
+
 /// Tuples with fewer flows than this always know their best rank.
 const EXACT: usize = 64;
 
 impl Tuple {
     fn new(mask: Key) -> Self {
         let chunks = vec![Arc::default()];
-        Self { mask, hashed: Words::of(&mask), chunks, flows: 0, best: (Reverse(0), u64::MAX), stale: None }
+        let best = (Reverse(0), u64::MAX);
+        Self { mask, hashed: Words::of(&mask), common: Vec::new(), chunks, flows: 0, best, stale: None }
     }
 
     fn chunk_of(&self, hash: u64) -> usize {
@@ -132,6 +126,10 @@ impl Tuple {
     }
 
     fn insert(&mut self, slot: Slot) {
+        match self.flows {
+            0 => self.common = slot.mask.with(slot.entry.flow.wanted.value()).collect(),
+            _ => self.keep_common(&slot.entry.flow.wanted),
+        }
         self.flows += 1;
         self.best = self.best.min(slot.rank);
         if self.flows > CHUNK * self.chunks.len() {
@@ -145,6 +143,25 @@ impl Tuple {
         let chunk = Arc::make_mut(&mut self.chunks[at]);
         let place = chunk.partition_point(|other| other.rank < slot.rank);
         chunk.insert(place, Arc::new(slot));
+    }
+
+    /// Takes away the bits that a flow does not match with the common values.
+    fn keep_common(&mut self, wanted: &Match) {
+        self.common.retain_mut(|word| {
+            let at = usize::from(word.at);
+            word.mask &= wanted.mask().words()[at] & !(wanted.value().words()[at] ^ word.value);
+            word.mask != 0
+        });
+    }
+
+    /// No flow matches that is better than `best`: notes the bits on which this depends.
+    fn consult(&self, key: &Key, best: Option<Rank>, consulted: &mut Consulted) {
+        if self.flows > FEW {
+            return consulted.add(&self.hashed);
+        }
+        for slot in self.slots().filter(|slot| best.is_none_or(|best| slot.rank < best)) {
+            consulted.differs(key, slot.mask.with(slot.entry.flow.wanted.value()));
+        }
     }
 
     /// The flows with this hash and priority. Chunks are in the order of ranks.
@@ -300,24 +317,29 @@ impl Classifier {
         Some(Arc::clone(&slot.entry))
     }
 
-    /// The best flow that matches; adds the cost of the look-up to `cost`.
-    pub(crate) fn lookup(&self, key: &Key, cost: &mut Cost) -> Option<&Arc<Entry>> {
+    /// The best flow that matches; adds the cost of the look-up to `cost`, and the bits on which it depends to `consulted`.
+    pub(crate) fn lookup(
+        &self,
+        key: &Key,
+        cost: &mut Cost,
+        consulted: &mut Consulted,
+    ) -> Option<&Arc<Entry>> {
         let mut best: Option<&Arc<Slot>> = None;
         for tuple in &self.tuples {
             if best.is_some_and(|best| best.rank < tuple.best) {
                 break;
             }
+            if consulted.differs(key, tuple.common.iter().copied()) {
+                continue;
+            }
             cost.tuples += 1;
             let hash = tuple.hashed.hash(self.seed, key);
-            for slot in tuple.with_hash(hash) {
-                cost.compared += 1;
-                if best.is_some_and(|best| best.rank < slot.rank) {
-                    break;
-                }
-                if slot.matches(key) {
-                    best = Some(slot);
-                    break;
-                }
+            let better =
+                tuple.with_hash(hash).take_while(|slot| best.is_none_or(|best| slot.rank < best.rank));
+            let found = better.inspect(|_| cost.compared += 1).find(|slot| slot.matches(key, consulted));
+            match found {
+                Some(slot) => best = Some(slot),
+                None => tuple.consult(key, best.map(|best| best.rank), consulted),
             }
         }
         best.map(|slot| &slot.entry)
@@ -330,15 +352,20 @@ impl Classifier {
         above: Option<u16>,
         found: &mut Vec<&'a Slot>,
         cost: &mut Cost,
+        consulted: &mut Consulted,
     ) {
         let counts = |rank: Rank| above.is_none_or(|priority| rank.0.0 > priority);
         found.clear();
         for tuple in self.tuples.iter().take_while(|tuple| counts(tuple.best)) {
+            if consulted.differs(key, tuple.common.iter().copied()) {
+                continue;
+            }
             cost.tuples += 1;
             let hash = tuple.hashed.hash(self.seed, key);
+            consulted.add(&tuple.hashed);
             for slot in tuple.with_hash(hash).filter(|slot| counts(slot.rank)) {
                 cost.compared += 1;
-                if slot.matches(key) {
+                if slot.matches(key, consulted) {
                     found.push(slot);
                 }
             }

@@ -3,22 +3,27 @@
 //!
 //! Frames that are equal in these bits pass the same flows, and get the same values in all fields that are written. The
 //! bits of a flow or group that was removed stay in the mask until the tables are empty.
+use std::sync::LazyLock;
+
 use flow::{Action, Field, Flow, Group, GroupKind, HashFields, Key, Needs, Observation, Selection, Zone};
 
 use crate::fields::TRACKED;
 use crate::select::FLOW;
 
 /// Fields that say which other fields a frame has, and the input port, to which no frame is flooded.
-const ALWAYS: [Field; 8] = [
-    Field::InPortOxm,
-    Field::EthType,
-    Field::VlanTpid,
-    Field::VlanTci,
-    Field::InnerTpid,
-    Field::InnerTci,
-    Field::NwProto,
-    Field::IpFrag,
-];
+pub(crate) static ALWAYS: LazyLock<Key> = LazyLock::new(|| {
+    let fields = [
+        Field::InPortOxm,
+        Field::EthType,
+        Field::VlanTpid,
+        Field::VlanTci,
+        Field::InnerTpid,
+        Field::InnerTci,
+        Field::NwProto,
+        Field::IpFrag,
+    ];
+    fields.iter().fold(Key::ZERO, |mask, field| mask.with_all(*field))
+});
 
 /// The addresses and ports of a connection.
 const ENDS: [Field; 6] =
@@ -47,8 +52,7 @@ pub(crate) struct Compared {
 impl Compared {
     /// Tables without flows.
     pub fn none() -> Compared {
-        let mask = ALWAYS.iter().fold(Key::ZERO, |mask, field| mask.with_all(*field));
-        Compared { mask, has_helper: false }
+        Compared { mask: *ALWAYS, has_helper: false }
     }
 }
 
@@ -62,6 +66,20 @@ fn add_bits(mask: &mut Key, field: Field, bits: u128) {
 
 fn add_all(mask: &mut Key, fields: &[Field]) {
     fields.iter().for_each(|field| add_bits(mask, *field, field.all_bits()));
+}
+
+/// The bits that these actions read or write.
+pub(crate) fn of_actions(actions: &[Action]) -> Key {
+    let mut read = Compared { mask: Key::ZERO, has_helper: false };
+    add_actions(&mut read, actions);
+    read.mask
+}
+
+/// The bits by which a group selects, and the bits of its actions.
+pub(crate) fn of_group(group: &Group) -> Key {
+    let mut read = Compared { mask: Key::ZERO, has_helper: false };
+    add_group(&mut read, group);
+    read.mask
 }
 
 /// Adds the bits that a flow matches, and the bits of its actions.

@@ -4,6 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flow::Flow;
 
+use crate::compared::of_actions;
+use crate::words::Words;
+
 /// The frames and bytes that a flow has counted, and the time of its last use.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -41,6 +44,8 @@ pub struct Entry {
     /// The time when the flow was added, modified or learned again, in ms; its hard time begins then.
     modified_ms: AtomicU64,
     counters: Arc<Counters>,
+    /// The bits that the actions read or write.
+    touched: Words,
 }
 
 impl Entry {
@@ -53,13 +58,15 @@ impl Entry {
     ) -> Self {
         let counters = counters.unwrap_or_default();
         counters.used_ms.store(now_ms, Ordering::Relaxed);
-        Self { flow, added_ms: now_ms, learned_from, modified_ms: now_ms.into(), counters }
+        let touched = Words::of(&of_actions(&flow.actions));
+        Self { flow, added_ms: now_ms, learned_from, modified_ms: now_ms.into(), counters, touched }
     }
 
     /// This flow with the actions of `flow` and with these counters.
     pub(crate) fn modified(&self, flow: Flow, now_ms: u64, counters: Arc<Counters>) -> Self {
         let Self { added_ms, learned_from, .. } = *self;
-        Self { flow, added_ms, learned_from, modified_ms: now_ms.into(), counters }
+        let touched = Words::of(&of_actions(&flow.actions));
+        Self { flow, added_ms, learned_from, modified_ms: now_ms.into(), counters, touched }
     }
 
     /// Counts a frame of this number of bytes.
@@ -72,6 +79,11 @@ impl Entry {
         self.counters.packets.fetch_add(packets, Ordering::Relaxed);
         self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.counters.used_ms.fetch_max(now_ms, Ordering::Relaxed);
+    }
+
+    /// The bits that the actions read or write.
+    pub(crate) fn touched(&self) -> &Words {
+        &self.touched
     }
 
     /// The flow's counters.

@@ -100,6 +100,7 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
     ) -> Self {
         lists.resume(&start.saved);
         outcome.begin_segment();
+        outcome.consulted.begin();
         outcome.note_segment(start);
         let visits = if start.depth == 0 { 0 } else { outcome.visits };
         Self {

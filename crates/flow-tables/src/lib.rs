@@ -82,8 +82,9 @@ mod table;
 mod tables;
 mod tags;
 mod trace;
+mod words;
 
-pub use cache::{Cache, CacheCounts, MAX_HITS, MAX_STEPS, WAYS};
+pub use cache::{Cache, CacheCounts, MASKS, MAX_HITS, MAX_STEPS, WAYS};
 pub use classifier::{COLLISIONS, Cost};
 pub use connection::{Connection, Original, Track, Written};
 pub use entry::{Counters, Entry};

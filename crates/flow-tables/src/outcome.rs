@@ -7,6 +7,7 @@ use flow::{Action, Controller, Key, Sample};
 use crate::fields::FRAME_WORDS;
 use crate::lists::Memory;
 use crate::segment::{Then, Waiting};
+use crate::words::Consulted;
 use crate::{Connection, Entry, HeaderWindow, Surroundings, Track};
 
 /// The place of a frame's header window in an outcome: [`Outcome::header`] reads the bytes.
@@ -249,6 +250,8 @@ pub struct Outcome {
     pub(crate) visits: u32,
     /// What the present segment has asked.
     pub(crate) answers: Answers,
+    /// The bits on which the present segment depends.
+    pub(crate) consulted: Consulted,
     pub(crate) trace: Option<Trace>,
     /// The memory of the lists of an execution.
     pub(crate) memory: Memory,

@@ -5,6 +5,7 @@ use flow::{Action, Field, Flow, Key, Match};
 
 use crate::Entry;
 use crate::classifier::{Classifier, Cost, Slot};
+use crate::words::Consulted;
 
 /// The flows of one table. Flows that are dimensions of conjunctions have a classifier of their own.
 #[derive(Clone, Debug, Default)]
@@ -69,21 +70,22 @@ impl Table {
         &'a self,
         key: &Key,
         cost: &mut Cost,
+        consulted: &mut Consulted,
         found: &mut Found<'a>,
     ) -> Option<&'a Arc<Entry>> {
-        let plain = self.plain.lookup(key, cost);
+        let plain = self.plain.lookup(key, cost, consulted);
         if self.parts.tuples() == 0 {
             return plain;
         }
         let Found { slots, met } = found;
-        self.parts.matching(key, plain.map(|entry| entry.flow.priority), slots, cost);
+        self.parts.matching(key, plain.map(|entry| entry.flow.priority), slots, cost, consulted);
         for same in slots.chunk_by(|one, other| one.priority() == other.priority()) {
             complete(same, met);
             for (id, of, clauses) in met.iter() {
                 if clauses.count_ones() == u32::from(*of) {
                     let mut key = *key;
                     key.set(Field::ConjId, (*id).into());
-                    if let Some(entry) = self.plain.lookup(&key, cost) {
+                    if let Some(entry) = self.plain.lookup(&key, cost, consulted) {
                         return Some(entry);
                     }
                 }

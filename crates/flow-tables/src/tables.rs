@@ -10,6 +10,7 @@ use crate::classifier::Cost;
 use crate::compared::{self, Compared};
 use crate::misses::Misses;
 use crate::table::{Found, Table};
+use crate::words::Consulted;
 use crate::{Counters, Entry, MeterState};
 
 /// The most pairs of a table and a cookie whose flows are counted from change to change.
@@ -257,7 +258,7 @@ impl Tables {
 
     /// Works like [`Tables::lookup`]. Adds the cost of the look-up to `cost`.
     pub fn lookup_costing(&self, table: u8, key: &Key, cost: &mut Cost) -> Option<Arc<Entry>> {
-        self.lookup_with(table, key, cost, &mut Found::default()).cloned()
+        self.lookup_with(table, key, cost, &mut Consulted::default(), &mut Found::default()).cloned()
     }
 
     pub(crate) fn lookup_with<'a>(
@@ -265,9 +266,10 @@ impl Tables {
         table: u8,
         key: &Key,
         cost: &mut Cost,
+        consulted: &mut Consulted,
         found: &mut Found<'a>,
     ) -> Option<&'a Arc<Entry>> {
-        self.tables[usize::from(table)].lookup(key, cost, found)
+        self.tables[usize::from(table)].lookup(key, cost, consulted, found)
     }
 
     /// The number of tuples of a table: see [`crate::COLLISIONS`].

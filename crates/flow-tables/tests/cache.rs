@@ -203,6 +203,47 @@ fn udp(port: u16) -> [u8; 60] {
     frame
 }
 
+/// Flows for other frames, of which one bit is enough to tell, give no outcome to each port or address: a frame is looked up
+/// under few masks, however the frames before it were chosen.
+#[test]
+fn ports_and_addresses_that_no_flow_has_share_outcomes() {
+    let tables = without_groups(&[
+        "priority=9,udp,tp_src=68,tp_dst=67 actions=output:4".to_owned(),
+        "priority=8,udp,tp_dst=53 actions=output:4".to_owned(),
+        "priority=7,ip,nw_dst=10.253.85.85 actions=output:4".to_owned(),
+        "priority=6,tcp,tp_dst=443 actions=output:4".to_owned(),
+        "priority=5,ip,nw_src=10.0.0.0/8 actions=output:2".to_owned(),
+        "priority=1 actions=output:3".to_owned(),
+    ]);
+    let (mut cache, mut outcome) = (Cache::new(1024, &metadata(1)), Outcome::default());
+    let (mut random, mut late) = (Random(9), (0, 0));
+    for number in 0..20_000 {
+        let mut frame = udp(0);
+        let source = 10 << 24 | random.next() as u32 & 0xffff;
+        frame[26..30].copy_from_slice(&source.to_be_bytes());
+        frame[30..34].copy_from_slice(&[10, 0, 0, 2]);
+        frame[34..38].copy_from_slice(&(random.next() as u32).to_be_bytes());
+        let [source, target] = [34, 36].map(|at| u16::from_be_bytes([frame[at], frame[at + 1]]));
+        let is_other = (source, target) == (68, 67) || target == 53 || frame[30..34] == [10, 253, 85, 85];
+        let wanted = if is_other {
+            4
+        } else if frame[26] == 10 {
+            2
+        } else {
+            3
+        };
+        if number == 10_000 {
+            late = (cache.counts().hits, cache.counts().misses);
+        }
+        cache.execute(&tables, &mut HeaderWindow::new(&frame, 60, 1), &mut Ports, &mut outcome);
+        assert_eq!(outcome.deliveries[0].port, wanted, "{frame:02x?}");
+    }
+    let counts = cache.counts();
+    let (hits, misses) = (counts.hits - late.0, counts.misses - late.1);
+    assert!(misses * 4 < hits, "{misses} misses, {hits} hits");
+    assert!(counts.masks <= flow_tables::MASKS as u64 * (counts.hits + counts.misses), "{counts:?}");
+}
+
 /// Connections in the same state share the outcomes of both segments, whatever their ports are.
 #[test]
 fn frames_of_many_connections_share_the_outcomes_of_segments() {

@@ -36,7 +36,7 @@ impl Cache {
             return self.hit_guarded(found, start, frame, window, around, outcome);
         }
         count(place, found.at, frame.frame_bytes, &mut self.counted);
-        self.replay::<S, false>(found.at, frame.tables, start, window, around, outcome);
+        self.replay::<S, false>(found, frame.tables, start, window, around, outcome);
     }
 
     /// Repeats an outcome that may not be that of the frame.
@@ -50,12 +50,13 @@ impl Cache {
         around: &mut S,
         outcome: &mut Outcome,
     ) {
-        let Found { at, probe } = found;
+        let at = found.at;
         // The first step finds the window as it was.
         let before = (self.places[at].guarded > 1).then(|| window.clone());
         let progress = outcome.progress();
         outcome.answers.clear();
-        let Some(differs) = self.replay::<S, true>(at, frame.tables, start, window, around, outcome) else {
+        let Some(differs) = self.replay::<S, true>(found, frame.tables, start, window, around, outcome)
+        else {
             return count(&mut self.places[at], at, frame.frame_bytes, &mut self.counted);
         };
         if let Some(before) = before {
@@ -67,7 +68,7 @@ impl Cache {
             // The new outcome takes the place of this one.
             self.tags[at] = (0, 0);
         }
-        self.miss(Some(probe), start.as_ref(), frame, window, around, outcome);
+        self.miss(start.as_ref(), frame, window, around, outcome);
         outcome.answers.clear();
         *start = None;
     }
@@ -78,16 +79,16 @@ impl Cache {
     #[inline(always)]
     fn replay<S: Surroundings, const GUARDED: bool>(
         &mut self,
-        at: usize,
+        found: Found,
         tables: &Tables,
         start: &mut Option<Start>,
         window: &mut HeaderWindow,
         around: &mut S,
         outcome: &mut Outcome,
     ) -> Option<Differs> {
-        let Self { places, copies, mask, metadata, .. } = self;
+        let Self { places, copies, masks, metadata, .. } = self;
         copies.clear();
-        let place = &places[at];
+        let (place, mask) = (&places[found.at], &masks[found.masks].get(found.mask).frame);
         let guarded = if GUARDED { place.guarded as usize } else { 0 };
         let depth = start.as_ref().map_or(0, |start| start.depth);
         if depth > 0 {

@@ -3,6 +3,7 @@ use flow::{Bucket, Bundle, Group, GroupKind, Selection, port};
 
 use super::{Next, Run};
 use crate::Surroundings;
+use crate::compared::of_group;
 use crate::fields::write;
 use crate::lists::put_in_order;
 use crate::select::{FLOW, choose, hash, heaviest};
@@ -32,6 +33,7 @@ impl<'a, S: Surroundings> Run<'a, '_, S> {
         }
         let tables = self.tables;
         let Some(group) = tables.group(number) else { return Next::Go };
+        self.outcome.consulted.add_all(&of_group(group));
         self.depth += 1;
         match group.kind {
             GroupKind::All | GroupKind::Indirect => {

@@ -5,6 +5,7 @@ use flow::{Action, Field, Key};
 
 use super::{List, MAX_DEPTH, MAX_RESUBMITS, MAX_STACK, Next, Run};
 use crate::fields::swap_original;
+use crate::lists::Lists;
 use crate::{Overrun, Surroundings};
 
 impl<'a, S: Surroundings> Run<'a, '_, S> {
@@ -58,7 +59,8 @@ impl<'a, S: Surroundings> Run<'a, '_, S> {
     /// Looks for the flow of a table that matches. Its actions are those of this table and cookie from now on.
     pub(super) fn enter(&mut self, table: u8, input: u16) -> Option<&'a [Action]> {
         let (tables, key) = (self.tables, self.looked_up(input));
-        let found = tables.lookup_with(table, &key, &mut self.cost, &mut self.lists.found);
+        let Lists { found, .. } = &mut *self.lists;
+        let found = tables.lookup_with(table, &key, &mut self.cost, &mut self.outcome.consulted, found);
         let Some(entry) = found else {
             self.outcome.note(0, || format!("{table:2}. No match."));
             self.outcome.hits.push(Arc::clone(tables.missed.of(table)));
@@ -66,6 +68,7 @@ impl<'a, S: Surroundings> Run<'a, '_, S> {
         };
         self.outcome.note(0, || entry.title());
         self.outcome.hits.push(Arc::clone(entry));
+        self.outcome.consulted.add(entry.touched());
         (self.table, self.cookie) = (table, entry.flow.cookie);
         self.deepen(1);
         Some(&entry.flow.actions)
