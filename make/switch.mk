@@ -37,10 +37,11 @@ torture-peers:
 	@scripts/setup.sh test
 	$(CARGO) run --locked --release -p tautline --example torture_peers -- $(or $(SECONDS),20)
 
-## test-flows: SETS (2,000) of random flow tables beside Open vSwitch's, with 104 frames each, and 10 frames each through the flows of OVN
+## test-flows: SETS (2,000) of random flow tables beside Open vSwitch's, with 104 frames each, 10 frames each through the flows of OVN, and 20 whose bytes are compared
 test-flows:
 	@scripts/setup.sh test
 	TAUTLINE_FLOW_TABLES=$(or $(SETS),2000) $(CARGO) test --locked --release -p tautline-flow-tables --test openvswitch -- --nocapture
+	TAUTLINE_FLOW_TABLES=$(or $(SETS),2000) $(CARGO) test --locked --release -p tautline-pipeline --test connections_openvswitch -- --nocapture
 
 ## test-controllers: a controller that adds FLOWS (10,000,000) flows: memory stays bounded, and the frames of others pass
 test-controllers:

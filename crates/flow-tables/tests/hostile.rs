@@ -6,6 +6,8 @@ mod common;
 mod flows;
 #[path = "openvswitch/frames.rs"]
 mod frames;
+#[path = "openvswitch/labelled.rs"]
+mod labelled;
 mod ports;
 
 use common::Random;
@@ -16,7 +18,7 @@ use ports::Ports;
 
 /// A frame with wrong bytes, cut at any place.
 fn broken(random: &mut Random) -> Vec<u8> {
-    let mut frame = frames::frame(random);
+    let mut frame = if below(random, 3) == 0 { labelled::frame(random) } else { frames::frame(random) };
     for _ in 0..below(random, 4) {
         let at = below(random, frame.len().min(90));
         frame[at] = random.next() as u8;
@@ -35,7 +37,7 @@ fn no_frame_panics_and_lengths_are_true() {
     for _ in 0..100 {
         let mut tables = Tables::new(of_tags(&mut random), 7, Limits::default());
         flows::groups().into_iter().for_each(|group| tables.set_group(group).unwrap());
-        for text in flows::flows(&mut random) {
+        for text in flows::flows(&mut random).into_iter().chain(labelled::flows(&mut random)) {
             tables.change(Change::Add(Flow::parse(&text).unwrap()), 0).unwrap();
         }
         for _ in 0..300 {

@@ -1,5 +1,6 @@
 //! Random tables and random frames: the frames that come out, byte by byte, and the counters of flows are those of Open
 //! vSwitch's user-space datapath.
+mod chassis;
 #[path = "../../../flow/tests/common/mod.rs"]
 mod common;
 mod counters;

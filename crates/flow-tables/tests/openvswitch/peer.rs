@@ -92,6 +92,12 @@ impl Peer {
             .collect()
     }
 
+    /// The counts of all tables, as text.
+    pub fn dump_tables(&self) -> String {
+        self.ovs.ask("revalidator/purge", &[]).unwrap();
+        self.ovs.ofctl(&["dump-tables"], &[]).unwrap()
+    }
+
     pub fn trace(&self, input: u16, frame: &str) -> String {
         self.ovs.ask("ofproto/trace", &["ovs0", &format!("in_port={input}"), frame]).unwrap()
     }

@@ -3,16 +3,19 @@
 //!
 //! The conversations are in order. Segments outside of the windows are judged as by Linux, and Linux is the judge there:
 //! `crates/conntrack/tests/linux`.
-#[path = "../../conntrack/tests/common/mod.rs"]
+#[path = "../../../flow-tables/tests/openvswitch/chassis.rs"]
+mod chassis;
+#[path = "../../../conntrack/tests/common/mod.rs"]
 mod datagrams;
 #[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../../flow-tables/tests/openvswitch/flows.rs"]
+#[path = "../../../flow-tables/tests/openvswitch/flows.rs"]
 mod flows;
 #[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../../flow-tables/tests/openvswitch/frames.rs"]
+#[path = "../../../flow-tables/tests/openvswitch/frames.rs"]
 mod frames;
+mod ovn;
 #[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../../flow-tables/tests/openvswitch/peer.rs"]
+#[path = "../../../flow-tables/tests/openvswitch/peer.rs"]
 mod peer;
 
 use std::collections::BTreeMap;
@@ -66,6 +69,7 @@ const BURST: usize = 60;
 struct Around<'a> {
     connections: &'a Connections,
     port: u16,
+    ports: &'a [u16],
 }
 
 impl Surroundings for Around<'_> {
@@ -74,7 +78,7 @@ impl Surroundings for Around<'_> {
     }
 
     fn ports(&self) -> &[u16] {
-        &[1, 2, 3, 4]
+        self.ports
     }
 
     fn is_live(&self, port: u16) -> bool {
@@ -204,7 +208,7 @@ fn expected(tables: &Tables, connections: &Connections, input: u16, frames: &[Ve
     metadata.set(Field::InPortOxm, input.into());
     for frame in frames {
         let window = &frame[..frame.len().min(flow::WINDOW_BYTES)];
-        let mut around = Around { connections, port: input };
+        let mut around = Around { connections, port: input, ports: &[1, 2, 3, 4] };
         tables.execute(window, frame.len(), &metadata, &mut around, &mut outcome);
         for delivery in &outcome.deliveries {
             let mut bytes = outcome.header(&delivery.header).to_vec();
