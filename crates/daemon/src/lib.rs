@@ -25,7 +25,6 @@ mod exchange;
 mod flows;
 mod frame_filter;
 pub mod hand_over_format;
-mod local_listener;
 mod metrics;
 mod non_blocking_writer;
 mod operator;

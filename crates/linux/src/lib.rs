@@ -11,6 +11,7 @@ pub mod idle_states;
 pub mod interface;
 pub mod interrupt;
 pub mod ivshmem;
+pub mod local_listener;
 pub mod local_socket;
 pub mod namespace;
 pub mod output_file;

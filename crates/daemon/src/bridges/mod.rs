@@ -32,11 +32,11 @@ use std::time::{Duration, Instant};
 
 use control::{BridgeDescription, BridgeState, ControllerState};
 use flow_tables::Tables;
+use linux::local_listener::LocalListener;
 use serde_json::Value;
 use switch::{Raised, View, Wanted};
 
 use crate::hand_over_format::BridgeWords;
-use crate::local_listener::LocalListener;
 use crate::watch::{INTERVAL, Ticker};
 pub use ::bridge::line::lines;
 use flow_bridge::{FlowBridge, Start};

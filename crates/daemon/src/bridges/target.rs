@@ -5,11 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use linux::local_listener::LocalListener;
 use linux::local_socket::connect_local;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt::set_tcp_nodelay};
-
-use crate::local_listener::LocalListener;
 
 /// The port of OpenFlow.
 const PORT: u16 = 6653;

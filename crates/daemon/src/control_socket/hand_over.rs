@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use control::protocol::Outcome;
+use linux::local_listener::LocalListener;
 use linux::peer::peer;
 use port::SharedFd;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -16,7 +17,6 @@ use switch::{SavedConnections, SwitchState, View};
 
 use crate::exchange::Exchange;
 use crate::hand_over_format::{self as format, FORMAT, HandOver, Owned, PortWords, TAKEN};
-use crate::local_listener::LocalListener;
 use crate::readiness;
 
 /// How long the new switch may take, from the standstill to its message that it has taken over.

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::protocol::{self, Event, EventKind, Outcome, Request};
+use linux::local_listener::LocalListener;
 use memory::DropQueue;
 use rustix::event::epoll;
 use serde_json::json;
@@ -28,7 +29,6 @@ use switch::{AddedPort, PortEvent, View};
 use crate::bridges::{Bridges, FlowsRequest, What};
 use crate::frame_filter;
 use crate::hand_over_format::Owned;
-use crate::local_listener::LocalListener;
 use crate::watch::{Listening, watch};
 use capture::Capture;
 use connection::{Connection, End};

@@ -6,12 +6,15 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use linux::local_socket::connect_local;
-use linux::peer::peer;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::process::{geteuid, umask};
 
+use crate::local_socket::connect_local;
+use crate::peer::peer;
+
+/// A listening Unix socket whose path is removed when it is dropped.
+#[derive(Debug)]
 pub struct LocalListener {
     listener: UnixListener,
     path: PathBuf,
