@@ -7,7 +7,7 @@ set -eu
 folder=$1 mirror=$2 keys=$3
 root=$folder.new
 packages=neutron-api,neutron-ovn-maintenance-worker,mariadb-server-core,mariadb-client-core,rabbitmq-server,uwsgi-core
-packages=$packages,uwsgi-plugin-python3,neutron-ovn-metadata-agent,haproxy,iproute2,openvswitch-common
+packages=$packages,uwsgi-plugin-python3,neutron-ovn-metadata-agent,haproxy,iproute2,iptables,openvswitch-common
 
 rm -rf "$root" "$folder"
 mkdir -p "${folder%/*}"
@@ -19,6 +19,12 @@ for part in bin sbin lib lib64; do
 done
 mkdir -p "$root/proc" "$root/run" "$root/mnt" "$root/root" "$root/etc/ssl/certs"
 cat "$root"/usr/share/ca-certificates/*/*.crt >"$root/etc/ssl/certs/ca-certificates.crt"
+for program in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
+    [ -e "$root/usr/sbin/$program" ] || ln -s xtables-nft-multi "$root/usr/sbin/$program"
+done
+# Programs have two names for the folder of network namespaces.
+rm -rf "$root/var/run"
+ln -s /run "$root/var/run"
 printf 'root:x:0:0:root:/root:/bin/sh\n' >"$root/etc/passwd"
 printf 'root:x:0:\n' >"$root/etc/group"
 printf '127.0.0.1 localhost\n' >"$root/etc/hosts"

@@ -267,7 +267,7 @@ fetch_newer_ovs() { # fetch_newer_ovs MIRROR
 }
 
 # Neutron of Debian 13 with its tables, in a root of its own.
-has_neutron() { [ -x "$neutron/usr/bin/neutron-db-manage" ] && [ -d "$neutron/var/lib/neutron-tables/neutron" ]; }
+has_neutron() { [ -L "$neutron/var/run" ] && [ -x "$neutron/usr/sbin/xtables-nft-multi" ] && [ -x "$neutron/usr/bin/neutron-db-manage" ] && [ -d "$neutron/var/lib/neutron-tables/neutron" ]; }
 
 # --- what is missing ------------------------------------------------------------------------------------
 need() { # need COMMAND PACKAGE

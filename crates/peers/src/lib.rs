@@ -50,7 +50,7 @@ pub use error::Error;
 pub use guest::Guest;
 pub use iperf3::bytes_received;
 pub use netns::Netns;
-pub use neutron::Neutron;
+pub use neutron::{MetadataAgent, Neutron};
 pub use ovn::{Chassis, Ovn};
 pub use ovs::OvsDpdk;
 pub use ovs_database::OvsDatabase;

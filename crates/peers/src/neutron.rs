@@ -23,6 +23,7 @@ const SHARED: &str = "/mnt";
 /// Makes `$1` a root that this process has for itself, with the folder `$2` in it, and runs the rest there. What the
 /// process writes outside of this folder goes with it.
 const IN_ROOT: &str = "set -e
+mount --rbind \"$1\" \"$1\"
 mount --bind \"$2\" \"$1/mnt\"
 mount --rbind /dev \"$1/dev\"
 mount -t proc proc \"$1/proc\"
@@ -107,7 +108,65 @@ die-on-term = true
     )
 }
 
+/// The settings of the metadata agent. Nova's service of metadata would listen at port 8775 of the network namespace.
+fn agent() -> String {
+    format!(
+        "[DEFAULT]
+nova_metadata_host = 127.0.0.1
+metadata_proxy_shared_secret = secret
+metadata_workers = 0
+state_path = /tmp/agent
+[AGENT]
+root_helper = env
+[ovs]
+ovsdb_connection = unix:{SHARED}/chassis.sock
+[ovn]
+ovn_sb_connection = unix:{SHARED}/sb.sock
+"
+    )
+}
+
+/// The agent that gives servers their metadata; killed when this value is dropped.
+pub struct MetadataAgent {
+    process: Process,
+}
+
+impl MetadataAgent {
+    /// What the agent has said.
+    pub fn said(&self) -> String {
+        self.process.said()
+    }
+}
+
 impl Neutron {
+    /// Starts the metadata agent of a chassis, which adds an interface to each network of the chassis' servers. `database`
+    /// is the socket of the chassis' own database.
+    ///
+    /// # Errors
+    /// The root with Neutron is missing, the socket is on another file system than the databases of OVN, or the agent
+    /// cannot be started.
+    pub fn start_metadata_agent(network: &Netns, ovn: &Ovn, database: &Path) -> Result<MetadataAgent, Error> {
+        let mut needs = Requirements::new();
+        let unshare = needs.program("unshare", "util-linux");
+        let root = crate::ovn::cached("neutron");
+        needs.path(
+            &root.join("usr/bin/neutron-ovn-metadata-agent"),
+            "Neutron: scripts/setup.sh test makes the root",
+        );
+        needs.met()?;
+        let folder = ovn.folder();
+        let (settings, socket) = (folder.join("metadata.conf"), folder.join("chassis.sock"));
+        std::fs::write(&settings, agent())
+            .map_err(Error::system(format!("writing {}", settings.display())))?;
+        std::fs::hard_link(database, &socket)
+            .map_err(Error::system(format!("linking {}", socket.display())))?;
+        let place = Place { network, root, unshare, folder };
+        let line = format!(
+            "mkdir /tmp/agent && exec neutron-ovn-metadata-agent --config-file {SHARED}/metadata.conf"
+        );
+        Ok(MetadataAgent { process: place.start("the metadata agent", &line)? })
+    }
+
     /// Starts Neutron in a network namespace, beside an OVN. `settings` are further sections of its configuration.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! Neutron (OpenStack) controls the switch: its API, its mechanism driver for OVN, os-vif and a guest.
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use peers::guest::Port;
 use peers::requirements::root_required;
@@ -147,18 +147,50 @@ fn within(guest: &Guest, port: usize, line: &str) -> peers::Output {
     guest.run_within(&format!("ip netns exec n{port} sh -c '{line}'"), Duration::from_secs(60)).unwrap()
 }
 
+/// Answers as Nova's service of metadata, with the identity of the server that the agent has found.
+const METADATA: &str = "import http.server
+class Service(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = (self.path + ' of ' + self.headers['X-Instance-ID']).encode()
+        self.send_response(200)
+        self.send_header('Content-Type', 'text/plain; charset=UTF-8')
+        self.send_header('Content-Length', str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+http.server.HTTPServer(('127.0.0.1', 8775), Service).serve_forever()";
+
+/// Servers get their metadata from the agent, which joins their network by an interface without a type.
+fn check_metadata(cloud: &Cloud, guest: &Guest) {
+    let scene = &cloud.scene;
+    let service = scene.sockets.path("metadata.py");
+    std::fs::write(&service, METADATA).unwrap();
+    let _service = scene.network.start(&format!("python3 {}", service.display())).unwrap();
+    let agent = Neutron::start_metadata_agent(&scene.network, &cloud.ovn, &scene.database.socket()).unwrap();
+    let request = "printf \"GET /latest/meta-data/instance-id HTTP/1.0\\r\\n\\r\\n\"";
+    let line = format!("{request} | busybox timeout -s KILL 5 busybox nc 169.254.169.254 80");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let said = within(guest, 0, &line);
+        if said.stdout.contains("/latest/meta-data/instance-id of server") {
+            return;
+        }
+        assert!(Instant::now() < deadline, "no metadata: {said:?}; the agent said {}", agent.said());
+    }
+}
+
 /// Moves each card to a namespace of the guest and requests its address by DHCP. OVN answers what Neutron says.
 #[track_caller]
 fn ask_for_addresses(guest: &Guest, servers: &[Server]) {
     guest.must(
         "printf '#!/bin/sh\\n[ $1 = bound ] || exit 0\\nip address add $ip/$mask dev $interface\\n\
-         ip link set $interface mtu $mtu\\nip route add default via $router\\n' >/tmp/lease && chmod 755 /tmp/lease",
+         ip link set $interface mtu $mtu\\nset -- $staticroutes\\n\
+         while [ $# -gt 1 ]; do ip route add $1 via $2; shift 2; done\\n' >/tmp/lease && chmod 755 /tmp/lease",
     );
     for (at, server) in servers.iter().enumerate() {
         guest.must(&format!(
             "set -e
              ip netns add n{at} && ip link set eth{at} netns n{at} && ip -n n{at} link set eth{at} up
-             ip netns exec n{at} busybox udhcpc -i eth{at} -n -q -t 20 -T 1 -O mtu -s /tmp/lease
+             ip netns exec n{at} busybox udhcpc -i eth{at} -n -q -t 20 -T 1 -O mtu -O staticroutes -s /tmp/lease
              ip -n n{at} address show dev eth{at} | grep -F '{}/24'
              ip -n n{at} link show dev eth{at} | grep -F 'mtu 1442 '
              ip netns exec n{at} ping -c 3 -i 0.1 10.1.0.1",
@@ -200,6 +232,7 @@ fn neutron_connects_guests() {
     check_page(scene, &servers[0].vif);
 
     ask_for_addresses(&guest, &servers);
+    check_metadata(&cloud, &guest);
     guest.must(&format!("ip netns exec n1 iperf3 --server --daemon --port {SERVICE}"));
     let second = &servers[1].address;
     let from_neighbor = |seconds| arrived(&within(&guest, 0, &fetch(second, seconds)));
