@@ -28,7 +28,7 @@
 //! |---|---|
 //! | connections | [`Limits::connections`]; a port holds at most [`Limits::per_port`], and at most as many as are free |
 //! | a port at its limit | a new connection replaces the oldest connection *of the same port* that is not assured; if all are, the new one is refused |
-//! | connections in a zone | [`Limits::per_zone`] |
+//! | connections in a zone | [`Limits::per_zone`], [`ZoneLimits`] |
 //! | source ports of a translated address | one port of the switch gets a share; see [`Limits`] and [`Refusal::Translation`] |
 //! | control channels, each with one expected connection | 4,096 of a table and 1,024 of a zone; a port gets another one only as long as it has fewer than are free. Further ones have no helper |
 //! | work for an expiry | the caller's budget: [`Tracker::expire`] |
@@ -91,7 +91,7 @@ mod window;
 
 pub use fragments::{BLOCK, FragmentFrame, FragmentLimits, Fragments, Held, MAX_FRAGMENTS, Whole};
 pub use helper::Helper;
-pub use limits::{Counters, Limits, Refusal};
+pub use limits::{Counters, Limits, Refusal, ZoneLimits};
 pub use listed::{ListFrom, Listed, Page};
 pub use nat::{Choice, Mapping, Side, Translation};
 pub use packet::{Packet, Untracked};

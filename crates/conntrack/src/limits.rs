@@ -1,5 +1,5 @@
 //! What a port and a zone may hold.
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Limits of a [`crate::Tracker`].
@@ -16,8 +16,24 @@ pub struct Limits {
     pub ports: u16,
     /// The number of connections that frames of one port may begin.
     pub per_port: u32,
-    /// The number of connections in one zone.
+    /// The number of connections in one zone, at most: [`ZoneLimits`] can lower it.
     pub per_zone: u32,
+}
+
+/// Limits of zones, which can be changed while frames are tracked. A connection that is there stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ZoneLimits {
+    /// The number of connections in each zone that `zones` does not name; `None` for [`Limits::per_zone`].
+    pub default: Option<u32>,
+    /// The number of connections in a zone, by zone.
+    pub zones: BTreeMap<u16, u32>,
+}
+
+impl ZoneLimits {
+    /// The limit of a zone.
+    pub fn of(&self, zone: u16) -> Option<u32> {
+        self.zones.get(&zone).copied().or(self.default)
+    }
 }
 
 /// The reason why a connection was not kept.
@@ -26,7 +42,7 @@ pub enum Refusal {
     /// The port holds its share of the connection's table or of all tables, or [`Limits::per_port`] connections, and none
     /// in this table that may be replaced; or its number is too high.
     Port,
-    /// The zone holds [`Limits::per_zone`] connections.
+    /// The zone holds as many connections as [`ZoneLimits`] and [`Limits::per_zone`] allow.
     Zone,
     /// No translation is free, or the port holds its share of the translations.
     Translation,
@@ -57,12 +73,33 @@ pub(crate) struct Held {
     pub ports: Box<[AtomicU32]>,
     /// The connections of each zone.
     pub zones: Box<[AtomicU32]>,
+    /// The most connections of each zone.
+    zone_limits: Box<[AtomicU32]>,
 }
 
 impl Held {
-    pub fn new(ports: u16) -> Self {
-        let zeros = |count: usize| (0..count).map(|_| AtomicU32::new(0)).collect();
-        Self { kept: AtomicU32::new(0), ports: zeros(ports.into()), zones: zeros(usize::from(u16::MAX) + 1) }
+    pub fn new(limits: &Limits) -> Self {
+        let filled = |count: usize, with: u32| (0..count).map(|_| AtomicU32::new(with)).collect();
+        let zones = usize::from(u16::MAX) + 1;
+        Self {
+            kept: AtomicU32::new(0),
+            ports: filled(limits.ports.into(), 0),
+            zones: filled(zones, 0),
+            zone_limits: filled(zones, limits.per_zone),
+        }
+    }
+
+    /// Whether a zone can get no further connection.
+    pub fn is_full(&self, zone: u16) -> bool {
+        let zone = usize::from(zone);
+        self.zones[zone].load(Ordering::Relaxed) >= self.zone_limits[zone].load(Ordering::Relaxed)
+    }
+
+    /// Sets the limits of all zones, each at most `per_zone`.
+    pub fn limit_zones(&self, limits: &ZoneLimits, per_zone: u32) {
+        for (zone, limit) in (0..=u16::MAX).zip(&self.zone_limits) {
+            limit.store(limits.of(zone).map_or(per_zone, |limit| limit.min(per_zone)), Ordering::Relaxed);
+        }
     }
 
     /// Counts one connection more of a port and a zone, or one less.

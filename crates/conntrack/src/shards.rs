@@ -18,7 +18,7 @@ use crate::limits::Held;
 use crate::saved::{self, Saved};
 use crate::{
     ControlChange, Counters, ListFrom, Listed, Packet, Page, Refusal, Request, Selection, Settings, Shard,
-    Tracker, Tuple, Verdict,
+    Tracker, Tuple, Verdict, ZoneLimits,
 };
 
 /// How often a worker asks for a lock that another one has, before it sleeps.
@@ -61,6 +61,9 @@ pub struct Shards {
     moving: Mutex<()>,
     /// The table in which connections are ended next, if a connection is refused.
     next: AtomicU16,
+    /// What all tables hold together.
+    held: Arc<Held>,
+    zone_limits: Mutex<ZoneLimits>,
 }
 
 impl Shards {
@@ -69,7 +72,7 @@ impl Shards {
     /// is ignored.
     pub fn new(settings: Settings, tables: u16, now: Duration) -> Self {
         let tables = tables.max(1);
-        let held = Arc::new(Held::new(settings.limits.ports));
+        let held = Arc::new(Held::new(&settings.limits));
         let places = settings.limits.connections.div_ceil(ROOM.min(tables.into()));
         let table = |table: u16| {
             let settings = Settings { shard: Shard { table, tables }, ..settings };
@@ -81,7 +84,26 @@ impl Shards {
             whole: (0..=u16::MAX).map(|_| AtomicBool::new(false)).collect(),
             moving: Mutex::new(()),
             next: AtomicU16::new(0),
+            held,
+            zone_limits: Mutex::default(),
         }
+    }
+
+    /// The limits of zones.
+    pub fn zone_limits(&self) -> ZoneLimits {
+        self.zone_limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets the limits of zones, for connections that begin from now on.
+    pub fn limit_zones(&self, limits: ZoneLimits) {
+        let mut present = self.zone_limits.lock().unwrap_or_else(PoisonError::into_inner);
+        self.held.limit_zones(&limits, self.settings.limits.per_zone);
+        *present = limits;
+    }
+
+    /// The number of connections in a zone.
+    pub fn held_in(&self, zone: u16) -> u32 {
+        self.held.zones[usize::from(zone)].load(Ordering::Relaxed)
     }
 
     /// Numbers of connections of all tables.

@@ -55,7 +55,7 @@ struct Found {
 impl Tracker {
     /// An empty table.
     pub fn new(settings: Settings, now: Duration) -> Self {
-        let held = Arc::new(Held::new(settings.limits.ports));
+        let held = Arc::new(Held::new(&settings.limits));
         Self::with_held(settings, settings.limits.connections, held, now)
     }
 

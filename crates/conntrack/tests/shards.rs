@@ -6,7 +6,7 @@ use std::time::Duration;
 use common::{ACK, Ends, Random, SYN, Tcp, below, echo, of, udp, unreachable};
 use conntrack::{
     Choice, Limits, ListFrom, Mapping, Mark, Packet, Page, Refusal, Request, Seed, Settings, Shard, Shards,
-    Side, State, TcpRules, Timeouts, Tracker, Translate, Translation, Verdict, Written,
+    Side, State, TcpRules, Timeouts, Tracker, Translate, Translation, Verdict, Written, ZoneLimits,
 };
 
 const LIMITS: Limits = Limits { connections: 40_000, ports: 4, per_port: 10_000, per_zone: u32::MAX };
@@ -118,6 +118,23 @@ fn limits_hold_for_all_tables_together() {
     // Two ports leave the third one its part.
     assert_eq!(refused(1, 2, 3000..3200), (150, Some(Refusal::Port)));
     assert_eq!(refused(2, 3, 4000..4200), (100, Some(Refusal::Port)));
+}
+
+/// Limits of zones change for connections that begin later.
+#[test]
+fn limits_of_zones_can_be_changed() {
+    let shards = Shards::new(settings(LIMITS), 8, Duration::ZERO);
+    let begin = |zone: u16, numbers: std::ops::Range<u16>| {
+        let track =
+            |number| track(&shards, &udp(ends(1, number), b""), &Request { port: 0, zone, ..commit() });
+        numbers.filter(|number| track(*number).refusal.is_none()).count()
+    };
+    assert_eq!(begin(1, 0..10), 10);
+    shards.limit_zones(ZoneLimits { default: Some(3), zones: [(1, 12), (2, 0)].into() });
+    assert_eq!([begin(1, 10..20), begin(2, 0..10), begin(3, 0..10)], [2, 0, 3]);
+    assert_eq!([1, 2, 3].map(|zone| shards.held_in(zone)), [12, 0, 3]);
+    shards.limit_zones(ZoneLimits { default: None, zones: [(1, 5)].into() });
+    assert_eq!([begin(1, 20..30), begin(2, 0..10), shards.held_in(1) as usize], [0, 10, 12]);
 }
 
 /// A zone whose addresses are translated has one table, which is smaller than the limit of a port.

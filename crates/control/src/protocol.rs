@@ -129,6 +129,20 @@ pub enum Request {
         #[serde(default)]
         from: u64,
     },
+    /// Changes limits of zones of tracked connections, and shows them. Answered with `connections` and `most`, the number
+    /// of connections of the switch and the most that it can have, with `default` and with `zones`: `zone`, `limit` and
+    /// `count` of each. A limit is `null` if there is none.
+    ConnectionLimits {
+        /// The limit of each zone without a limit of its own: 0 for none, `None` if it stays.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        default: Option<u32>,
+        /// Zones and their limits; `null` removes a zone's own limit.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        zones: Vec<(u16, Option<u32>)>,
+        /// The zones to show; without any, those with a limit of their own.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        shown: Vec<u16>,
+    },
     /// Shows the tunnels, and the interfaces at whose addresses they end, with their routes and neighbours. Answered with
     /// `underlays`, `routes`, `tunnels` and `hop`.
     Tunnels {

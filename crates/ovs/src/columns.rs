@@ -19,7 +19,7 @@ const TYPES: [&str; 9] =
     ["afxdp", "dpdkvhostuser", "dpdkvhostuserclient", "geneve", "gre", "internal", "patch", "tap", "vxlan"];
 
 /// What Datapath.capabilities says of the flows of a bridge. A key that is left out stands for what it does not do.
-const CAPABILITIES: [(&str, &str); 17] = [
+pub(crate) const CAPABILITIES: [(&str, &str); 17] = [
     ("check_pkt_len", "true"),
     ("clone", "true"),
     ("ct_clear", "true"),

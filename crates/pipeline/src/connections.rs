@@ -8,7 +8,7 @@ use std::time::Duration;
 use conntrack::{
     Choice, Counters, FragmentLimits, Fragments, Helper, Limits, ListFrom, Mapping, Mark, Packet, Page,
     Request, Seed, Selection, Settings, Shard, Shards, Side, TcpRules, Timeouts, Translate, Translation,
-    Tuple, Verdict, Written, protocol, translate_icmp,
+    Tuple, Verdict, Written, ZoneLimits, protocol, translate_icmp,
 };
 use flow::{Field, Nat, NatSide};
 use flow_tables::{Connection, HeaderWindow, Original, Track};
@@ -27,7 +27,7 @@ pub struct Connections {
 }
 
 /// The most connections that a switch keeps.
-const MAX_CONNECTIONS: u32 = 1 << 18;
+pub const MAX_CONNECTIONS: u32 = 1 << 18;
 /// The number of tables among which the connections are divided.
 const TABLES: u16 = 16;
 /// The most connections that frames of one port can begin.
@@ -163,6 +163,21 @@ impl Connections {
     /// Ends all connections of any of these selections. Workers wait while their table is searched.
     pub fn flush(&self, which: &[Selection]) {
         self.shards.flush(which);
+    }
+
+    /// The limits of zones.
+    pub fn zone_limits(&self) -> ZoneLimits {
+        self.shards.zone_limits()
+    }
+
+    /// Sets the limits of zones, for connections that begin from now on.
+    pub fn limit_zones(&self, limits: ZoneLimits) {
+        self.shards.limit_zones(limits);
+    }
+
+    /// The number of connections in a zone.
+    pub fn held_in(&self, zone: u16) -> u32 {
+        self.shards.held_in(zone)
     }
 
     /// A part of the connections of a zone, or with `None` of all zones; see [`Shards::list`].

@@ -43,12 +43,12 @@ mod vlan;
 mod wire;
 mod worker_flows;
 
-pub use ::conntrack::{ListFrom, Listed, Page, Selection, Tuple, TupleSelection};
+pub use ::conntrack::{ListFrom, Listed, Page, Selection, Tuple, TupleSelection, ZoneLimits};
 pub use admission::{Admission, Guard, Unguarded};
 pub use bond::{
     BOND_BUCKETS, BondExits, BondGuard, BondLoad, BondMode, Bonded, BondedNetwork, Buckets, Carriers,
 };
-pub use connections::Connections;
+pub use connections::{Connections, MAX_CONNECTIONS};
 pub use flows::FlowProgram;
 pub use injected::{ControllersFrame, Injected};
 pub use key::Key;

@@ -2,7 +2,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use pipeline::{ListFrom, Listed, Page, Tuple, flow_ms};
+use pipeline::{ListFrom, Listed, MAX_CONNECTIONS, Page, Tuple, flow_ms};
 use serde::Serialize;
 
 use crate::View;
@@ -54,6 +54,30 @@ pub struct ConnectionsReport {
     pub next: Option<u64>,
 }
 
+/// A zone, its limit and its connections.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ZoneReport {
+    /// The zone.
+    pub zone: u16,
+    /// The number of connections that the zone may have; `None` for no limit of its own or of all zones.
+    pub limit: Option<u32>,
+    /// The number of connections that the zone has.
+    pub count: u32,
+}
+
+/// Numbers of connections, and limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LimitsReport {
+    /// The number of connections of the switch.
+    pub connections: u64,
+    /// The number of connections that the switch can have.
+    pub most: u32,
+    /// The limit of each zone without a limit of its own.
+    pub default: Option<u32>,
+    /// The zones.
+    pub zones: Vec<ZoneReport>,
+}
+
 fn of_tuple(tuple: &Tuple) -> TupleReport {
     TupleReport {
         source: tuple.source.address,
@@ -79,6 +103,38 @@ fn of_listed(listed: &Listed) -> ConnectionReport {
 }
 
 impl View<'_> {
+    /// Changes the limits of zones: of all that have no limit of their own, and of zones. `None` removes a limit.
+    pub fn limit_zones(&mut self, default: Option<Option<u32>>, zones: &[(u16, Option<u32>)]) {
+        let connections = self.control.attachments.common.flows().connections();
+        let mut limits = connections.zone_limits();
+        if let Some(default) = default {
+            limits.default = default;
+        }
+        for (zone, limit) in zones {
+            match limit {
+                Some(limit) => _ = limits.zones.insert(*zone, *limit),
+                None => _ = limits.zones.remove(zone),
+            }
+        }
+        connections.limit_zones(limits);
+    }
+
+    /// The limits of these zones, or without zones of those that have a limit of their own.
+    pub fn zone_limits(&self, zones: &[u16]) -> LimitsReport {
+        let connections = self.control.attachments.common.flows().connections();
+        let limits = connections.zone_limits();
+        let own: Vec<u16> = limits.zones.keys().copied().collect();
+        let zones = if zones.is_empty() { &own[..] } else { zones };
+        let report =
+            |&zone: &u16| ZoneReport { zone, limit: limits.of(zone), count: connections.held_in(zone) };
+        LimitsReport {
+            connections: connections.counters().kept,
+            most: MAX_CONNECTIONS,
+            default: limits.default,
+            zones: zones.iter().map(report).collect(),
+        }
+    }
+
     /// A part of the tracked connections of a zone, or with `None` of all zones, from a place on: about `enough`. The first
     /// part begins at place 0.
     pub fn connections(&self, zone: Option<u16>, from: u64, enough: usize) -> ConnectionsReport {

@@ -119,7 +119,7 @@ pub use ::pipeline::{
     BondMode, ControllersFrame, MOVE_WINDOW_SECONDS, Policing, PortId, PriorityTags, PuntedFrame, Selection,
     TableCounts, TableOptions, TupleSelection, VlanMode, VlanOptions, Wanted, flow_ms,
 };
-pub use connections::{ConnectionReport, ConnectionsReport, TupleReport};
+pub use connections::{ConnectionReport, ConnectionsReport, LimitsReport, TupleReport, ZoneReport};
 pub use control::{Operator, View};
 pub use copies::{Copied, CopiesId};
 pub use error::{ChangeError, RunError, SetupError};

@@ -72,21 +72,19 @@ impl Tracker {
 
     /// Makes room for another connection of a port: a connection of the same port that had no answer gives its place.
     fn make_room(&mut self, request: &Request<'_>, now: u64) -> Result<(), Refusal> {
-        let Limits { per_port, per_zone, connections, .. } = self.settings.limits;
+        let Limits { per_port, connections, .. } = self.settings.limits;
         self.expire_at(now, EXPIRED_AT_ONCE);
-        let full_zone = self.held_in(request.zone) >= per_zone;
+        if self.held.is_full(request.zone) {
+            return Err(Refusal::Zone);
+        }
         let replaceable = self.replaceable.get(usize::from(request.port)).ok_or(Refusal::Port)?;
         let free = connections.saturating_sub(self.held.kept.load(Ordering::Relaxed));
         let is_within = self.held_by(request.port) < per_port.min(free);
-        if !full_zone && is_within && self.has_share(request.port) {
+        if is_within && self.has_share(request.port) {
             return Ok(());
         }
-        let refusal = if full_zone { Refusal::Zone } else { Refusal::Port };
-        let place = replaceable.first().ok_or(refusal)?;
-        let Some(connection) = self.at(place) else { return Err(refusal) };
-        if full_zone && connection.zone != request.zone {
-            return Err(refusal);
-        }
+        let place = replaceable.first().ok_or(Refusal::Port)?;
+        let connection = self.at(place).ok_or(Refusal::Port)?;
         let is_over = connection.deadline <= now;
         self.remove(place);
         match is_over {

@@ -60,6 +60,12 @@ pub fn answer(request: Request, ports: &mut KnownPorts, switch: &mut View<'_>) -
         Request::Connections { zone, from } => {
             Outcome::Ok(with_schema(json!(switch.connections(zone, from, CONNECTIONS_AT_ONCE))))
         }
+        Request::ConnectionLimits { default, zones, shown } => {
+            if default.is_some() || !zones.is_empty() {
+                switch.limit_zones(default.map(|limit| Some(limit).filter(|limit| *limit > 0)), &zones);
+            }
+            Outcome::Ok(with_schema(json!(switch.zone_limits(&shown))))
+        }
         Request::Tunnels { to } => Outcome::Ok(with_schema(json!(tunnel_ports::report(to)))),
         Request::Mirror { from, to, only } => {
             let side = |direction| match direction {

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use super::coverage::totals;
 use super::room::Room;
-use super::{bonds, connections, datapath, fdb, flows, pmd, tunnels};
+use super::{bonds, connections, datapath, fdb, flows, limits, pmd, tunnels};
 
 /// The function of a command, which gets its arguments.
 type Answer = fn(&mut Room, &[&str]) -> Result<String, String>;
@@ -32,26 +32,39 @@ const fn command(
 const FLUSHED: &str = "[dp] [zone=N] [mark=X[/M]] [labels=Y[/N]] [ct-orig-tuple [ct-reply-tuple]]";
 
 /// By name.
-const COMMANDS: [Command; 32] = [
+const COMMANDS: [Command; 46] = [
+    command("bfd/show", "[interface]", 0..=1, tunnels::sessions),
     command("bond/list", "", 0..=0, bonds::list),
     command("bond/show", "[port]", 0..=1, bonds::show),
     command("bridge/dump-flows", "bridge", 1..=1, flows::dump),
+    command("cfm/show", "[interface]", 0..=1, nothing),
     command("coverage/read-counter", "COUNTER", 1..=1, event),
     command("coverage/show", "", 0..=0, events),
+    command("dpctl/ct-del-limits", "[dp] [default] [zone=N1[,N2]...]", 1..=3, limits::delete),
+    command("dpctl/ct-get-limits", "[dp] [zone=N1[,N2]...]", 0..=2, limits::get),
+    command("dpctl/ct-get-maxconns", "[dp]", 0..=1, limits::most),
+    command("dpctl/ct-get-nconns", "[dp]", 0..=1, limits::present),
+    command("dpctl/ct-set-limits", "[dp] [default=L] [zone=N,limit=L]...", 1..=1024, limits::set),
+    command("dpctl/ct-stats-show", "[-m] [dp] [zone=N]", 0..=3, limits::statistics),
     command("dpctl/dump-conntrack", "[-m] [-s] [dp] [zone=N]", 0..=4, connections::dump),
     command("dpctl/dump-dps", "", 0..=0, |_, _| Ok(format!("{}\n", datapath::NAME))),
+    command("dpctl/dump-flows", "[-m] [--names] [dp] [filter=..] [type=..] [pmd=..]", 0..=8, flows::cached),
     command("dpctl/flush-conntrack", FLUSHED, 0..=6, connections::flush),
     command("dpctl/show", "[-s] [dp...]", 0..=8, datapath::show),
     command("dpif-netdev/pmd-perf-show", "[-nh] [-pmd core] [dp]", 0..=8, pmd::performance),
     command("dpif-netdev/pmd-rxq-show", "[-pmd core] [-secs secs] [dp]", 0..=8, pmd::queues_of_workers),
+    command("dpif-netdev/pmd-stats-show", "[-pmd core] [dp]", 0..=8, pmd::statistics),
     command("dpif/dump-dps", "", 0..=0, |_, _| Ok(format!("{}\n", datapath::NAME))),
+    command("dpif/dump-flows", "[-m] [--names | --no-names] bridge", 1..=4, flows::cached_of_bridge),
     command("dpif/show", "", 0..=0, datapath::bridges),
+    command("dpif/show-dp-features", "bridge", 1..=1, datapath::features),
     command("exit", "[--cleanup]", 0..=1, exit),
     command("fdb/add", "bridge port vlan mac", 4..=4, fdb::add),
     command("fdb/del", "bridge vlan mac", 3..=3, fdb::delete),
     command("fdb/flush", "[bridge]", 0..=1, fdb::flush),
     command("fdb/show", "bridge", 1..=1, fdb::show),
     command("fdb/stats-show", "bridge", 1..=1, fdb::statistics),
+    command("lacp/show", "[port]", 0..=1, nothing),
     command("list-commands", "", 0..=0, |_, _| Ok(list())),
     command("memory/show", "", 0..=0, memory),
     command("ofproto/list", "", 0..=0, |room, _| {
@@ -63,6 +76,7 @@ const COMMANDS: [Command; 32] = [
     command("tnl/arp/show", "", 0..=0, tunnels::neighbours),
     command("tnl/neigh/show", "", 0..=0, tunnels::neighbours),
     command("tnl/ports/show", "", 0..=0, tunnels::ports),
+    command("upcall/show", "", 0..=0, flows::upcalls),
     command("version", "", 0..=0, |_, _| {
         Ok(concat!("ovs-vswitchd (Tautline) ", env!("CARGO_PKG_VERSION"), "\n").to_owned())
     }),
@@ -91,6 +105,11 @@ pub fn carry_out(room: &mut Room, name: &str, arguments: &[&str]) -> Result<Stri
         return Err(format!("\"{name}\" command takes at most {most} arguments\n"));
     }
     (command.answer)(room, arguments)
+}
+
+/// The answer to a command about what no port has.
+fn nothing(_: &mut Room, _: &[&str]) -> Result<String, String> {
+    Ok(String::new())
 }
 
 fn list() -> String {

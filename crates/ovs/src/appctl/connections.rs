@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use control::{ConnectionFilter, Request, TupleFilter};
 use serde_json::Value;
 
-use super::datapath;
+use super::datapath::is_datapath;
 use super::room::Room;
 
 const ICMP: u64 = 1;
@@ -24,13 +24,8 @@ fn protocol(number: u64) -> String {
     }
 }
 
-/// Whether a word names the datapath.
-fn is_datapath(word: &str) -> bool {
-    [datapath::NAME, "ovs-netdev"].contains(&word)
-}
-
 /// A word that says which connections are shown. The only other words are names of the datapath.
-fn zone(word: &str) -> Result<Option<u16>, String> {
+pub(super) fn zone(word: &str) -> Result<Option<u16>, String> {
     if is_datapath(word) {
         return Ok(None);
     }
@@ -131,16 +126,21 @@ pub fn dump(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
             word => wanted = zone(word)?.or(wanted),
         }
     }
-    let (mut said, mut next) = (String::new(), Some(0));
+    let mut said = String::new();
+    listed(room, wanted, |connection| line(connection, shown, &mut said))?;
+    Ok(said)
+}
+
+/// Visits the connections of a zone, or with `None` of all zones.
+pub(super) fn listed(room: &Room, zone: Option<u16>, mut visit: impl FnMut(&Value)) -> Result<(), String> {
+    let mut next = Some(0);
     while let Some(from) = next {
-        let answer = room.ask(Request::Connections { zone: wanted, from }).map_err(|why| why + "\n")?;
-        for connection in answer["connections"].as_array().into_iter().flatten() {
-            line(connection, shown, &mut said);
-        }
+        let answer = room.ask(Request::Connections { zone, from }).map_err(|why| why + "\n")?;
+        answer["connections"].as_array().into_iter().flatten().for_each(&mut visit);
         // Each part goes on behind the former one.
         next = answer["next"].as_u64().filter(|next| *next > from);
     }
-    Ok(said)
+    Ok(())
 }
 
 /// Writes the addresses and ports of one direction.
@@ -264,7 +264,7 @@ mod tests {
         tcp["state"] = Value::Null;
         assert!(said(&tcp, true, true).ends_with(",labels=0xa0001\n"));
         assert!(zone("zone=x").is_err() && zone("mark=1").is_err());
-        assert_eq!((zone("zone=7"), zone(datapath::NAME)), (Ok(Some(7)), Ok(None)));
+        assert_eq!((zone("zone=7"), zone("netdev@ovs-netdev")), (Ok(Some(7)), Ok(None)));
     }
 
     #[test]

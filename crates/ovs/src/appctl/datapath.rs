@@ -1,4 +1,4 @@
-//! The commands that describe a datapath of Open vSwitch: `dpctl/show`, `dpif/show`.
+//! The commands that describe a datapath of Open vSwitch: `dpctl/show`, `dpif/show`, `dpif/show-dp-features`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,11 +8,23 @@ use serde_json::Value;
 use super::bridge::{Served, ServedPort};
 use super::room::Room;
 use crate::Observed;
+use crate::columns::CAPABILITIES;
 
 /// The datapath's name, as for a userspace datapath of Open vSwitch.
 pub const NAME: &str = "netdev@ovs-netdev";
 /// The OpenFlow number of the bridge's own port (`OFPP_LOCAL`).
 const LOCAL: u16 = 0xfffe;
+
+/// Whether a word names the datapath.
+pub fn is_datapath(word: &str) -> bool {
+    [NAME, "ovs-netdev"].contains(&word)
+}
+
+/// The error for a word that names another datapath.
+pub fn other(word: &str) -> String {
+    let shown: String = word.chars().take(64).filter(|letter| !letter.is_control()).collect();
+    format!("{shown}: the switch has one datapath, {NAME}\n")
+}
 
 /// Numbers in the datapath of what are bridges, in their order; numbers of ports are lower.
 fn local_numbers() -> impl Iterator<Item = u16> {
@@ -46,11 +58,8 @@ fn numbers(bridges: &[Served]) -> BTreeMap<String, u16> {
 pub fn show(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     let counters = room.counters()?;
     let with_counters = arguments.contains(&"-s") || arguments.contains(&"--statistics");
-    if let Some(other) =
-        arguments.iter().find(|word| !word.starts_with('-') && ![NAME, "ovs-netdev"].contains(word))
-    {
-        let shown: String = other.chars().take(64).filter(|letter| !letter.is_control()).collect();
-        return Err(format!("{shown}: the switch has one datapath, {NAME}\n"));
+    if let Some(word) = arguments.iter().find(|word| !word.starts_with('-') && !is_datapath(word)) {
+        return Err(other(word));
     }
     let (hit, missed) = lookups(&counters);
     let mut said = format!("{NAME}:\n  lookups: hit:{hit} missed:{missed} lost:0\n  flows: 0\n");
@@ -111,9 +120,62 @@ pub fn bridges(room: &mut Room, _: &[&str]) -> Result<String, String> {
     Ok(said)
 }
 
+/// The names of `dpif/show-dp-features`, and the keys of Datapath.capabilities for them. Other features of Open vSwitch
+/// are left out: the switch has no such part.
+const FEATURES: [(&str, &str); 16] = [
+    ("Masked set action", "masked_set_action"),
+    ("Tunnel push pop", "tnl_push_pop"),
+    ("Truncate action", "trunc"),
+    ("Clone action", "clone"),
+    ("Conntrack clear", "ct_clear"),
+    ("Check pkt length action", "check_pkt_len"),
+    ("Max VLAN headers", "max_vlan_headers"),
+    ("Recirc", "recirc"),
+    ("CT state", "ct_state"),
+    ("CT zone", "ct_zone"),
+    ("CT mark", "ct_mark"),
+    ("CT label", "ct_label"),
+    ("CT state NAT", "ct_state_nat"),
+    ("CT orig tuple", "ct_orig_tuple"),
+    ("CT orig tuple for IPv6", "ct_orig_tuple6"),
+    ("IPv6 ND Extension", "nd_ext"),
+];
+
+/// `dpif/show-dp-features BRIDGE`: what flows can do, by the names of Open vSwitch.
+pub fn features(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
+    if !room.bridges().iter().any(|bridge| arguments.first() == Some(&bridge.name.as_str())) {
+        return Err("no such bridge\n".to_owned());
+    }
+    Ok(described())
+}
+
+fn described() -> String {
+    let mut said = String::new();
+    for (name, key) in FEATURES {
+        let value = CAPABILITIES.iter().find(|(capability, _)| *capability == key).map(|(_, value)| *value);
+        let value = match value {
+            Some("true") => "Yes",
+            Some(value) => value,
+            None => "No",
+        };
+        let _ = writeln!(said, "{name}: {value}");
+    }
+    said
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn features_are_the_capabilities_of_the_database() {
+        let said = described();
+        assert!(
+            said.starts_with("Masked set action: Yes\n") && said.contains("\nMax VLAN headers: 2\n"),
+            "{said}"
+        );
+        assert!(!said.contains(": No\n"), "{said}");
+    }
 
     #[test]
     fn bytes_have_a_unit_from_a_kibibyte_on() {

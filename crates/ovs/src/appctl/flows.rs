@@ -1,10 +1,11 @@
-//! The commands about flows: `ofproto/trace`, `bridge/dump-flows`.
+//! The commands about flows: `ofproto/trace`, `bridge/dump-flows`, `dpctl/dump-flows`, `dpif/dump-flows`, `upcall/show`.
 
 use std::fmt::Write as _;
 
 use control::Request;
 
 use super::bridge::Served;
+use super::datapath::{self, is_datapath};
 use super::room::Room;
 
 /// Returns a bridge by its name.
@@ -97,6 +98,28 @@ pub fn dump(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
         let _ = writeln!(said, "duration={seconds}s, n_packets={packets}, n_bytes={bytes}, {text}");
     }
     Ok(said)
+}
+
+/// `dpctl/dump-flows`: no flow, because flows have no copy in a datapath. What a worker keeps of the outcome of a frame is
+/// its own, and is no flow: it has no counts.
+pub fn cached(_: &mut Room, arguments: &[&str]) -> Result<String, String> {
+    let is_known = |word: &str| {
+        let options = ["-m", "--more", "--names", "--no-names"];
+        let filters = ["filter=", "type=", "pmd="];
+        options.contains(&word) || is_datapath(word) || filters.iter().any(|filter| word.starts_with(filter))
+    };
+    arguments.iter().find(|word| !is_known(word)).map_or(Ok(String::new()), |word| Err(datapath::other(word)))
+}
+
+/// `dpif/dump-flows BRIDGE`, as [`cached`].
+pub fn cached_of_bridge(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
+    bridge(room, arguments.iter().find(|word| !word.starts_with('-'))).map(|_| String::new())
+}
+
+/// `upcall/show`: the flows of the datapath, of which there is none, and no thread that looks at them.
+pub fn upcalls(_: &mut Room, _: &[&str]) -> Result<String, String> {
+    let lines = "flows         : (current 0) (avg 0) (max 0) (limit 0)\n  dump duration : 0ms\n  ufid enabled : false";
+    Ok(format!("{}:\n  {lines}\n\n", datapath::NAME))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod datapath;
 mod fdb;
 mod flows;
 mod history;
+mod limits;
 mod pmd;
 mod room;
 mod socket;

@@ -1,4 +1,5 @@
-//! The workers as packet threads of Open vSwitch: `dpif-netdev/pmd-rxq-show`, `dpif-netdev/pmd-perf-show`.
+//! The workers as packet threads of Open vSwitch: `dpif-netdev/pmd-rxq-show`, `dpif-netdev/pmd-perf-show`,
+//! `dpif-netdev/pmd-stats-show`.
 //!
 //! Workers measure nanoseconds, which stand where Open vSwitch has cycles: as of a clock of 1 GHz. The time of one queue
 //! is not measured; it is the worker's time in proportion to the queue's frames.
@@ -146,6 +147,44 @@ fn work(worker: &Value, seconds: f64) -> String {
     said
 }
 
+/// `pmd-stats-show`: counts of each worker since the start.
+pub fn statistics(room: &mut Room, _: &[&str]) -> Result<String, String> {
+    let counters = room.counters()?;
+    let mut said = String::new();
+    for (at, worker) in list(&counters, "workers").enumerate() {
+        let core = room.cpus.get(at).copied().unwrap_or(at);
+        let _ = write!(said, "pmd thread numa_id 0 core_id {core}:\n{}", counts(worker));
+    }
+    Ok(said)
+}
+
+/// The lines of one worker. A frame to a known address is a hit of the cache of exact matches, as in `pmd-perf-show`.
+fn counts(worker: &Value) -> String {
+    let number = |field: &str| worker[field].as_u64().unwrap_or(0);
+    let (frames, flooded) = (number("frames"), number("flooded"));
+    let (busy, idle) = (number("busy_ns"), number("spinning_ns"));
+    let per = |part: u64| if frames > 0 { part as f64 / frames as f64 } else { 0.0 };
+    let share = |part: u64| if busy + idle > 0 { 100.0 * part as f64 / (busy + idle) as f64 } else { 0.0 };
+    let mut said = format!(
+        "  packets received: {frames}\n  packet recirculations: 0\n  avg. datapath passes per packet: {:.2}\n  \
+         phwol hits: 0\n  mfex opt hits: 0\n  simple match hits: 0\n  emc hits: {}\n  smc hits: 0\n  \
+         megaflow hits: 0\n  avg. subtable lookups per megaflow hit: 0.00\n  \
+         miss with success upcall: {flooded}\n  miss with failed upcall: 0\n",
+        per(frames),
+        frames.saturating_sub(flooded)
+    );
+    if busy + idle > 0 {
+        let _ = writeln!(said, "  idle cycles: {idle} ({:.2}%)", share(idle));
+        let _ = writeln!(said, "  processing cycles: {busy} ({:.2}%)", share(busy));
+    }
+    if frames > 0 {
+        let (all, busy_of_one) = (per(busy + idle), per(busy));
+        let _ = writeln!(said, "  avg cycles per packet: {all:.2} ({}/{frames})", busy + idle);
+        let _ = writeln!(said, "  avg processing cycles per packet: {busy_of_one:.2} ({busy}/{frames})");
+    }
+    said
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -187,6 +226,17 @@ mod tests {
         ] {
             assert!(said.contains(line), "{line}{said}");
         }
+        let said = counts(&counters(500, [1, 1])["workers"][0]);
+        for line in [
+            "  packets received: 8\n",
+            "  emc hits: 8\n",
+            "  processing cycles: 500 (83.33%)\n",
+            "  avg cycles per packet: 75.00 (600/8)\n",
+            "  avg processing cycles per packet: 62.50 (500/8)\n",
+        ] {
+            assert!(said.contains(line), "{line}{said}");
+        }
+        assert!(counts(&json!({})).ends_with("  miss with failed upcall: 0\n"));
         assert!(work(&json!({}), 0.0).contains("  Rx packets:                    0\n"));
     }
 }

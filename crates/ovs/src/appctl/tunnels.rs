@@ -1,4 +1,4 @@
-//! The commands about tunnels: `tnl/neigh/show`, `tnl/ports/show`, `ovs/route/show`, `ovs/route/lookup`.
+//! The commands about tunnels: `tnl/neigh/show`, `tnl/ports/show`, `ovs/route/show`, `ovs/route/lookup`, `bfd/show`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,6 +8,7 @@ use control::Request;
 use serde_json::Value;
 
 use super::room::Room;
+use crate::Observed;
 
 /// The width of the column of IP addresses: the longest text of one, and a zero (`INET6_ADDRSTRLEN`).
 const ADDRESS_WIDTH: usize = 46;
@@ -98,11 +99,49 @@ fn hop(hop: &Value, to: IpAddr) -> Result<String, String> {
     Ok(format!("src {}\ngateway {gateway}\ndev {}\n", text(hop, "source"), text(hop, "underlay")))
 }
 
+/// `bfd/show [INTERFACE]`: the sessions that check the paths to the other ends of tunnels.
+pub fn sessions(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
+    let all = Observed::all(&room.counters()?);
+    let sessions = all.iter().filter(|(_, port)| !port.bfd.is_empty());
+    match arguments.first() {
+        None => {
+            Ok(sessions.map(|(name, port)| format!("---- {name} ----\n{}", session(&port.bfd))).collect())
+        }
+        Some(wanted) => {
+            let mut named = sessions.filter(|(name, _)| name == wanted);
+            named.next().map(|(_, port)| session(&port.bfd)).ok_or_else(|| "no such bfd object\n".to_owned())
+        }
+    }
+}
+
+/// The lines of Open vSwitch that the column `bfd_status` has values for.
+fn session(status: &BTreeMap<String, String>) -> String {
+    let lines = [
+        ("Forwarding", "forwarding"),
+        ("Local Session State", "state"),
+        ("Local Diagnostic", "diagnostic"),
+        ("Remote Session State", "remote_state"),
+        ("Remote Diagnostic", "remote_diagnostic"),
+    ];
+    let mut said = String::new();
+    for (name, value) in lines.iter().filter_map(|(name, key)| Some((name, status.get(*key)?))) {
+        let _ = writeln!(said, "  {name}: {value}");
+    }
+    said
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_session_has_the_lines_of_open_vswitch() {
+        let status = [("state", "up"), ("forwarding", "true"), ("flap_count", "1")];
+        let status = status.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        assert_eq!(session(&status), "  Forwarding: true\n  Local Session State: up\n");
+    }
 
     #[test]
     fn routes_have_the_lines_of_open_vswitch() {
