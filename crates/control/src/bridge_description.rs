@@ -25,14 +25,15 @@ pub struct BridgeDescription {
     /// The path at which the messages from and to controllers are shown; `None` for no such socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snoop: Option<PathBuf>,
-    /// The bridge's controllers by their targets, as in ovs-vswitchd.conf.db(5): `tcp:IP:PORT` and `unix:PATH` to
-    /// connect to, `ptcp:PORT:IP` and `punix:PATH` to wait at. A path is directly in the folder of `openflow`.
+    /// The bridge's controllers by their targets, as in ovs-vswitchd.conf.db(5): `tcp:IP:PORT`, `ssl:IP:PORT` and
+    /// `unix:PATH` to connect to, `ptcp:PORT:IP`, `pssl:PORT:IP` and `punix:PATH` to wait at. A path is directly in the
+    /// folder of `openflow`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub controllers: BTreeMap<String, ControllerDescription>,
 }
 
 /// The settings of a bridge's connection with a controller.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerDescription {
     /// The time of silence in ms after which the controller is asked whether it is there; 0 for never, `None` for 5 s.
@@ -47,6 +48,21 @@ pub struct ControllerDescription {
     /// The number of such frames at once; `None` for a quarter of those of a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
+    /// The keys of `ssl:` and `pssl:`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<ControllerKeys>,
+}
+
+/// Files with keys, in PEM. They are read when a connection is made, or when the bridge begins to wait.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerKeys {
+    /// The private key of the switch.
+    pub private_key: PathBuf,
+    /// The certificate of the switch.
+    pub certificate: PathBuf,
+    /// The certificate of the authority from which the controller's certificate is.
+    pub authority: PathBuf,
 }
 
 /// What became of a bridge.

@@ -16,7 +16,9 @@ mod connection_filter;
 mod port_description;
 pub mod protocol;
 
-pub use bridge_description::{BridgeDescription, BridgeState, ControllerDescription, ControllerState};
+pub use bridge_description::{
+    BridgeDescription, BridgeState, ControllerDescription, ControllerKeys, ControllerState,
+};
 pub use client::{Client, ClientError, Events};
 pub use connection_filter::{ConnectionFilter, TupleFilter};
 pub use port_description::{

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use control::{BridgeDescription, ControllerDescription, ControllerState};
+use control::{BridgeDescription, ControllerDescription, ControllerKeys, ControllerState};
 use ovsdb::{Cache, Datum, Row, Uuid};
 
 use crate::rows::{integer, rows, text};
@@ -49,7 +49,9 @@ pub fn bridge(id: Uuid, row: &Row, cache: &Cache, folder: &Path) -> BridgeDescri
         vlan_limit: vlan_limit(cache),
         openflow: is_file_name.then(|| folder.join(format!("{name}.mgmt"))),
         snoop: is_file_name.then(|| folder.join(format!("{name}.snoop"))),
-        controllers: controllers.map(|(_, row)| (text(row, "target").to_owned(), controller(row))).collect(),
+        controllers: controllers
+            .map(|(_, row)| (text(row, "target").to_owned(), controller(row, cache)))
+            .collect(),
     }
 }
 
@@ -58,8 +60,21 @@ pub fn controllers<'a>(bridge: &'a Row, cache: &'a Cache) -> impl Iterator<Item 
     rows(cache, bridge, "controller", "Controller")
 }
 
+/// The keys of the switch, in the table SSL.
+fn keys(cache: &Cache) -> Option<ControllerKeys> {
+    let (_, switch) = cache.rows("Open_vSwitch").next()?;
+    let (_, row) = rows(cache, switch, "ssl", "SSL").next()?;
+    let file = |column: &str| text(row, column).into();
+    Some(ControllerKeys {
+        private_key: file("private_key"),
+        certificate: file("certificate"),
+        authority: file("ca_cert"),
+    })
+}
+
 /// How a bridge is to be connected with a controller. All connections are out of band.
-fn controller(row: &Row) -> ControllerDescription {
+fn controller(row: &Row, cache: &Cache) -> ControllerDescription {
+    let is_encrypted = ["ssl:", "pssl:"].iter().any(|kind| text(row, "target").starts_with(kind));
     let number = |column: &str| integer(row, column).and_then(|value| u64::try_from(value).ok());
     let small = |column: &str| number(column).and_then(|value| u32::try_from(value).ok());
     ControllerDescription {
@@ -67,6 +82,7 @@ fn controller(row: &Row) -> ControllerDescription {
         longest_pause_ms: number("max_backoff"),
         frames_per_second: small("controller_rate_limit"),
         burst: small("controller_burst_limit"),
+        keys: keys(cache).filter(|_| is_encrypted),
     }
 }
 

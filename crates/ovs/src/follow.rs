@@ -10,11 +10,21 @@ pub const LOCK: &str = "ovs_vswitchd";
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
 
 /// Tables, and their columns that are monitored.
-const COLUMNS: [(&str, &[&str]); 8] = [
+const COLUMNS: [(&str, &[&str]); 9] = [
     (
         "Open_vSwitch",
-        &["bridges", "next_cfg", "cur_cfg", "other_config", "iface_types", "datapath_types", "datapaths"],
+        &[
+            "bridges",
+            "next_cfg",
+            "cur_cfg",
+            "other_config",
+            "iface_types",
+            "datapath_types",
+            "datapaths",
+            "ssl",
+        ],
     ),
+    ("SSL", &["private_key", "certificate", "ca_cert"]),
     ("Datapath", &["capabilities"]),
     ("QoS", &["type"]),
     (

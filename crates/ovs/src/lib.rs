@@ -16,15 +16,13 @@
 //! - To write another column back: `columns.rs`; to change what is read of a port: `observed.rs`.
 //! - To answer another command of `ovs-appctl`: `appctl/commands.rs`.
 //! - To follow another column: `follow.rs`.
-//! - To change how the database and the switch are connected: `runner.rs`; how a server is reached: `server.rs`,
-//!   `keys.rs`.
+//! - To change how the database and the switch are connected: `runner.rs`; how a server is reached: `server.rs`.
 #![forbid(unsafe_code)]
 
 pub mod appctl;
 mod bridges;
 mod columns;
 mod follow;
-mod keys;
 mod mirrors;
 mod numbers;
 mod observed;
@@ -36,10 +34,10 @@ mod wanted;
 
 pub use columns::report;
 pub use follow::{LOCK, follow};
-pub use keys::KeyFiles;
 pub use mirrors::{Mirror, Mirrors};
 pub use numbers::Numbers;
 pub use observed::Observed;
 pub use runner::{RunError, Settings, run};
 pub use server::Server;
+pub use tls::KeyFiles;
 pub use wanted::{Interface, Place, Wanted, wanted};

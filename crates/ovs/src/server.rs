@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use tls::Keys;
 
 /// The port of a database server that names none (IANA).
 const PORT: u16 = 6640;
@@ -26,14 +27,11 @@ pub enum Server {
 }
 
 impl Server {
-    /// Reads the words in which Open vSwitch names a server. `keys` makes the settings of `ssl:`.
+    /// Reads the words in which Open vSwitch names a server. `keys` reads the keys of `ssl:`.
     ///
     /// # Errors
     /// The words name no server, or the causes of `keys`. The error is a text for the user.
-    pub fn read(
-        words: &str,
-        keys: impl FnOnce() -> Result<Arc<ClientConfig>, String>,
-    ) -> Result<Self, String> {
+    pub fn read(words: &str, keys: impl FnOnce() -> Result<Keys, String>) -> Result<Self, String> {
         let wrong = || {
             "write unix:PATH, tcp:ADDRESS:PORT or ssl:ADDRESS:PORT, as in unix:/var/run/openvswitch/db.sock or \
              ssl:192.0.2.1:6640"
@@ -44,7 +42,7 @@ impl Server {
             Some(("tcp", place)) => address(place).map(Server::Tcp).ok_or_else(|| named(place, wrong())),
             Some(("ssl", place)) => {
                 let address = address(place).ok_or_else(|| named(place, wrong()))?;
-                Ok(Server::Ssl(address, keys()?))
+                Ok(Server::Ssl(address, keys()?.client))
             }
             _ => Err(wrong()),
         }

@@ -12,13 +12,14 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use switch::View;
 
 use super::connection::{Connection, Peer};
+use super::link::Link;
 use super::outgoing::Outgoing;
 use super::switch_bridge::SwitchBridge;
 use super::target::{ListeningSocket, Opened};
 use crate::watch::{Listening, watch};
 
 /// The bytes that are read of one connection in a turn.
-const TURN_BYTES: usize = 16 << 10;
+const TURN_BYTES: usize = Link::READ_BYTES;
 /// Programs that look at the messages of one bridge, and bytes that wait for one of them, at most.
 const MOST_SNOOPERS: usize = 4;
 const SNOOPED_BYTES: usize = 4 << 20;
@@ -158,7 +159,7 @@ impl Management {
             if self.outgoing.iter().any(|one| one.bridge == bridge && one.target == *target) {
                 continue;
             }
-            self.outgoing.push(Outgoing::new(bridge, target, folder, *description, turn.now));
+            self.outgoing.push(Outgoing::new(bridge, target, folder, description.clone(), turn.now));
         }
         self.connect_due(turn);
     }
@@ -219,18 +220,18 @@ impl Management {
         let Some(listener) = self.listeners.get_mut(&key) else { return };
         let accepted = listener.socket.accept();
         let accepted = listener.listening.accepted(turn.epoll, &listener.socket, accepted);
-        let Some(socket) = accepted.flatten() else { return };
+        let Some(link) = accepted.flatten() else { return };
         let (name, target, serves) = (listener.bridge.clone(), listener.target.clone(), listener.serves);
         match serves {
-            Serves::Management => _ = self.add(&name, None, Settings::service(), socket, turn),
-            Serves::Snooper => self.add_snooper(&name, socket, turn),
+            Serves::Management => _ = self.add(&name, None, Settings::service(), link, turn),
+            Serves::Snooper => self.add_snooper(&name, link, turn),
             Serves::Controller if self.accepted(&name) >= MOST_ACCEPTED => {}
             Serves::Controller => {
                 let is_its = |one: &&Outgoing| one.bridge == name && Some(&one.target) == target.as_ref();
                 let Some(settings) = self.outgoing.iter().find(is_its).map(Outgoing::settings) else {
                     return;
                 };
-                let _ = self.add(&name, target, settings, socket, turn);
+                let _ = self.add(&name, target, settings, link, turn);
             }
         }
         self.send(&name, turn);
@@ -242,14 +243,14 @@ impl Management {
         name: &str,
         target: Option<String>,
         settings: Settings,
-        socket: OwnedFd,
+        link: Link,
         turn: &mut Turn<'_, '_>,
     ) -> io::Result<u64> {
         let Some(bridge) = turn.bridges.get_mut(name) else { return Err(io::ErrorKind::NotFound.into()) };
         bridge.follow_ports(turn.switch, turn.now);
         let id = bridge.connect(settings, turn.switch, turn.now).map_err(io::Error::other)?;
         let key = self.key();
-        let connection = Connection::new(socket, name.to_owned(), target, Peer::Controller(id));
+        let connection = Connection::new(link, name.to_owned(), target, Peer::Controller(id));
         if let Err(error) = watch(turn.epoll, &connection, key, connection.flags) {
             bridge.controllers.disconnect(id);
             return Err(error);
@@ -259,7 +260,7 @@ impl Management {
     }
 
     /// Adds a program that looks at the messages of a bridge's controllers.
-    fn add_snooper(&mut self, name: &str, socket: OwnedFd, turn: &mut Turn<'_, '_>) {
+    fn add_snooper(&mut self, name: &str, link: Link, turn: &mut Turn<'_, '_>) {
         if self.snoopers(name) >= MOST_SNOOPERS {
             return;
         }
@@ -267,7 +268,7 @@ impl Management {
         let hello = Message::Hello(Hello::of(&Version::ALL));
         let hello = Codec::new(Version::V15).encode(1, &hello).unwrap_or_default();
         let key = self.key();
-        let connection = Connection::new(socket, name.to_owned(), None, Peer::Snooper(hello));
+        let connection = Connection::new(link, name.to_owned(), None, Peer::Snooper(hello));
         if watch(turn.epoll, &connection, key, connection.flags).is_ok() {
             bridge.controllers.copy_messages(true);
             self.connections.insert(key, connection);
@@ -290,21 +291,21 @@ impl Management {
 
     /// One turn of a connection: the received bytes are read once and handled.
     fn serve(&mut self, key: u64, turn: &mut Turn<'_, '_>) -> io::Result<()> {
-        let Some(connection) = self.connections.get(&key) else { return Ok(()) };
+        let Some(connection) = self.connections.get_mut(&key) else { return Ok(()) };
         let Some(bridge) = turn.bridges.get_mut(&connection.bridge) else { return Ok(()) };
         let Peer::Controller(id) = connection.peer else {
             // A program that looks on says nothing that matters.
-            return connection.read(&mut self.buffer).map(drop);
+            return connection.link.read(&mut self.buffer).map(drop);
         };
         let taken = match bridge.controllers.reads(id) {
-            true => connection.read(&mut self.buffer)?,
+            true => connection.link.read(&mut self.buffer)?,
             false => 0,
         };
         let ended = bridge.receive(id, &self.buffer[..taken], turn.switch, turn.now);
         if ended.is_err() {
             // The reason, as far as the socket has room.
             let waiting = bridge.controllers.to_send(id);
-            let _ = waiting.map(|bytes| connection.write(bytes));
+            let _ = waiting.map(|bytes| connection.link.write(bytes));
         }
         ended.map_err(io::Error::other)
     }
@@ -321,9 +322,9 @@ impl Management {
                     let id = *id;
                     let checked = of.controllers.check(id).map_err(io::Error::other);
                     let Some(bytes) = of.controllers.to_send(id) else { continue };
-                    let written = connection.write(bytes).and(checked);
+                    let written = connection.link.write(bytes).and(checked);
                     // An answer in parts continues when there is room to write, which there is at once if nothing waits.
-                    (written, !bytes.is_empty(), of.controllers.reads(id))
+                    (written, connection.link.waits(bytes), of.controllers.reads(id))
                 }
                 Peer::Snooper(bytes) => {
                     let mut bytes = std::mem::take(bytes);
@@ -331,8 +332,8 @@ impl Management {
                     if bytes.len() + copies.len() <= SNOOPED_BYTES {
                         bytes.extend_from_slice(&copies);
                     }
-                    let written = connection.write(&mut bytes);
-                    let waits = !bytes.is_empty();
+                    let written = connection.link.write(&mut bytes);
+                    let waits = connection.link.waits(&bytes);
                     connection.peer = Peer::Snooper(bytes);
                     (written, waits, true)
                 }
@@ -360,8 +361,14 @@ impl Management {
                 Peer::Snooper(_) => bridge.controllers.copy_messages(self.snoopers(&connection.bridge) > 0),
             }
         }
-        if let Some(one) = self.outgoing.iter_mut().find(|one| one.connection == Some(key)) {
-            one.ended(why.to_owned(), turn.now);
+        let is_its = |one: &&mut Outgoing| {
+            one.bridge == connection.bridge && Some(&one.target) == connection.target.as_ref()
+        };
+        match self.outgoing.iter_mut().find(is_its) {
+            Some(one) if one.connection == Some(key) => one.ended(why.to_owned(), turn.now),
+            // A controller that was waited for, and did not prove its key.
+            Some(one) if connection.link.is_handshaking() => one.error = Some(why.to_owned()),
+            _ => {}
         }
     }
 
@@ -371,8 +378,9 @@ impl Management {
             let one = &self.outgoing[at];
             let Some(target) = one.due(turn.now) else { continue };
             let (bridge, name, settings) = (one.bridge.clone(), one.target.clone(), one.settings());
-            let made = target.open().and_then(|opened| match opened {
-                Opened::Connection(socket) => self.add(&bridge, Some(name), settings, socket, turn).map(Some),
+            let opened = target.open(one.description.keys.as_ref());
+            let made = opened.and_then(|opened| match opened {
+                Opened::Connection(link) => self.add(&bridge, Some(name), settings, link, turn).map(Some),
                 Opened::Listening(socket) => self
                     .listen_for(&bridge, Serves::Controller, Some(&name), socket, turn.epoll)
                     .map(|()| None),

@@ -14,6 +14,7 @@ mod connection;
 mod dump;
 mod flow_bridge;
 mod identity;
+mod link;
 mod management;
 mod outgoing;
 mod ports;

@@ -5,10 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use control::ControllerKeys;
 use linux::local_listener::LocalListener;
 use linux::local_socket::connect_local;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt::set_tcp_nodelay};
+use tls::{KeyFiles, Keys, Session};
+
+use super::link::Link;
 
 /// The port of OpenFlow.
 const PORT: u16 = 6653;
@@ -17,8 +21,10 @@ const PORT: u16 = 6653;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     Tcp(SocketAddr),
+    Ssl(SocketAddr),
     Unix(PathBuf),
     ListenTcp(SocketAddr),
+    ListenSsl(SocketAddr),
     ListenUnix(PathBuf),
 }
 
@@ -44,13 +50,17 @@ impl FromStr for Target {
         let path = |rest: &str| Path::new(rest).is_absolute().then(|| PathBuf::from(rest));
         let parsed = match text.split_once(':') {
             Some(("tcp", rest)) => address(rest).map(Target::Tcp),
+            Some(("ssl", rest)) => address(rest).map(Target::Ssl),
+            Some(("pssl", rest)) => own_address(rest).map(Target::ListenSsl),
             Some(("ptcp", rest)) => own_address(rest).map(Target::ListenTcp),
             Some(("unix", rest)) => path(rest).map(Target::Unix),
             Some(("punix", rest)) => path(rest).map(Target::ListenUnix),
             _ => None,
         };
         parsed.ok_or_else(|| {
-            format!("target {text}: write tcp:IP:PORT, unix:/PATH, ptcp:PORT:IP or punix:/PATH")
+            format!(
+                "target {text}: write tcp:IP:PORT, ssl:IP:PORT, unix:/PATH, ptcp:PORT:IP, pssl:PORT:IP or punix:/PATH"
+            )
         })
     }
 }
@@ -76,41 +86,65 @@ impl Target {
     /// Begins to connect, or to wait. A connection may still be in progress when the function returns.
     ///
     /// # Errors
-    /// Another process listens where the bridge is to wait, or the system refuses the socket.
-    pub fn open(&self) -> io::Result<Opened> {
-        let address = match self {
-            Target::Tcp(address) => address,
-            Target::Unix(path) => return Ok(Opened::Connection(connect_local(path)?)),
-            Target::ListenTcp(address) => {
-                let listener = TcpListener::bind(address)?;
-                listener.set_nonblocking(true)?;
-                return Ok(Opened::Listening(ListeningSocket::Tcp(listener)));
+    /// Another process listens where the bridge is to wait, the system refuses the socket, or a target with TLS has no keys
+    /// that can be read.
+    pub fn open(&self, keys: Option<&ControllerKeys>) -> io::Result<Opened> {
+        Ok(match self {
+            Target::Tcp(address) => Opened::Connection(Link::new(tcp(address)?, None)),
+            Target::Ssl(address) => {
+                let session = Session::connect(&read(keys)?, address.ip())?;
+                Opened::Connection(Link::new(tcp(address)?, Some(session)))
             }
+            Target::Unix(path) => Opened::Connection(Link::new(connect_local(path)?, None)),
+            Target::ListenTcp(address) => Opened::Listening(listening(address, None)?),
+            Target::ListenSsl(address) => Opened::Listening(listening(address, Some(read(keys)?))?),
             Target::ListenUnix(path) => {
-                return LocalListener::bind(path).map(ListeningSocket::Local).map(Opened::Listening);
+                LocalListener::bind(path).map(ListeningSocket::Local).map(Opened::Listening)?
             }
-        };
-        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-        set_tcp_nodelay(&socket, true)?;
-        match connect(&socket, address) {
-            Ok(()) | Err(Errno::INPROGRESS) => Ok(Opened::Connection(socket)),
-            Err(error) => Err(error.into()),
-        }
+        })
+    }
+}
+
+/// Reads the keys of the table SSL.
+fn read(keys: Option<&ControllerKeys>) -> io::Result<Keys> {
+    let keys = keys.cloned().ok_or_else(|| {
+        io::Error::other(
+            "TLS needs keys: ovs-vsctl set-ssl PRIVATE-KEY CERTIFICATE CA-CERT names their files",
+        )
+    })?;
+    let ControllerKeys { private_key, certificate, authority } = keys;
+    KeyFiles { private_key, certificate, authority }.read().map_err(io::Error::other)
+}
+
+fn listening(address: &SocketAddr, keys: Option<Keys>) -> io::Result<ListeningSocket> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(ListeningSocket::Tcp(listener, keys))
+}
+
+/// Begins to connect.
+fn tcp(address: &SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    set_tcp_nodelay(&socket, true)?;
+    match connect(&socket, address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// The socket of a target.
 pub enum Opened {
-    Connection(OwnedFd),
+    Connection(Link),
     Listening(ListeningSocket),
 }
 
 /// A socket at which a bridge waits for controllers.
 pub enum ListeningSocket {
     Local(LocalListener),
-    Tcp(TcpListener),
+    /// With the keys of TLS.
+    Tcp(TcpListener, Option<Keys>),
 }
 
 impl ListeningSocket {
@@ -118,16 +152,17 @@ impl ListeningSocket {
     ///
     /// # Errors
     /// No connection waits (`WouldBlock`), or the system has no descriptor for it.
-    pub fn accept(&self) -> io::Result<Option<OwnedFd>> {
+    pub fn accept(&self) -> io::Result<Option<Link>> {
         match self {
             ListeningSocket::Local(listener) => {
                 let socket = listener.accept()?;
-                Ok(listener.allows(&socket).then(|| socket.into()))
+                Ok(listener.allows(&socket).then(|| Link::new(socket.into(), None)))
             }
-            ListeningSocket::Tcp(listener) => {
+            ListeningSocket::Tcp(listener, keys) => {
                 let (socket, _) = listener.accept()?;
                 let _ = socket.set_nodelay(true);
-                Ok(Some(socket.into()))
+                let session = keys.as_ref().map(Session::accept).transpose()?;
+                Ok(Some(Link::new(socket.into(), session)))
             }
         }
     }
@@ -137,7 +172,7 @@ impl AsFd for ListeningSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             ListeningSocket::Local(listener) => listener.as_fd(),
-            ListeningSocket::Tcp(listener) => listener.as_fd(),
+            ListeningSocket::Tcp(listener, _) => listener.as_fd(),
         }
     }
 }
@@ -158,13 +193,26 @@ mod tests {
             ("ptcp:6633", Target::ListenTcp(tcp("0.0.0.0:6633"))),
             ("ptcp:6633:127.0.0.1", Target::ListenTcp(tcp("127.0.0.1:6633"))),
             ("ptcp:6633:[::1]", Target::ListenTcp(tcp("[::1]:6633"))),
+            ("ssl:192.0.2.1", Target::Ssl(tcp("192.0.2.1:6653"))),
+            ("pssl:6633:127.0.0.1", Target::ListenSsl(tcp("127.0.0.1:6633"))),
             ("unix:/run/c", Target::Unix("/run/c".into())),
             ("punix:/run/c", Target::ListenUnix("/run/c".into())),
         ] {
             assert_eq!(text.parse(), Ok(target), "{text}");
         }
-        for text in ["ssl:192.0.2.1", "tcp:host", "tcp:", "unix:c", "ptcp:x", "192.0.2.1", ""] {
+        for text in ["ssl:host", "tcp:host", "tcp:", "unix:c", "ptcp:x", "192.0.2.1", ""] {
             assert!(text.parse::<Target>().unwrap_err().contains("tcp:IP:PORT"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_target_with_tls_needs_keys() {
+        let none = ControllerKeys { private_key: "/none".into(), ..ControllerKeys::default() };
+        for (keys, said) in [(None, "ovs-vsctl set-ssl"), (Some(&none), "/none: ")] {
+            for target in ["ssl:127.0.0.1", "pssl:0:127.0.0.1"] {
+                let error = target.parse::<Target>().unwrap().open(keys).err().unwrap().to_string();
+                assert!(error.contains(said), "{error}");
+            }
         }
     }
 }

@@ -21,6 +21,7 @@ mod patches;
 mod policing;
 mod remote;
 mod restarts;
+mod ssl;
 mod tunnels;
 mod vlans;
 

@@ -28,7 +28,7 @@ fn follows(network: &Netns, database: &OvsDatabase, server: &str, more: &[String
 }
 
 /// Keys of an authority in this folder: `ca.pem`, and a key and certificate for each of both ends.
-fn make_keys(folder: &Path, authority: &str) {
+pub(super) fn make_keys(folder: &Path, authority: &str) {
     let openssl = |words: &str| {
         let output = Command::new("openssl").args(words.split(' ')).current_dir(folder).output();
         let output = output.expect("scripts/setup.sh test installs openssl");
