@@ -176,6 +176,14 @@ impl Instance {
         command
     }
 
+    /// As [`Instance::switch`], with the pidfile by which [`Instance::appctl_of_pidfile`] finds the switch.
+    pub fn service(&self) -> Command {
+        let mut command = self.command(&self.programs.vswitchd);
+        command.arg(format!("unix:{}", self.at("db.sock"))).args(["--pidfile", "--no-chdir"]);
+        command.args(["-vsyslog:off", "-vconsole:info"]);
+        command
+    }
+
     /// The command that adds [`BRIDGE`], which learns addresses and moves packets in user space.
     pub fn add_bridge(&self) -> Command {
         self.vsctl(&["add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev"])

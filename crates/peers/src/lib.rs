@@ -55,7 +55,7 @@ pub use ovn::{Chassis, Ovn};
 pub use ovs::OvsDpdk;
 pub use ovs_database::OvsDatabase;
 pub use ovs_dummy::OvsDummy;
-pub use ovs_netdev::OvsNetdev;
+pub use ovs_netdev::{OvsNetdev, OvsService};
 pub use pages::Pages;
 pub use process::{Output, run};
 pub use testpmd::Testpmd;

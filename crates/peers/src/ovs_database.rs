@@ -65,6 +65,17 @@ impl OvsDatabase {
         Ok(database)
     }
 
+    /// The command that runs Open vSwitch's switch at this database, in a network namespace. The program of some packages
+    /// has another name than `ovs-vswitchd`, after which the pidfile is named, so it is run by a link.
+    pub(crate) fn service(&self, network: &Netns) -> Result<Command, Error> {
+        let (switch, link) = (self.instance.service(), self.folder().join("ovs-vswitchd"));
+        if !link.exists() {
+            std::os::unix::fs::symlink(switch.get_program(), &link)
+                .map_err(Error::system(format!("linking {}", link.display())))?;
+        }
+        Ok(started_by(network.tied(&link), &switch))
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }

@@ -1,6 +1,7 @@
 //! Runs Open vSwitch with its user-space datapath in a network namespace.
 
 use std::path::Path;
+use std::time::Duration;
 
 use environment::openvswitch::started_by;
 
@@ -49,5 +50,32 @@ impl OvsNetdev {
     /// The database of the switch.
     pub fn database(&self) -> &OvsDatabase {
         &self.database
+    }
+}
+
+/// A running `ovs-vswitchd` at a database that another switch may follow before and after it. Killed when this value is
+/// dropped.
+pub struct OvsService(Process);
+
+impl OvsService {
+    /// Starts the switch for bridges in user space. `ovs-appctl` finds it by its pidfile ([`OvsDatabase::appctl`]).
+    ///
+    /// # Errors
+    /// The switch cannot be started.
+    pub fn start(network: &Netns, database: &OvsDatabase) -> Result<Self, Error> {
+        Process::start("Open vSwitch", database.service(network)?.arg("--disable-system")).map(OvsService)
+    }
+
+    /// Waits until the switch has ended by itself, after `ovs-appctl exit`.
+    ///
+    /// # Errors
+    /// The switch still runs after the limit, or has failed.
+    pub fn ended(mut self, limit: Duration) -> Result<(), Error> {
+        match self.0.end(limit)? {
+            0 => Ok(()),
+            status => {
+                Err(Error::refused("ending Open vSwitch", format!("status {status}: {}", self.0.said())))
+            }
+        }
     }
 }

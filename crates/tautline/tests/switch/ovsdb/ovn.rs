@@ -3,6 +3,7 @@ mod answers;
 mod chassis;
 mod restarts;
 mod scale;
+mod switched;
 
 use peers::Ovn;
 
