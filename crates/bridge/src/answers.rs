@@ -42,7 +42,8 @@ fn flows(state: &State, request: &FlowRequest, now: Duration) -> Answer {
         let seconds = |seconds: u64| u16::try_from(seconds + 1).unwrap_or(u16::MAX);
         let idle = counts.idle.unwrap_or_default().0;
         let ages = Some((seconds(idle.into()), seconds(now.saturating_sub(modified).as_secs())));
-        Reply::Flow(vec![FlowStatistics { flow: entry.flow.clone(), counts, ages }], nicira)
+        let flow = flow::Flow { timeouts: entry.timeouts(), ..entry.flow.clone() };
+        Reply::Flow(vec![FlowStatistics { flow, counts, ages }], nicira)
     };
     Box::new(entries(state.tables.clone(), request.clone()).map(statistics))
 }

@@ -223,7 +223,7 @@ impl State {
     /// Deletes the flows whose idle or hard timeout has passed at `now`.
     pub(crate) fn expire(&mut self, now: Duration, news: &mut News) {
         for entry in self.tables.expire(ms(now)) {
-            let hard = entry.flow.timeouts.hard;
+            let hard = entry.timeouts().hard;
             let hard = hard != 0 && ms(now).saturating_sub(entry.modified_ms()) >= u64::from(hard) * 1000;
             let reason = if hard { RemovedReason::HardTimeout } else { RemovedReason::IdleTimeout };
             told(&entry, reason, now, news);

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use flow::{Action, Field, Flow, Group, GroupKind, HashFields, Key, Needs, Observation, Selection, Zone};
 
-use crate::fields::TRACKED;
+use crate::fields::{ENDS_TCP, TRACKED};
 use crate::select::FLOW;
 
 /// Fields that say which other fields a frame has, and the input port, to which no frame is flooded.
@@ -118,6 +118,7 @@ fn add_actions(compared: &mut Compared, actions: &[Action]) {
             | Action::Pop(bits)
             | Action::CheckPacketLarger(_, bits) => add_bits(mask, bits.field, bits.mask()),
             Action::DecTtl(_) => add_all(mask, &[Field::NwTtl]),
+            Action::FinTimeout(_) => add_bits(mask, Field::TcpFlags, ENDS_TCP),
             Action::DecMplsTtl => add_all(mask, &[Field::MplsTtl]),
             Action::WriteMetadata(_, bits) => add_bits(mask, Field::Metadata, (*bits).into()),
             Action::Clone(inner) | Action::WriteActions(inner) => add_actions(compared, inner),

@@ -1,8 +1,8 @@
 //! One flow of a table, its counters and its age.
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use flow::Flow;
+use flow::{Action, Flow, Timeouts};
 
 use crate::compared::of_actions;
 use crate::words::Words;
@@ -46,6 +46,25 @@ pub struct Entry {
     counters: Arc<Counters>,
     /// The bits that the actions read or write.
     touched: Words,
+    /// The times that hold when a frame has ended its TCP connection, if the flow has such times.
+    ended: Option<Timeouts>,
+    has_ended: AtomicBool,
+    /// Whether the flow has an idle time, or may get one.
+    may_idle: bool,
+}
+
+/// The times of a flow whose connection has ended.
+fn ended(flow: &Flow) -> Option<Timeouts> {
+    let shorter = |now: u16, then: u16| match (now, then) {
+        (now, 0) => now,
+        (0, then) => then,
+        (now, then) => now.min(then),
+    };
+    let Timeouts { idle, hard } = flow.actions.iter().find_map(|action| match action {
+        Action::FinTimeout(timeouts) => Some(*timeouts),
+        _ => None,
+    })?;
+    Some(Timeouts { idle: shorter(flow.timeouts.idle, idle), hard: shorter(flow.timeouts.hard, hard) })
 }
 
 impl Entry {
@@ -58,15 +77,20 @@ impl Entry {
     ) -> Self {
         let counters = counters.unwrap_or_default();
         counters.used_ms.store(now_ms, Ordering::Relaxed);
-        let touched = Words::of(&of_actions(&flow.actions));
-        Self { flow, added_ms: now_ms, learned_from, modified_ms: now_ms.into(), counters, touched }
+        Self::at(flow, [now_ms, now_ms], learned_from, counters)
     }
 
     /// This flow with the actions of `flow` and with these counters.
     pub(crate) fn modified(&self, flow: Flow, now_ms: u64, counters: Arc<Counters>) -> Self {
-        let Self { added_ms, learned_from, .. } = *self;
+        Self::at(flow, [self.added_ms, now_ms], self.learned_from, counters)
+    }
+
+    fn at(flow: Flow, times: [u64; 2], learned_from: Option<u16>, counters: Arc<Counters>) -> Self {
+        let ([added_ms, modified_ms], ended) = (times, ended(&flow));
+        let may_idle = flow.timeouts.idle != 0 || ended.is_some();
         let touched = Words::of(&of_actions(&flow.actions));
-        Self { flow, added_ms, learned_from, modified_ms: now_ms.into(), counters, touched }
+        let (modified_ms, has_ended) = (modified_ms.into(), AtomicBool::new(false));
+        Self { flow, added_ms, learned_from, modified_ms, counters, ended, has_ended, may_idle, touched }
     }
 
     /// Counts a frame of this number of bytes.
@@ -100,11 +124,28 @@ impl Entry {
     pub(crate) fn refresh(&self, now_ms: u64) {
         self.modified_ms.fetch_max(now_ms, Ordering::Relaxed);
         self.counters.used_ms.fetch_max(now_ms, Ordering::Relaxed);
+        // As a flow that is added again, which has its own times.
+        self.has_ended.store(false, Ordering::Relaxed);
     }
 
-    /// Whether the flow has an idle or a hard time.
+    /// The present idle and hard time.
+    pub fn timeouts(&self) -> Timeouts {
+        self.ended.filter(|_| self.has_ended.load(Ordering::Relaxed)).unwrap_or(self.flow.timeouts)
+    }
+
+    /// A frame has ended the flow's TCP connection: its times are shorter from here on.
+    pub(crate) fn end_connection(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the flow has an idle time, or may get one.
+    pub(crate) fn may_idle(&self) -> bool {
+        self.may_idle
+    }
+
+    /// Whether the flow has an idle or a hard time, or may get one.
     pub(crate) fn is_timed(&self) -> bool {
-        self.flow.timeouts != flow::Timeouts::default()
+        self.flow.timeouts != Timeouts::default() || self.ended.is_some()
     }
 
     /// Whether the flow's idle or hard time has passed.
@@ -112,8 +153,8 @@ impl Entry {
         let over = |since: u64, seconds: u16| {
             seconds != 0 && now_ms.saturating_sub(since) >= u64::from(seconds) * 1000
         };
-        over(self.modified_ms(), self.flow.timeouts.hard)
-            || over(self.counters.used_ms(), self.flow.timeouts.idle)
+        let Timeouts { idle, hard } = self.timeouts();
+        over(self.modified_ms(), hard) || over(self.counters.used_ms(), idle)
     }
 
     /// The flow in a trace: table, match, priority and cookie.

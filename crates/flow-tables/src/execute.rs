@@ -7,6 +7,7 @@ mod labels;
 mod visits;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use flow::{Action, Controller, Field, Key, port};
 
@@ -15,7 +16,9 @@ use crate::fields::{frame_words, read};
 use crate::lists::{Lists, put_in_order};
 use crate::outcome::{Answer, HeaderRange, Step};
 use crate::segment::Start;
-use crate::{Continuation, Delivery, Effect, HeaderWindow, Outcome, Overrun, Surroundings, Tables, Uncached};
+use crate::{
+    Continuation, Delivery, Effect, Entry, HeaderWindow, Outcome, Overrun, Surroundings, Tables, Uncached,
+};
 
 /// The largest number of visits to tables. (Open vSwitch's name for it: `MAX_RESUBMITS`.)
 pub const MAX_RESUBMITS: u32 = 4096;
@@ -70,6 +73,9 @@ pub(crate) struct Run<'a, 'r, S: Surroundings> {
     /// Whether an address translation or a change of labels may have changed fields, and no action has depended on them since.
     is_translated: bool,
     table: u8,
+    /// The flow whose actions are executed.
+    entry: Option<&'a Arc<Entry>>,
+    /// The cookie of actions that no flow has.
     cookie: u64,
     resubmits: u32,
     depth: u32,
@@ -116,6 +122,7 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
             segments: start.depth,
             is_translated: false,
             table: start.then.table,
+            entry: None,
             cookie: 0,
             // All segments of a frame have the visits of one.
             resubmits: visits,
@@ -223,7 +230,7 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
             return self.overrun(Overrun::Depth);
         }
         self.nested += 1;
-        let (before, depth) = ((self.table, self.cookie), self.depth);
+        let (before, depth) = ((self.table, self.entry), self.depth);
         let (mut next, mut at, mut entered) = (Next::Go, 0, 0);
         while let Some(action) = self.action_at(&list, at) {
             at += 1;
@@ -249,7 +256,7 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
             }
         }
         self.nested -= 1;
-        ((self.table, self.cookie), self.depth) = (before, depth);
+        ((self.table, self.entry), self.depth) = (before, depth);
         if entered > 0 {
             self.deepen(-entered);
             // The end of a flow's list ends the lists of flows before it, too.
@@ -342,6 +349,7 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
                 next
             }),
             Action::Learn(learn) => self.learn(learn),
+            Action::FinTimeout(_) => self.fin_timeout(),
             Action::Ct(ct) => self.ct(ct),
             Action::Bundle(bundle) => return self.bundle(bundle),
             Action::Sample(sample) => {

@@ -78,6 +78,9 @@ pub(crate) fn same_frame(one: &Key, other: &Key) -> bool {
     frame_words(one) == frame_words(other)
 }
 
+/// The flags FIN and RST.
+pub(crate) const ENDS_TCP: u128 = 1 | 1 << 2;
+
 /// The bit of `ct_state` that says that the frame was tracked.
 pub(crate) const TRACKED: u128 = 1 << 5;
 

@@ -1,5 +1,5 @@
 //! Makes flows that frames learn.
-use flow::{Action, Flow, Key, Learn, LearnSpec, Match, Subfield};
+use flow::{Action, Flow, Key, Learn, LearnSpec, Match, Needs, Subfield, Timeouts};
 
 use crate::Tables;
 use crate::fields::read;
@@ -22,14 +22,17 @@ fn wanted(learn: &Learn, key: &Key) -> Match {
 
 /// The actions of the flow that a frame with these fields learns.
 fn actions<'a>(learn: &'a Learn, key: &'a Key) -> impl Iterator<Item = Action> + 'a {
-    learn.specs.iter().filter_map(|spec| {
+    let (idle, hard) = learn.fin_timeouts;
+    let ends = (idle, hard) != (0, 0) && wanted(learn, key).meets(Needs::Tcp);
+    let ends = ends.then_some(Action::FinTimeout(Timeouts { idle, hard }));
+    ends.into_iter().chain(learn.specs.iter().filter_map(|spec| {
         Some(match spec {
             LearnSpec::LoadValue(value, to) => Action::SetField(to.field, value << to.start, to.mask()),
             LearnSpec::LoadField(of, to) => Action::SetField(to.field, read(key, *of) << to.start, to.mask()),
             LearnSpec::Output(of) => Action::Output(read(key, *of) as u16),
             _ => return None,
         })
-    })
+    }))
 }
 
 /// The flow that a frame with these fields learns.

@@ -97,7 +97,7 @@ pub enum Uncached {
     Meter,
     /// A controller gets the frame.
     Controller,
-    /// The frame learns a flow.
+    /// The frame learns a flow, or ends the connection of one.
     Learning,
     /// Connection tracking was used while the stack or the action set was not empty. Or a limit was reached by a frame that
     /// was tracked, metered or measured before, or that segments of the frame share.
@@ -292,9 +292,9 @@ impl Outcome {
     pub(crate) fn count(&self, frame_bytes: usize, mut read_ms: impl FnMut() -> u64) {
         let mut now_ms = None;
         for entry in &self.hits {
-            let now_ms = match entry.flow.timeouts.idle {
-                0 => 0,
-                _ => *now_ms.get_or_insert_with(&mut read_ms),
+            let now_ms = match entry.may_idle() {
+                false => 0,
+                true => *now_ms.get_or_insert_with(&mut read_ms),
             };
             entry.count(frame_bytes, now_ms);
         }

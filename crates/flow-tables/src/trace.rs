@@ -71,7 +71,7 @@ fn cached(outcome: &Outcome, flows: usize, compared: &str) -> String {
         None => return format!("frames with the same {compared} ({steps} steps, {flows} flows)"),
         Some(Uncached::Meter) => "a meter has dropped the frame",
         Some(Uncached::Controller) => "a controller gets each frame",
-        Some(Uncached::Learning) => "each frame makes a flow",
+        Some(Uncached::Learning) => "each frame makes a flow, or ends the connection of one",
         Some(Uncached::Connection) => "more than the fields of the connection matters behind ct",
         Some(Uncached::Label) => "a label could not be added or removed",
         Some(Uncached::Long) => "the outcome is longer than a place of the cache",

@@ -1,8 +1,10 @@
 //! Limits, copies that wait, and changes of tables.
 mod ports;
 
-use flow::{Field, Flow, Key};
-use flow_tables::{Change, Continuation, Effect, Limits, Outcome, Overrun, Refused, Tables};
+use flow::{Action, Field, Flow, Key};
+use flow_tables::{
+    Cache, Change, Continuation, Effect, HeaderWindow, Limits, Outcome, Overrun, Refused, Tables,
+};
 use ports::Ports;
 
 const FRAME: [u8; 60] = {
@@ -157,6 +159,62 @@ fn flows_end_by_their_idle_and_hard_times_alone() {
     assert_eq!(ended(&mut tables, 15_000), [2]);
     assert_eq!(ended(&mut tables, 19_998), []);
     assert_eq!(ended(&mut tables, 19_999), [1]);
+}
+
+/// A TCP frame with these flags.
+fn tcp(flags: u8) -> [u8; 60] {
+    let mut frame = [0; 60];
+    frame[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
+    (frame[17], frame[22], frame[23]) = (46, 64, 6);
+    (frame[46], frame[47]) = (5 << 4, flags);
+    frame
+}
+
+/// The outcome that is kept of frames within a connection is none for the frame that ends it.
+#[test]
+fn a_flow_whose_connection_ends_has_shorter_times() {
+    const FIN: u8 = 1;
+    const RST: u8 = 4;
+    const ACK: u8 = 16;
+    let flow = "idle_timeout=60, tcp actions=fin_timeout(idle_timeout=5,hard_timeout=30),output:1";
+    assert_eq!(Flow::parse(flow).unwrap().to_string(), flow);
+    for last in [FIN | ACK, RST] {
+        let mut tables = tables(&[flow]);
+        let (mut cache, mut outcome) = (Cache::new(16, &Key::ZERO), Outcome::default());
+        let mut execute = |tables: &Tables, flags: u8| {
+            let before = cache.counts().hits;
+            let mut window = HeaderWindow::new(&tcp(flags), 60, 1);
+            cache.execute(tables, &mut window, &mut Ports, &mut outcome);
+            (ports_of(&outcome), cache.counts().hits - before)
+        };
+        assert_eq!([ACK, ACK].map(|flags| execute(&tables, flags)), [(vec![1], 0), (vec![1], 1)]);
+        assert_eq!((tables.expire(30_001).len(), tables.is_timed()), (0, true));
+        assert_eq!([last, last].map(|flags| execute(&tables, flags)), [(vec![1], 0), (vec![1], 0)]);
+        assert_eq!(tables.entries(0)[0].timeouts(), flow::Timeouts { idle: 5, hard: 30 });
+        tables.entries(0)[0].count(60, 1_000);
+        assert_eq!(tables.expire(5_999).len(), 0);
+        assert_eq!(tables.expire(6_000).len(), 1);
+    }
+    assert!(Flow::parse("udp actions=fin_timeout(idle_timeout=5)").is_err());
+}
+
+#[test]
+fn a_learned_flow_ends_with_its_connection() {
+    let learn = "learn(table=1,idle_timeout=60,fin_idle_timeout=5,dl_type=0x800,nw_proto=6,\
+                 NXM_OF_IP_SRC[],output:NXM_OF_IN_PORT[])";
+    let flow = Flow::parse(&format!("tcp actions={learn}")).unwrap();
+    let [Action::Learn(learn)] = &flow.actions[..] else { panic!("{flow}") };
+    let mut key = Key::ZERO;
+    key.set(Field::InPort, 3);
+    let learned = flow_tables::learned(learn, &key);
+    assert!(learned.to_string().contains("actions=fin_timeout(idle_timeout=5),output:3"), "{learned}");
+    let mut tables = tables(&["actions=resubmit(,1)"]);
+    assert_eq!(tables.learn(learned.clone(), learn, 1, 0), Ok(true));
+    tables.execute(&tcp(1), 60, &Key::ZERO, &mut Ports, &mut Outcome::default());
+    assert_eq!(tables.expire(4_999).len(), 0);
+    // A connection that begins anew learns the flow again, with all of its time.
+    assert_eq!(tables.learn(learned, learn, 1, 5_000), Ok(true));
+    assert_eq!((tables.expire(64_999).len(), tables.expire(65_000).len()), (0, 1));
 }
 
 /// As in Open vSwitch. The time since a flow was added goes on (OpenFlow 1.5 §6.4).

@@ -325,6 +325,8 @@ pub enum Action {
         /// The number of dimensions.
         of: u8,
     },
+    /// Shortens the idle and the hard time of the flow when a frame ends its TCP connection; 0 makes no change.
+    FinTimeout(Timeouts),
     /// Adds a flow that is made from the frame.
     Learn(Arc<Learn>),
     /// Bytes without an effect.

@@ -121,6 +121,9 @@ fn one(wanted: &mut Match, action: &Action) -> Result<(), Why> {
             return Err(("the match has no label", "mpls or mplsm in the match, or push_mpls before"));
         }
         Action::PopMpls(kind) => of_type(wanted, *kind),
+        Action::FinTimeout(_) if !wanted.meets(Needs::Tcp) => {
+            return Err(("the match is not of TCP", "tcp or tcp6 in the match"));
+        }
         Action::DecTtl(_) if !wanted.meets(Needs::Ip) => {
             return Err(("the match has no time to live", "ip, ipv6 or a protocol in them in the match"));
         }

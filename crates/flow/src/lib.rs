@@ -34,7 +34,7 @@
 //! - A parenthesis without its partner is an error.
 //! - `sample` accepts bits of a field as observation point, as Open vSwitch 3.4 and later do.
 //!
-//! The crate does not read `enqueue`, `multipath`, `fin_timeout`, `delete_field`, and actions on NSH.
+//! The crate does not read `enqueue`, `multipath`, `delete_field`, and actions on NSH.
 //!
 //! # Not read in a match
 //!

@@ -32,7 +32,7 @@
 //! Unknown properties that a receiver may ignore according to the specification are kept. Anything else that is unknown
 //! is refused with the error of the specification. Controllers use these errors to detect the capabilities of a switch.
 //!
-//! Not read: NSH, `enqueue`, `multipath`, `fin_timeout`, `delete_field`, packet types, tunnel options beyond the
+//! Not read: NSH, `enqueue`, `multipath`, `delete_field`, packet types, tunnel options beyond the
 //! eighth and beyond 64 bits, queue descriptions, table status, forwarded requests, IPFIX statistics, OpenFlow 1.1, 1.2.
 //!
 //! # Where to change what

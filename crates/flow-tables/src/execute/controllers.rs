@@ -4,7 +4,7 @@ use std::sync::Arc;
 use flow::{Controller, Field, Learn, Reason};
 
 use super::{Next, Run};
-use crate::fields::{has, write};
+use crate::fields::{ENDS_TCP, has, write};
 use crate::{Effect, PacketIn, Surroundings, Uncached};
 
 impl<S: Surroundings> Run<'_, '_, S> {
@@ -21,7 +21,7 @@ impl<S: Surroundings> Run<'_, '_, S> {
         let packet = PacketIn {
             controller: controller.clone(),
             table: self.table,
-            cookie: self.cookie,
+            cookie: self.entry.map_or(self.cookie, |entry| entry.flow.cookie),
             header,
             key: self.key,
             continuation: controller.pause.then(Box::default),
@@ -43,6 +43,16 @@ impl<S: Surroundings> Run<'_, '_, S> {
             self.controller(&Controller { id: *id, reason: Reason::InvalidTtl, ..Controller::default() });
         }
         Next::Stop
+    }
+
+    /// Shortens the times of the flow if the frame ends its connection. Such frames come once or twice in a connection.
+    pub(super) fn fin_timeout(&mut self) {
+        if has(&self.key, flow::Needs::Tcp) && self.key.get(Field::TcpFlags) & ENDS_TCP != 0 {
+            self.uncached(Uncached::Learning);
+            if let Some(entry) = self.entry.filter(|_| self.outcome.trace.is_none()) {
+                entry.end_connection();
+            }
+        }
     }
 
     pub(super) fn learn(&mut self, learn: &Arc<Learn>) {

@@ -56,7 +56,7 @@ impl<'a, S: Surroundings> Run<'a, '_, S> {
         key
     }
 
-    /// Looks for the flow of a table that matches. Its actions are those of this table and cookie from now on.
+    /// Looks for the flow of a table that matches. Its actions are those of this table and flow from now on.
     pub(super) fn enter(&mut self, table: u8, input: u16) -> Option<&'a [Action]> {
         let (tables, key) = (self.tables, self.looked_up(input));
         let Lists { found, .. } = &mut *self.lists;
@@ -69,17 +69,17 @@ impl<'a, S: Surroundings> Run<'a, '_, S> {
         self.outcome.note(0, || entry.title());
         self.outcome.hits.push(Arc::clone(entry));
         self.outcome.consulted.add(entry.touched());
-        (self.table, self.cookie) = (table, entry.flow.cookie);
+        (self.table, self.entry) = (table, Some(entry));
         self.deepen(1);
         Some(&entry.flow.actions)
     }
 
     pub(super) fn visit(&mut self, table: u8, input: u16) -> Next {
-        let before = (self.table, self.cookie);
+        let before = (self.table, self.entry);
         let Some(actions) = self.enter(table, input) else { return Next::Go };
         let next = self.list(List::Given(actions));
         self.deepen(-1);
-        (self.table, self.cookie) = before;
+        (self.table, self.entry) = before;
         if next == Next::Stop { Next::Go } else { next }
     }
 

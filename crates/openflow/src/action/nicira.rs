@@ -1,6 +1,6 @@
 //! Nicira's actions, as in Open vSwitch (ovs-actions(7)).
 
-use flow::{Action, Field, Group, Subfield};
+use flow::{Action, Field, Group, Subfield, Timeouts};
 
 use super::wire::{nx, put_nicira};
 use super::{controller, field, learn, output, pick, standard};
@@ -104,6 +104,11 @@ pub(super) fn read(kind: u16, body: &mut Reader<'_>, version: Version) -> Result
             Action::SetOwn(Field::MplsLabel, body.u32()?)
         }
         nx::DEC_MPLS_TTL => bare(body, Action::DecMplsTtl)?,
+        nx::FIN_TIMEOUT => {
+            let timeouts = Timeouts { idle: body.u16()?, hard: body.u16()? };
+            body.zeros(2, Failure::ActionNotZero)?;
+            Action::FinTimeout(timeouts)
+        }
         nx::DEC_TTL => bare(body, Action::DecTtl(None))?,
         nx::DEC_TTL_CNT_IDS => count_down(body)?,
         nx::CONTROLLER => controller::read(body)?,
@@ -166,6 +171,9 @@ pub(super) fn write(writer: &mut Writer, action: &Action) {
             ids.iter().for_each(|id| {
                 writer.u16(*id);
             });
+        }),
+        Action::FinTimeout(Timeouts { idle, hard }) => put_nicira(writer, nx::FIN_TIMEOUT, |writer| {
+            writer.u16(*idle).u16(*hard).zeros(2);
         }),
         Action::Conjunction { id, clause, of } => put_nicira(writer, nx::CONJUNCTION, |writer| {
             writer.u8(*clause).u8(*of).u32(*id);

@@ -62,6 +62,7 @@ pub(super) mod nx {
     pub const LEARN: u16 = 16;
     pub const EXIT: u16 = 17;
     pub const DEC_TTL: u16 = 18;
+    pub const FIN_TIMEOUT: u16 = 19;
     pub const CONTROLLER: u16 = 20;
     pub const DEC_TTL_CNT_IDS: u16 = 21;
     pub const WRITE_METADATA: u16 = 22;

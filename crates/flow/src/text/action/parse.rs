@@ -2,11 +2,11 @@
 use super::super::{ParseError, value};
 use super::word::{Word, arrow, named, number, port_of, split, subfield, writable};
 use super::{HASH_FIELDS, REASONS, connection, learn};
-use crate::{Action, Bundle, Controller, Field, Observation, Sample, Subfield, port, protocol};
+use crate::{Action, Bundle, Controller, Field, Observation, Sample, Subfield, Timeouts, port, protocol};
 
 const ACTIONS: &str = "output, controller, resubmit, goto_table, set_field, load, move, push, pop, push_vlan, \
                        pop_vlan, push_mpls, pop_mpls, dec_mpls_ttl, set_mpls_label, set_mpls_tc, set_mpls_ttl, \
-                       dec_ttl, group, meter, set_queue, pop_queue, clone, conjunction, learn, note, ct, ct_clear, \
+                       dec_ttl, group, meter, set_queue, pop_queue, clone, conjunction, fin_timeout, learn, note, ct, ct_clear, \
                        check_pkt_larger, bundle, bundle_load, sample, exit, write_actions, clear_actions, \
                        write_metadata, drop";
 /// Actions in actions, at most. (Open vSwitch: `MAX_OFPACT_PARSE_DEPTH`.)
@@ -269,6 +269,18 @@ fn dec_ttl(word: &Word<'_>) -> Result<Action, ParseError> {
     Ok(Action::DecTtl(Some(ids)))
 }
 
+fn fin_timeout(word: &Word<'_>) -> Result<Action, ParseError> {
+    let mut timeouts = Timeouts::default();
+    for part in split(word.argument)? {
+        match part.split_once('=') {
+            Some(("idle_timeout", seconds)) => timeouts.idle = number(word, seconds)?,
+            Some(("hard_timeout", seconds)) => timeouts.hard = number(word, seconds)?,
+            _ => return Err(word.wrong("unknown word", "idle_timeout=SECONDS, hard_timeout=SECONDS")),
+        }
+    }
+    Ok(Action::FinTimeout(timeouts))
+}
+
 fn note(word: &Word<'_>) -> Result<Action, ParseError> {
     let mut note = hex_bytes(word, word.argument)?;
     // As on the wire, where the note ends with the action.
@@ -307,6 +319,7 @@ fn one(word: &Word<'_>, depth: usize) -> Result<Action, ParseError> {
             _ => Err(word.wrong("no priority of a VLAN", "0 to 7")),
         },
         "dec_ttl" => dec_ttl(word),
+        "fin_timeout" => fin_timeout(word),
         "group" => word.number().map(Action::Group),
         "meter" => match word.number()? {
             0 => Err(word.wrong("no meter", "a number from 1")),

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use super::super::value;
 use super::{HASH_FIELDS, REASONS, name_of};
 use crate::{Action, Controller, Ct, Field, Flow, Learn, LearnSpec, Nat, NatSide, Notation, Observation};
-use crate::{Bundle, Sample, Subfield, Zone, port};
+use crate::{Bundle, Sample, Subfield, Timeouts, Zone, port};
 
 impl Display for Subfield {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -282,6 +282,12 @@ impl Display for Action {
             Self::DecTtl(Some(ids)) => write!(f, "dec_ttl({})", join(ids)),
             Self::Clone(actions) => write!(f, "clone({})", List(actions)),
             Self::Conjunction { id, clause, of } => write!(f, "conjunction({id},{}/{of})", clause + 1),
+            Self::FinTimeout(Timeouts { idle, hard }) => {
+                let named = [("idle_timeout", idle), ("hard_timeout", hard)];
+                let words = named.iter().filter(|(_, seconds)| **seconds != 0);
+                let words: Vec<_> = words.map(|(name, seconds)| format!("{name}={seconds}")).collect();
+                write!(f, "fin_timeout({})", words.join(","))
+            }
             Self::Learn(learn) => learn.fmt(f),
             Self::Note(note) => write!(f, "note:{}", bytes(note)),
             Self::Ct(ct) => ct.fmt(f),
