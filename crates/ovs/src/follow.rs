@@ -10,7 +10,7 @@ pub const LOCK: &str = "ovs_vswitchd";
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
 
 /// Tables, and their columns that are monitored.
-const COLUMNS: [(&str, &[&str]); 9] = [
+const COLUMNS: [(&str, &[&str]); 10] = [
     (
         "Open_vSwitch",
         &[
@@ -25,7 +25,8 @@ const COLUMNS: [(&str, &[&str]); 9] = [
         ],
     ),
     ("SSL", &["private_key", "certificate", "ca_cert"]),
-    ("Datapath", &["capabilities"]),
+    ("Datapath", &["capabilities", "ct_zones", "ct_zone_default_limit"]),
+    ("CT_Zone", &["limit"]),
     ("QoS", &["type"]),
     (
         "Bridge",

@@ -12,6 +12,7 @@
 //! - To take another type of interface or another column: `wanted.rs`.
 //! - To take another option of a tunnel: `tunnels.rs`.
 //! - To take another column of a bridge: `bridges.rs`.
+//! - To take another column of a zone: `zones.rs`.
 //! - To take another column of a mirror: `mirrors.rs`.
 //! - To write another column back: `columns.rs`; to change what is read of a port: `observed.rs`.
 //! - To answer another command of `ovs-appctl`: `appctl/commands.rs`.
@@ -31,6 +32,7 @@ mod runner;
 mod server;
 mod tunnels;
 mod wanted;
+mod zones;
 
 pub use columns::report;
 pub use follow::{LOCK, follow};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::PathBuf;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use control::{BridgeDescription, Client, ClientError, PortDescription, Request};
@@ -14,6 +15,7 @@ use crate::columns::ControllerStates;
 use crate::follow::{PROBE, follow};
 use crate::mirrors::mirror_of;
 use crate::server::{Server, Stream};
+use crate::zones::{Change, ZoneLimits};
 use crate::{Interface, Mirror, Mirrors, Numbers, Observed, Wanted, report, wanted};
 
 /// Whose ports they are, for the switch.
@@ -85,6 +87,7 @@ pub fn run(settings: &Settings, log: impl Fn(&str), goes_on: impl Fn() -> bool) 
         bridges: None,
         applied: BTreeMap::new(),
         mirrors: BTreeMap::new(),
+        limits: ZoneLimits::default(),
         said: BTreeSet::new(),
         failed: BTreeMap::new(),
         log: &log,
@@ -126,6 +129,8 @@ struct State<'a> {
     applied: BTreeMap<String, PortDescription>,
     /// The mirrors of the database that the switch has, by the port that is observed.
     mirrors: BTreeMap<String, Mirror>,
+    /// The limits of the database that the switch has.
+    limits: ZoneLimits,
     /// The logged messages about mirrors that are not possible, as long as they are not possible.
     said: BTreeSet<String>,
     /// Why ports could not be as they are wanted, at the last change.
@@ -212,7 +217,8 @@ impl State<'_> {
         self.make_bridges(&wanted)?;
         let failed = self.change(&wanted)?;
         self.make_mirrors(&wanted.mirrors)?;
-        *self.settings.bridges.lock().unwrap_or_else(PoisonError::into_inner) = self.served(&wanted);
+        self.limit_zones(ZoneLimits::of(connection.session.cache(), &wanted.datapaths))?;
+        *self.settings.bridges.bridges.lock().unwrap_or_else(PoisonError::into_inner) = self.served(&wanted);
         // The counters are not written after each change of the database: writing them is such a change, and counters
         // always differ.
         if self.looks_are_old() {
@@ -228,6 +234,17 @@ impl State<'_> {
         if !transaction.is_empty() {
             connection.sent = Some(connection.session.transact(transaction));
         }
+        Ok(())
+    }
+
+    /// Sets the limits of zones that are not as the database has them.
+    fn limit_zones(&mut self, wanted: ZoneLimits) -> Result<(), RunError> {
+        if let Some(Change { default, zones }) = wanted.change_from(&self.limits) {
+            let request = Request::ConnectionLimits { default, zones, shown: Vec::new() };
+            Client::connect(&self.settings.control)?.ask(request)?;
+        }
+        self.settings.bridges.limits_zones.store(!wanted.is_empty(), Ordering::Relaxed);
+        self.limits = wanted;
         Ok(())
     }
 

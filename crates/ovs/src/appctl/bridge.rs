@@ -1,5 +1,6 @@
 //! The list of bridges. The thread that monitors the database writes it, and the thread that answers clients reads it.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 /// A bridge in the database, with its ports.
@@ -24,5 +25,14 @@ pub struct ServedPort {
     pub kind: String,
 }
 
-/// One list of bridges for both threads, by name.
-pub type SharedBridges = Arc<Mutex<Vec<Served>>>;
+/// What the thread that answers clients knows of the database.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// The bridges, by name.
+    pub bridges: Mutex<Vec<Served>>,
+    /// Whether the database has limits of zones.
+    pub limits_zones: AtomicBool,
+}
+
+/// One value for both threads.
+pub type SharedBridges = Arc<Known>;

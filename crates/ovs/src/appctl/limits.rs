@@ -85,28 +85,46 @@ fn ask(room: &Room, limits: Limits, shown: Vec<u16>) -> Result<Value, String> {
     room.ask(Request::ConnectionLimits { default, zones, shown }).map_err(|why| why + "\n")
 }
 
+/// An error as Open vSwitch names it in commands about its datapath.
+fn told<T>(done: Result<T, String>) -> Result<T, String> {
+    done.map_err(|why| format!("ovs-vswitchd: {why}"))
+}
+
+/// Refuses a change while the database has limits.
+fn is_free(room: &Room, instead: &str) -> Result<(), String> {
+    if room.limits_zones() {
+        return Err(format!(
+            "the zone limits are set via database, use 'ovs-vsctl {instead} <...>' instead. (Operation not permitted)\n"
+        ));
+    }
+    Ok(())
+}
+
 /// `dpctl/ct-set-limits [DP] [default=L] [zone=N,limit=L]...`
 pub fn set(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
-    ask(room, wanted(arguments)?, Vec::new()).map(|_| String::new())
+    let limits = told(wanted(arguments))?;
+    told(is_free(room, "set-zone-limit"))?;
+    ask(room, limits, Vec::new()).map(|_| String::new())
 }
 
 /// `dpctl/ct-del-limits [DP] [default] [zone=N1[,N2]...]`
 pub fn delete(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
     let (mut limits, mut words) = (Limits::default(), without_datapath(arguments));
     if words.is_empty() {
-        return Err("too few arguments (Invalid argument)\n".to_owned());
+        return told(Err("too few arguments (Invalid argument)\n".to_owned()));
     }
     if words[0] == "default" {
         limits.default = Some(0);
         words = &words[1..];
     }
-    limits.zones = zones(words)?.into_iter().map(|zone| (zone, None)).collect();
+    limits.zones = told(zones(words))?.into_iter().map(|zone| (zone, None)).collect();
+    told(is_free(room, "del-zone-limit"))?;
     ask(room, limits, Vec::new()).map(|_| String::new())
 }
 
 /// `dpctl/ct-get-limits [DP] [zone=N1[,N2]...]`
 pub fn get(room: &mut Room, arguments: &[&str]) -> Result<String, String> {
-    let shown = zones(without_datapath(arguments))?;
+    let shown = told(zones(without_datapath(arguments)))?;
     Ok(shown_limits(&ask(room, Limits::default(), shown)?))
 }
 

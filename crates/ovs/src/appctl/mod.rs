@@ -20,7 +20,7 @@ mod room;
 mod socket;
 mod tunnels;
 
-pub use bridge::{Served, ServedPort, SharedBridges};
+pub use bridge::{Known, Served, ServedPort, SharedBridges};
 pub use clients::answer;
 pub use room::Room;
 pub use socket::{Socket, SocketError};

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use control::{Client, Request};
@@ -38,7 +39,12 @@ impl Room {
 
     /// The present bridges.
     pub fn bridges(&self) -> Vec<Served> {
-        self.bridges.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.bridges.bridges.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the database has limits of zones.
+    pub fn limits_zones(&self) -> bool {
+        self.bridges.limits_zones.load(Ordering::Relaxed)
     }
 
     /// Takes a sample of the event totals every few seconds.

@@ -24,6 +24,7 @@ mod restarts;
 mod ssl;
 mod tunnels;
 mod vlans;
+mod zones;
 
 use std::path::{Path, PathBuf};
 

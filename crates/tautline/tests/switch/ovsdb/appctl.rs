@@ -65,6 +65,22 @@ fn ovs_appctl_shows_ports_counters_and_events() {
     );
     assert_eq!(scene.appctl("memory/show"), "mac-entries:2 ports:3 workers:1\n");
     assert_eq!(scene.appctl("vlog/reopen"), "");
+    // Commands about parts that the switch does not have.
+    for words in [
+        "dpctl/dump-flows -m --names netdev@ovs-netdev type=ovs",
+        "dpif/dump-flows br0",
+        "cfm/show",
+        "bfd/show",
+    ] {
+        assert_eq!(scene.appctl(words), "", "{words}");
+    }
+    assert!(scene.refused("dpctl/dump-flows system@ovs-system").contains("netdev@ovs-netdev"));
+    assert!(scene.refused("dpif/dump-flows other").contains("no such bridge"));
+    assert!(scene.appctl("upcall/show").contains("  flows         : (current 0) "));
+    let features = scene.appctl(&format!("dpif/show-dp-features {BRIDGE}"));
+    assert!(features.contains("CT state NAT: Yes\n"), "{features}");
+    let work = scene.appctl("dpif-netdev/pmd-stats-show");
+    assert!(work.starts_with("pmd thread numa_id 0 core_id 0:\n  packets received: "), "{work}");
     let queues = scene.appctl("dpif-netdev/pmd-rxq-show");
     assert!(queues.contains("pmd thread numa_id 0 core_id 0:\n  isolated : false\n  port: br0 "), "{queues}");
     assert!(queues.contains("\n  port: one               queue-id:  0 (enabled)   pmd usage: "), "{queues}");
@@ -156,66 +172,6 @@ fn ovs_appctl_shows_and_flushes_addresses() {
     {
         assert!(scene.refused(&format!("fdb/add {BRIDGE} {words}")).contains(said), "{words}");
     }
-    scene.switch.end();
-}
-
-/// A UDP datagram to this port, in hexadecimal.
-fn datagram(port: u16) -> String {
-    let (header, addresses) = ("4500001c0000000040110000", "0a0101010a010102");
-    format!("0200000000010200000000020800{header}{addresses}0001{port:04x}00080000")
-}
-
-/// A connection that begins is refused at its zone's limit; connections that are there stay.
-#[test]
-fn ovs_appctl_limits_the_connections_of_zones() {
-    let scene = Scene::new();
-    scene.add_server("a");
-    scene.ofctl(&format!("add-flow {BRIDGE} udp,actions=ct(commit,zone=1)"));
-    let begin = |ports: std::ops::Range<u16>| {
-        for port in ports {
-            let packet = datagram(port);
-            scene.ofctl(&format!(
-                "-O OpenFlow13 packet-out {BRIDGE} in_port=1,packet={packet},actions=resubmit(,0)"
-            ));
-        }
-    };
-    let limits = |words: &str| scene.appctl(&format!("dpctl/ct-get-limits{words}"));
-    let count = || scene.appctl("dpctl/ct-get-nconns").trim().parse::<u32>().unwrap();
-    assert_eq!(limits(""), "default limit=0\n");
-    scene.appctl("dpctl/ct-set-limits zone=1,limit=0");
-    begin(1..2);
-    assert_eq!(limits(" netdev@ovs-netdev"), "default limit=0\nzone=1,limit=0,count=0\n");
-    scene.appctl("dpctl/ct-set-limits default=3 zone=2,limit=9");
-    scene.appctl("dpctl/ct-del-limits zone=1");
-    begin(1..6);
-    assert_eq!(limits(" zone=1,2"), "default limit=3\nzone=1,limit=3,count=3\nzone=2,limit=9,count=0\n");
-    // The first three stay, and frames of theirs begin nothing.
-    begin(1..4);
-    let listed = scene.appctl("dpctl/dump-conntrack zone=1");
-    assert!((1..4).all(|port| listed.contains(&format!("sport=1,dport={port})"))), "{listed}");
-    assert_eq!(scene.appctl("dpctl/ct-stats-show zone=1"), "Connections Stats:\n    Total: 3\n  UDP: 3\n");
-    scene.appctl("dpctl/ct-del-limits default zone=2");
-    begin(4..6);
-    assert_eq!((limits(""), count()), ("default limit=0\n".to_owned(), 5));
-    assert_eq!(scene.appctl("dpctl/ct-get-maxconns"), "262144\n");
-    assert!(scene.refused("dpctl/ct-set-limits zone=1,limit=-1").contains("failed to parse field limit"));
-
-    // What the switch has no such part of.
-    for words in [
-        "dpctl/dump-flows -m --names netdev@ovs-netdev type=ovs",
-        "dpif/dump-flows br0",
-        "cfm/show",
-        "bfd/show",
-    ] {
-        assert_eq!(scene.appctl(words), "", "{words}");
-    }
-    assert!(scene.refused("dpctl/dump-flows system@ovs-system").contains("netdev@ovs-netdev"));
-    assert!(scene.refused("dpif/dump-flows other").contains("no such bridge"));
-    assert!(scene.appctl("upcall/show").contains("  flows         : (current 0) "));
-    let features = scene.appctl(&format!("dpif/show-dp-features {BRIDGE}"));
-    assert!(features.contains("CT state NAT: Yes\n"), "{features}");
-    let work = scene.appctl("dpif-netdev/pmd-stats-show");
-    assert!(work.starts_with("pmd thread numa_id 0 core_id 0:\n  packets received: "), "{work}");
     scene.switch.end();
 }
 

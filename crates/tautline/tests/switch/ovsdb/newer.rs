@@ -16,7 +16,7 @@ const OVN_AGAIN: [&str; 3] = ["ovn_binds_ports", "ovn_answers_arp", "ovn_joins"]
 const OVN_TESTS: &str = "3 passed";
 
 /// What a command prints.
-fn run(command: &mut Command) -> String {
+pub(super) fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| {
         panic!("{}: {error}; scripts/setup.sh test unpacks it", command.get_program().display())
     });
