@@ -2,7 +2,7 @@
 
 .PHONY: test-worst bench-vhe
 
-## bench-vhe: what exits of an arm64 guest cost with VHE and without, in instructions of an emulated CPU; two boots of each; half a minute after the build
+## bench-vhe: what exits of an arm64 guest cost with VHE and without, in instructions of an emulated CPU; five boots of each, in turns; three minutes after the build
 bench-vhe:
 	@scripts/setup.sh test
 	$(CARGO) run --quiet --locked -p tautline-peers --example bench_vhe -- "$$(scripts/arm-programs.sh)/tautline"

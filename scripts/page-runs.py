@@ -113,6 +113,42 @@ def sums(printed):
     return "```text\n" + "\n".join(found) + "\n```\n"
 
 
+# Rows of `kvm costs` beside those of the ARM study, table II: its name, cycles on Arm, cycles on x86.
+ARM_STUDY = {
+    "hypercall": ("Hypercall", "6,500", "1,300"),
+    "interrupt-controller": ("Interrupt Controller Trap", "7,370", "2,384"),
+    "ioeventfd-to-thread": ("I/O Latency Out", "6,024", "560"),
+    "inject-irqfd-spinning": ("I/O Latency In", "13,872", "18,923"),
+    "eoi": ("Virtual IRQ Completion", "71", "1,556"),
+    "ipi-spinning": ("Virtual IPI", "11,557", "5,230"),
+    "vm-switch": ("VM Switch", "10,387", "4,812"),
+}
+
+
+def vhe(printed):
+    """The table of `make bench-vhe`, beside published figures."""
+    text = "\n".join(printed)
+    lines = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in text.splitlines() if line.startswith("| ")]
+    count = lambda text: f"{int(text):,}"
+    among = lambda least, most: count(least) if least == most else f"{count(least)} to {count(most)}"
+    rows, spreads, same = [], [], 0
+    for row, *vhe, ratio in lines[1:]:
+        modes = vhe[:4], vhe[4:]
+        same += all(least == most for least, _, most, _ in modes)
+        spreads.append(max(float(spread) for *_, spread in modes))
+        name, arm, x86 = ARM_STUDY.get(row, ("", "", ""))
+        cells = [cell for least, middle, most, spread in modes for cell in (count(middle), among(least, most))]
+        rows.append([f"`{row}`", name, *cells, ratio, arm, x86])
+    boots = re.search(r"of (\d+) boots with VHE and (\d+) without", text)
+    heading = ["row", "ARM study", "VHE", "least to most", "without", "least to most", "ratio", "published: Arm, cycles", "published: x86, cycles"]
+    remark = (
+        f"Medians of 200 samples: the middle one of {boots[1]} boots with VHE and of {boots[2]} without, and the least and "
+        f"the most. {same} of {len(rows)} rows had the same median in all boots of a mode; the largest spread of a row is "
+        f"{max(spreads):.1f} %."
+    )
+    return f"{table(heading, rows)}\n{remark}\n"
+
+
 TAUTLINE = "target/{host}/release/tautline"
 RUNS = {
     "packet-cost": Run(
@@ -137,6 +173,7 @@ RUNS = {
     ),
     "tti": Run("docs/tti.md", ("make check-tti",), beside_cyclictest),
     "torture": Run("docs/torture.md", ("make torture-peers SECONDS=5",), printed_as_it_is),
+    "vhe": Run("docs/kvm.md", ("make bench-vhe",), vhe),
     "upgrade": Run("docs/upgrade.md", ("make recovery",), sums),
 }
 

@@ -63,7 +63,7 @@ step tti-cyclictest make page-runs RUNS=tti
 step net make check-net
 step prove make prove
 step paths make bench-paths
-step pages make page-runs RUNS="packet-cost scenarios torture"
+step pages make page-runs RUNS="packet-cost scenarios torture vhe"
 step setup make test-setup
 step matrix make test-matrix
 step scale-ovn make scale-ovn
