@@ -370,7 +370,7 @@ impl Cache {
         around: &mut S,
         outcome: &Outcome,
     ) {
-        let mut bits = outcome.consulted.bits().and(&self.compared);
+        let mut bits = outcome.consulted.among(&self.compared);
         if self.is_frame_alone(start) {
             bits.clear_words(0..Field::FRAME_WORDS.start);
             bits.clear_words(Field::FRAME_WORDS.end..Key::WORDS);

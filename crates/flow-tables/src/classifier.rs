@@ -218,10 +218,6 @@ fn relaxed(mask: &Key) -> Key {
     words.and(mask)
 }
 
-fn is_within(mask: &Key, other: &Key) -> bool {
-    mask.and(other) == *mask
-}
-
 impl Classifier {
     pub(crate) fn new(seed: u64) -> Self {
         Self { seed, ..Self::default() }
@@ -240,7 +236,7 @@ impl Classifier {
     /// The flow with this very match and priority: its tuple and its slot.
     fn find(&self, priority: u16, wanted: &Match) -> Option<(usize, Arc<Slot>)> {
         let tuples = self.tuples.iter().enumerate();
-        tuples.filter(|(_, tuple)| is_within(&tuple.mask, wanted.mask())).find_map(|(at, tuple)| {
+        tuples.filter(|(_, tuple)| tuple.mask.is_within(wanted.mask())).find_map(|(at, tuple)| {
             let hash = tuple.hashed.hash(self.seed, wanted.value());
             let mut slots = tuple.with_priority(hash, priority);
             slots.find(|slot| slot.entry.flow.wanted == *wanted).map(|slot| (at, Arc::clone(slot)))
@@ -282,7 +278,7 @@ impl Classifier {
             let hash = tuple.hashed.hash(self.seed, wanted.value());
             tuple.with_hash(hash).nth(COLLISIONS - 1).is_none()
         };
-        let fits = |tuple: &Arc<Tuple>| is_within(&tuple.mask, wanted.mask()) && has_room(tuple);
+        let fits = |tuple: &Arc<Tuple>| tuple.mask.is_within(wanted.mask()) && has_room(tuple);
         if let Some(at) = self.tuples.iter().position(fits) {
             return Ok(at);
         }

@@ -93,7 +93,7 @@ impl Outcome {
     pub(crate) fn end_of_trace(&mut self, key: &Key, tables: &Tables, before: usize) {
         let Some(mut trace) = self.trace.take() else { return };
         trace.last = Some(*key);
-        let compared = compared(&self.consulted.bits().and(tables.compared()), trace.cached.is_empty());
+        let compared = compared(&self.consulted.among(tables.compared()), trace.cached.is_empty());
         trace.cached.push(cached(self, self.hits.len() - before, &compared));
         self.trace = Some(trace);
     }

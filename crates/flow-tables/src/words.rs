@@ -70,9 +70,10 @@ impl Consulted {
         (self.preferred, self.is_first) = (bits.map(|bits| *bits.words()), is_first);
     }
 
-    pub(crate) fn bits(&self) -> Key {
-        let mut bits = Key::ZERO;
-        bits.set_words(0, &self.bits);
+    /// Those of the bits that are among others.
+    pub(crate) fn among(&self, others: &Key) -> Key {
+        let mut bits = *others;
+        bits.keep(&self.bits);
         bits
     }
 

@@ -98,6 +98,16 @@ impl Key {
         self.words.iter_mut().zip(&bits.words).for_each(|(word, bits)| *word |= bits);
     }
 
+    /// Clears all bits that are not set in these words.
+    pub fn keep(&mut self, bits: &[u64; Key::WORDS]) {
+        self.words.iter_mut().zip(bits).for_each(|(word, bits)| *word &= bits);
+    }
+
+    /// Whether all bits are set in the other key too.
+    pub fn is_within(&self, other: &Key) -> bool {
+        self.words.iter().zip(&other.words).fold(0, |out, (word, other)| out | word & !other) == 0
+    }
+
     /// Copies these words from another key.
     ///
     /// # Panics

@@ -19,6 +19,9 @@ pub(super) const STARTS: usize = 32;
 /// The most bits by which a mask but the last is widened. Each of them at most doubles the number of outcomes.
 const WIDER: u32 = 8;
 
+/// After so many outcomes, masks are brought into the order of their hits.
+const SORTED: u32 = 64;
+
 /// A word of compared fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Word {
@@ -81,12 +84,21 @@ pub(super) struct Masks {
     order: [usize; MASKS],
     /// The bits of all masks.
     union: Key,
+    /// How many outcomes were kept.
+    taken: u32,
 }
 
 impl Masks {
     pub fn new(from: u64) -> Self {
         let all = [(); MASKS].map(|()| Mask::new());
-        Self { from: Some(from), all, used: 0, order: std::array::from_fn(|at| at), union: Key::ZERO }
+        Self {
+            from: Some(from),
+            all,
+            used: 0,
+            order: std::array::from_fn(|at| at),
+            union: Key::ZERO,
+            taken: 0,
+        }
     }
 
     /// Forgets all masks. Their memory is kept for the masks of this place.
@@ -116,9 +128,13 @@ impl Masks {
     /// The mask for an outcome that depends on these bits. New masks get numbers behind `last`. Outcomes under a mask that is
     /// made wider are not found any more.
     pub fn take(&mut self, bits: &Key, last: &mut u64) -> usize {
-        let all = &mut self.all;
-        self.order[..self.used].sort_unstable_by_key(|at| Reverse(all[*at].hits));
-        all.iter_mut().for_each(|mask| mask.hits /= 2);
+        self.taken = self.taken.wrapping_add(1);
+        if self.taken.is_multiple_of(SORTED) {
+            self.sort();
+        }
+        if let Some(at) = self.all[..self.used].iter().position(|mask| bits.is_within(&mask.bits)) {
+            return at;
+        }
         self.union.add(bits);
         let fits = |mask: &Mask| count(&both(&mask.bits, bits)) <= mask.first + WIDER;
         let known = self.all[..self.used].iter().position(fits);
@@ -134,12 +150,16 @@ impl Masks {
             None => MASKS - 1,
         };
         let mask = &mut self.all[at];
-        let wider = both(&mask.bits, bits);
-        if wider != mask.bits {
-            *last += 1;
-            mask.set(*last, &wider);
-        }
+        *last += 1;
+        mask.set(*last, &both(&mask.bits, bits));
         at
+    }
+
+    /// Brings the masks into the order of their hits, of which those count more that were not long ago.
+    fn sort(&mut self) {
+        let all = &mut self.all;
+        self.order[..self.used].sort_by_key(|at| Reverse(all[*at].hits));
+        all.iter_mut().for_each(|mask| mask.hits /= 2);
     }
 }
 
@@ -167,15 +187,19 @@ mod tests {
         let address = |of: u128| bits(&[(Field::IpDst, of)]);
         assert_eq!(masks.take(&address(0xff00_0000), &mut last), 1);
         assert_eq!(masks.take(&address(0x00ff_ff00), &mut last), 2);
-        assert_eq!(masks.take(&address(1 << 24), &mut last), 0, "one bit more");
+        assert_eq!(masks.take(&address(1 << 24), &mut last), 1, "within it");
+        assert_eq!(masks.take(&bits(&[(Field::IpSrc, 8)]), &mut last), 0, "one bit more");
         masks.hit(2);
         assert_eq!(masks.take(&address(0xffff_ffff), &mut last), 3);
+        masks.sort();
         assert_eq!(ids(&masks), [4, 5, 3, 6], "the one with hits is the first");
         let ipv6 = bits(&[(Field::Ipv6Dst, u128::MAX)]);
         assert_eq!(masks.take(&ipv6, &mut last), 3, "there is no room for another");
-        assert_eq!(ids(&masks), [4, 5, 3, 7]);
-        assert_eq!(masks.preferred()[0], &both(&ports(3 << 14), &address(1 << 24)));
-        assert_eq!(masks.preferred()[1], &both(&both(&ports(3 << 14), &address(0xffff_ffff)), &ipv6));
+        masks.sort();
+        assert_eq!(masks.all[3].id, 7);
+        assert_eq!(masks.preferred()[0], &both(&ports(3 << 14), &bits(&[(Field::IpSrc, 8)])));
+        let of_addresses = both(&address(0xffff_ffff), &bits(&[(Field::IpSrc, 8)]));
+        assert_eq!(masks.preferred()[1], &both(&both(&ports(3 << 14), &of_addresses), &ipv6));
         masks.begin(Some(7));
         assert_eq!((ids(&masks), masks.preferred()), (vec![], [&Key::ZERO; 2]));
     }
