@@ -250,6 +250,26 @@ fn ports_and_addresses_that_no_flow_has_share_outcomes() {
     assert!(counts.masks <= flow_tables::MASKS as u64 * (counts.hits + counts.misses), "{counts:?}");
 }
 
+/// Frames that match none of several flows are told from those that match one, in a tuple of few flows and of many.
+#[test]
+fn frames_of_no_flow_are_told_from_those_of_each_flow() {
+    for flows in [3, 20] {
+        let mut all = vec!["priority=1 actions=output:3".to_owned()];
+        all.extend((0..flows).map(|at| format!("priority=9,udp,tp_src={} actions=output:4", 1000 + 3 * at)));
+        let tables = without_groups(&all);
+        let (mut cache, mut outcome) = (Cache::new(1024, &metadata(1)), Outcome::default());
+        let mut random = Random(3);
+        for _ in 0..4000 {
+            let port = 990 + frames::below(&mut random, 80) as u16;
+            cache.execute(&tables, &mut HeaderWindow::new(&udp(port), 60, 1), &mut Ports, &mut outcome);
+            let matches = (1000..1000 + 3 * flows).step_by(3).any(|of| of == port);
+            assert_eq!(outcome.deliveries[0].port, if matches { 4 } else { 3 }, "{flows} flows, port {port}");
+        }
+        // 80 ports at most, and the mask of the first frame changes some times.
+        assert!(cache.counts().hits > 3700, "{:?}", cache.counts());
+    }
+}
+
 /// Connections in the same state share the outcomes of both segments, whatever their ports are.
 #[test]
 fn frames_of_many_connections_share_the_outcomes_of_segments() {

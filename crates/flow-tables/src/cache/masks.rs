@@ -1,8 +1,7 @@
 //! The masks under which a cache keeps outcomes: the bits on which the passages of earlier frames depended.
 //!
-//! The number of masks is fixed. An outcome is kept under the first mask that has its bits, or has them when it is widened
-//! by few bits: frames then have more outcomes, and no look-up more. An outcome that depends on many bits more gets a mask of
-//! its own. When there are as many masks as there may be, such an outcome widens the last one. So the last mask grows to the
+//! The number of masks is fixed. An outcome is kept under the first mask that has its bits and few others, also if it must be
+//! widened by few bits: frames then have more outcomes, and no look-up more. Other outcomes get a mask of their own. When there are as many masks as there may be, such an outcome widens the last one. So the last mask grows to the
 //! compared bits of the tables, at worst, and the others stay narrow: a sender that chooses its frames well gets one outcome
 //! for each of them, and no more look-ups.
 use std::cmp::Reverse;
@@ -39,7 +38,8 @@ pub(super) struct Mask {
     /// The bits of the frame's own fields.
     pub frame: [u64; FRAME_WORDS],
     bits: Key,
-    /// The number of bits that the mask had at first.
+    /// The number of bits, and that of the bits that the mask had at first.
+    count: u32,
     first: u32,
     /// Hits, of which those count more that were not long ago.
     pub hits: u64,
@@ -48,12 +48,12 @@ pub(super) struct Mask {
 impl Mask {
     fn new() -> Self {
         let words = Vec::with_capacity(Key::WORDS);
-        Self { id: 0, words, frame: [0; FRAME_WORDS], bits: Key::ZERO, first: 0, hits: 0 }
+        Self { id: 0, words, frame: [0; FRAME_WORDS], bits: Key::ZERO, count: 0, first: 0, hits: 0 }
     }
 
     /// Gets these bits and a new number.
     fn set(&mut self, id: u64, bits: &Key) {
-        (self.id, self.frame, self.bits) = (id, *frame_words(bits), *bits);
+        (self.id, self.frame, self.bits, self.count) = (id, *frame_words(bits), *bits, count(bits));
         // The words of frames tell them apart sooner than those of registers.
         let others = (0..Field::FRAME_WORDS.start).chain(Field::FRAME_WORDS.end..Key::WORDS);
         let words = Field::FRAME_WORDS.chain(others).map(|at| Word { at: at as u8, mask: bits.words()[at] }); // 51 words
@@ -132,23 +132,28 @@ impl Masks {
         if self.taken.is_multiple_of(SORTED) {
             self.sort();
         }
-        if let Some(at) = self.all[..self.used].iter().position(|mask| bits.is_within(&mask.bits)) {
+        let wanted = count(bits);
+        let all = &self.all[..self.used];
+        let has = |mask: &Mask| bits.is_within(&mask.bits);
+        if let Some(at) = all.iter().position(|mask| mask.count <= wanted + WIDER && has(mask)) {
             return at;
         }
-        self.union.add(bits);
-        let fits = |mask: &Mask| count(&both(&mask.bits, bits)) <= mask.first + WIDER;
-        let known = self.all[..self.used].iter().position(fits);
-        let at = match known {
+        let fits = |mask: &Mask| count(&both(&mask.bits, bits)) <= WIDER + mask.first.min(wanted);
+        let at = match all.iter().position(fits) {
             Some(at) => at,
             None if self.used < MASKS => {
                 self.order[self.used] = self.used;
                 self.used += 1;
                 let mask = &mut self.all[self.used - 1];
-                (mask.bits, mask.first, mask.hits) = (Key::ZERO, count(bits), 0);
+                (mask.bits, mask.first, mask.hits) = (Key::ZERO, wanted, 0);
                 self.used - 1
             }
-            None => MASKS - 1,
+            None => match all.iter().position(has) {
+                Some(at) => return at,
+                None => MASKS - 1,
+            },
         };
+        self.union.add(bits);
         let mask = &mut self.all[at];
         *last += 1;
         mask.set(*last, &both(&mask.bits, bits));
@@ -200,6 +205,9 @@ mod tests {
         assert_eq!(masks.preferred()[0], &both(&ports(3 << 14), &bits(&[(Field::IpSrc, 8)])));
         let of_addresses = both(&address(0xffff_ffff), &bits(&[(Field::IpSrc, 8)]));
         assert_eq!(masks.preferred()[1], &both(&both(&ports(3 << 14), &of_addresses), &ipv6));
+        // All bits are in the last mask, but it has many others.
+        let (mut masks, mut last) = (Masks::new(0), 0);
+        assert_eq!([u128::MAX, 1 << 3, 1 << 4].map(|of| masks.take(&ports(of), &mut last)), [0, 1, 1]);
         masks.begin(Some(7));
         assert_eq!((ids(&masks), masks.preferred()), (vec![], [&Key::ZERO; 2]));
     }
