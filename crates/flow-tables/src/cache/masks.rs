@@ -132,8 +132,11 @@ impl Masks {
         if self.taken.is_multiple_of(SORTED) {
             self.sort();
         }
-        let wanted = count(bits);
         let all = &self.all[..self.used];
+        if let Some(at) = all.iter().position(|mask| mask.bits == *bits) {
+            return at;
+        }
+        let wanted = count(bits);
         let has = |mask: &Mask| bits.is_within(&mask.bits);
         if let Some(at) = all.iter().position(|mask| mask.count <= wanted + WIDER && has(mask)) {
             return at;
