@@ -112,8 +112,13 @@ const WITHIN: &str = "
 ";
 
 /// On a later kernel. Besides, `/dev/vhost-vdpa-N` of a port is driven by DPDK, and by a guest of QEMU.
+/// Its kernel may end at a breakpoint that is no longer in its code (docs/nested.md).
 #[test]
 fn a_later_kernel_has_interfaces_and_gives_devices_to_dpdk_and_guests() {
+    peers::standstill::once_more(a_later_kernel);
+}
+
+fn a_later_kernel() {
     let (testpmd, drivers) = peers::testpmd::files().unwrap_or_else(|error| panic!("{error}"));
     let settings = Settings::default().size(2, 1536).later_vduse().guest_within(WITHIN).program(&testpmd);
     let lab = Lab::boot(drivers.iter().fold(settings, |settings, file| settings.file(file, file)));
