@@ -6,18 +6,18 @@
 //!
 //! A mask has the bits on which the passages of earlier frames depended: bits by which flows match or do not match, and bits
 //! that the actions of matching flows read or write. They are compared whole and not by a hash alone, so a frame never gets
-//! the outcome of a frame that takes another way. A frame whose outcome depends on more than its fields, the tables and the ports goes through the tables each
-//! time; [`Uncached`] lists the reasons. A change of the tables, or of the ports by [`Cache::forget`], invalidates all
-//! kept outcomes.
+//! the outcome of a frame that takes another way. A frame whose outcome depends on more than its fields, the tables and the
+//! ports goes through the tables each time; [`Uncached`] lists the reasons. A change of the tables, or of the ports by
+//! [`Cache::forget`], invalidates all kept outcomes.
 //!
 //! An outcome ends where connection tracking sends a frame to a table. The frame is tracked, and is looked up again: now
 //! also by that table, its registers, and the state, zone, mark, label and first direction of its connection, as far as
 //! flows match them. So connections in the same state share an outcome, and a frame costs one look-up more for each `ct`.
 //!
 //! A meter, a comparison of the length, a label that was removed and an address translation whose frame does not go to a
-//! table decide about the steps that follow. They are part of the outcome, as they were for its first frame. For a frame about which they decide
-//! otherwise, the outcome is taken back: the frame goes through the tables, which ask neither the meter nor connection
-//! tracking again.
+//! table decide about the steps that follow. They are part of the outcome, as they were for its first frame. For a frame
+//! about which they decide otherwise, the outcome is taken back: the frame goes through the tables, which ask neither the
+//! meter nor connection tracking again.
 //!
 //! A new outcome replaces one that no frame has had since the last replacement in its set. Frames that come once
 //! therefore replace each other, and the outcomes of a connection stay.

@@ -1,9 +1,10 @@
 //! The masks under which a cache keeps outcomes: the bits on which the passages of earlier frames depended.
 //!
 //! The number of masks is fixed. An outcome is kept under the first mask that has its bits and few others, also if it must be
-//! widened by few bits: frames then have more outcomes, and no look-up more. Other outcomes get a mask of their own. When there are as many masks as there may be, such an outcome widens the last one. So the last mask grows to the
-//! compared bits of the tables, at worst, and the others stay narrow: a sender that chooses its frames well gets one outcome
-//! for each of them, and no more look-ups.
+//! widened by few bits: frames then have more outcomes, and no look-up more. Other outcomes get a mask of their own. When
+//! there are as many masks as there may be, such an outcome goes to a mask that has its bits, or widens the last one. So the
+//! last mask grows to the compared bits of the tables, at worst, and the others stay narrow: a sender that chooses its frames
+//! well gets one outcome for each of them, and no more look-ups.
 use std::cmp::Reverse;
 
 use flow::{Field, Key};
@@ -42,7 +43,7 @@ pub(super) struct Mask {
     count: u32,
     first: u32,
     /// Hits, of which those count more that were not long ago.
-    pub hits: u64,
+    hits: u64,
 }
 
 impl Mask {

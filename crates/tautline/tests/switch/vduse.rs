@@ -112,7 +112,8 @@ const WITHIN: &str = "
 ";
 
 /// On a later kernel. Besides, `/dev/vhost-vdpa-N` of a port is driven by DPDK, and by a guest of QEMU.
-/// Its kernel may end at a breakpoint that is no longer in its code (docs/nested.md).
+///
+/// This kernel may end at a breakpoint that is no longer in its code, a fault of the emulator (docs/nested.md).
 #[test]
 fn a_later_kernel_has_interfaces_and_gives_devices_to_dpdk_and_guests() {
     peers::standstill::once_more(a_later_kernel);
