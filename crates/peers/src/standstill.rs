@@ -3,7 +3,7 @@
 //!
 //! QEMU's emulated CPUs fail in two known ways (docs/nested.md). In the first way, the outer machine stops: it answers
 //! no command, and its kernel reports stalls on the console or one of its CPUs executes for ten seconds with interrupts
-//! disabled. In the second way, a guest in it stops: its virtual CPU runs and accepts no interrupt, because an interrupt
+//! disabled; or one of its CPUs answers, and its kernel reports that another CPU is stuck in the kernel. In the second way, a guest in it stops: its virtual CPU runs and accepts no interrupt, because an interrupt
 //! was delivered twice. Both are detected outside of the tested program: on the console of the outer machine, in QEMU's
 //! monitor, and in KVM's counters in the machine. No error text of Tautline counts as evidence.
 //!
@@ -30,10 +30,13 @@ const COUNTED_IN: &str = "TAUTLINE_STANDSTILLS";
 const STALLS: [&str; 5] = [
     "detected stalls on CPUs",
     "self-detected stall",
-    "soft lockup",
+    SOFT_LOCKUP,
     "TASK stack guard page was hit",
     "int3: 0000 [#",
 ];
+
+/// The text that Linux writes on its console if a CPU has not left the kernel for 20 s.
+const SOFT_LOCKUP: &str = "soft lockup";
 
 thread_local! {
     static EVIDENCE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
@@ -47,6 +50,12 @@ pub(crate) fn note(evidence: String) {
 /// The line of a console in which the kernel reports a stall.
 pub(crate) fn stall(console: &str) -> Option<&str> {
     console.lines().find(|line| STALLS.iter().any(|words| line.contains(words))).map(str::trim)
+}
+
+/// The line of a console in which the kernel reports that one CPU is stuck in the kernel itself. No program can cause
+/// this report, not even one with a real-time priority: the watchdog's thread has a higher priority than all others.
+pub(crate) fn stuck(console: &str) -> Option<&str> {
+    console.lines().find(|line| line.contains(SOFT_LOCKUP)).map(str::trim)
 }
 
 /// Runs a test in an emulated machine; runs it a second time if it failed and there is evidence that the machine
@@ -180,6 +189,13 @@ mod tests {
         let console =
             "[   10.1] usb 1-1: new device\n[   42.0] watchdog: BUG: soft lockup - CPU#0 stuck\nlogin:";
         assert_eq!(stall(console), Some("[   42.0] watchdog: BUG: soft lockup - CPU#0 stuck"));
+        assert_eq!(stuck(console), stall(console));
+        let busy = "[   35.1] rcu: INFO: rcu_preempt self-detected stall on CPU";
+        assert_eq!(
+            (stall(busy), stuck(busy)),
+            (Some(busy), None),
+            "a program of real-time priority can cause it"
+        );
         let patched = "[    1.6] Oops: int3: 0000 [#1] SMP PTI\r";
         assert_eq!(stall(patched), Some(patched.trim()));
         assert_eq!(stall("[   10.1] systemd: no answer within 30 s, TimedOut"), None);

@@ -399,21 +399,22 @@ impl Guest {
         self.folder.path()
     }
 
-    /// Records evidence that the machine failed, if it answers no command: the kernel's report of a stall on the
-    /// console, or a CPU that QEMU's monitor shows locked up.
+    /// Records evidence that the machine failed. If it answers no command: the kernel's report of a stall on the
+    /// console, or a CPU that QEMU's monitor shows locked up. If it answers: the kernel's report that one of its other
+    /// CPUs is stuck in the kernel.
     fn note_standstill(&self) {
-        if self.answers() {
-            return;
-        }
-        let console = self.console();
-        let evidence = match standstill::stall(&console) {
-            Some(stall) => format!("its console says \"{stall}\""),
+        let (answers, console) = (self.answers(), self.console());
+        let reported = if answers { standstill::stuck(&console) } else { standstill::stall(&console) };
+        let evidence = match reported {
+            Some(line) => format!("its console says \"{line}\""),
+            None if answers => return,
             None => match self.locked_up() {
                 Some(locked_up) => locked_up,
                 None => return,
             },
         };
-        standstill::note(format!("{evidence}, and `true` has no answer"));
+        let answer = if answers { "an answer" } else { "no answer" };
+        standstill::note(format!("{evidence}, and `true` has {answer}"));
     }
 
     fn explain(&self, doing: &str, silence: Silence, limit: Duration) -> Error {
