@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tautline
 sources=$cache/suites
-if [ ! -e "$sources/root/usr/bin/ncat" ]; then
+if [ ! -e "$sources/root/usr/bin/arping" ]; then
     mirror=$(apt-get indextargets 'Created-By: Packages' --format '$(CODENAME) $(REPO_URI)' |
         sed -n "s/^$(. /etc/os-release && echo "$VERSION_CODENAME") //p" | head -n 1)
     scripts/suites/fetch.sh "$sources" "$mirror" /usr/share/keyrings/debian-archive-keyring.gpg
@@ -46,7 +46,7 @@ done
 wrap "$programs/nc" "$sources/root/usr/bin/ncat"
 # ncat sends the signal that ends it to its whole process group, which is the suite's unless it has one of its own.
 sed -i 's/^exec /exec setsid /' "$programs/nc"
-wrap "$programs/arping" "$sources/root/usr/sbin/arping"
+wrap "$programs/arping" "$sources/root/usr/bin/arping"
 # Debian's OVN warns of devices that no machine without certain cards has; the suites take each warning for a failure.
 sed -i 's/ "$@"$/ -vvif_plug_provider:off "$@"/' "$programs/ovn-controller"
 OVS_VSWITCHD=$work/ovs-vswitchd
@@ -82,12 +82,14 @@ generate() { # generate NAME SOURCE FILE: $work/NAME/testsuite from SOURCE/tests
     (cd "$source" && autom4te --language=autotest -I "$source" -I "$folder" -o "$folder/testsuite" "tests/$3")
     printf '%s\n' "at_testdir='tests'" "abs_builddir='$folder'" "at_srcdir='$source/tests'" "at_suite='$1'" "abs_srcdir='$source/tests'" \
         "at_top_srcdir='$source'" "abs_top_srcdir='$source'" "at_top_build_prefix='$folder/'" \
-        "abs_top_builddir='$folder'" "at_top_builddir='$folder'" "EXEEXT=''" "AUTOTEST_PATH='$programs'" \
+        "abs_top_builddir='$folder'" "at_top_builddir='$folder'" "EXEEXT=''" "AUTOTEST_PATH='$programs:$source/tests'" \
         "SHELL=\${CONFIG_SHELL-'/bin/bash'}" >"$folder/atconfig"
     # Python finds the modules of Open vSwitch by its sources.
     printf '%s\n' "ovs_srcdir='$sources/openvswitch'" >"$folder/atlocal"
     sed -e "s,@PYTHON3@,$sources/python/bin/python3,g; s,@EGREP@,grep -E,; s,@HAVE_OPENSSL@,no,; s,@OPENSSL_SUPPORTS_SNI@,no,
         s,@HAVE_UNBOUND@,no,; s,@[A-Z_0-9]*@,no,g" "$source/tests/atlocal.in" >>"$folder/atlocal"
+    # A database of OVN listens at TCP only in a suite that has OpenSSL; ovn's chassis would speak TLS with it.
+    [ "$1" != ovn-system ] || printf '%s\n' "HAVE_OPENSSL=yes" >>"$folder/atlocal"
     printf '%s\n' "ovs_builddir='$folder'" \
         "top_srcdir='$source'" "export ovs_srcdir PYTHON3 PYTHON" "unset MALLOC_CHECK_ MALLOC_PERTURB_" >>"$folder/atlocal"
 }
@@ -102,7 +104,7 @@ suite() { # suite NAME SOURCE FILE PART…: the cases of these parts that start 
     printf '\n=== %s\n' "$1"
     name=$1 source=$sources/$2
     generate "$name" "$source" "$3"
-    [ "$name" != ovn ] || certify "$work/$name/tests"
+    [ "$2" != ovn ] || certify "$work/$name/tests"
     shift 3
     (cd "$work/$name" && PATH=$programs:$PATH bash ./testsuite --list >list 2>/dev/null)
     [ -n "$cases" ] || cases=$(python3 scripts/suites/cases.py "$source/tests" "$@" <"$work/$name/list")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fetches what scripts/suites.sh runs into a folder, as root: the sources of OVN and Open vSwitch in Debian unstable with
 # their suites, the programs of the same packages, and what the suites use: Scapy, with which they make frames, an FTP
-# server, ncat and arping. Nothing is installed
+# server, ncat and arping of iputils. Nothing is installed
 # but autoconf, which generates the suites. fetch.sh FOLDER MIRROR KEYS
 set -eu
 folder=$1 mirror=$2 keys=$3
@@ -24,7 +24,7 @@ for package in ovn openvswitch; do
 done
 mmdebstrap --quiet --variant=extract --format=directory \
     --include=ovn-central,ovn-host,ovn-ic,openvswitch-switch,openvswitch-common \
-    --include=ncat,arping,python3-pyftpdlib \
+    --include=ncat,iputils-arping,python3-pyftpdlib \
     --aptopt='Acquire::Check-Valid-Until "false"' --keyring="$keys" unstable root "$mirror"
 python3 -m venv python
 python/bin/python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes -r /dev/stdin <<'HASHES'

@@ -69,11 +69,13 @@ class Stream:
 
 
 class Capture:
-    """A file of frames, as `ovs-pcap` reads it."""
+    """A file of frames, as `ovs-pcap` reads it. Frames are added to those of an earlier interface."""
 
     def __init__(self, path):
-        self.file = open(path, "wb", buffering=0)
-        self.file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        self.path = path
+        self.file = open(path, "ab", buffering=0)
+        if os.fstat(self.file.fileno()).st_size == 0:
+            self.file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
 
     def add(self, frame):
         now = time.time()
@@ -97,6 +99,12 @@ class Interface:
                 path = options.get(key)
                 self.captures[key] = Capture(path) if path else None
         self.options = options
+
+    def capture_again(self):
+        """Makes a file of frames again that was removed, as Open vSwitch does with each change of an interface."""
+        for key, capture in self.captures.items():
+            if capture and not os.path.exists(capture.path):
+                self.captures[key] = Capture(capture.path)
 
     def open(self):
         """Opens the packet socket, once the switch has made the TAP."""
@@ -405,6 +413,9 @@ class Switch:
                     interface.remove()
                 interface = self.interfaces[name] = Interface(self, name, row, known.get("path"))
             interface.configure(known.get("options", {}))
+            if "options" in columns:
+                for interface in self.interfaces.values():
+                    interface.capture_again()
 
     def tend(self):
         """Follows what the switch has made."""
