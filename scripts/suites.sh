@@ -98,7 +98,7 @@ suite() { # suite NAME SOURCE FILE PART…: the cases of these parts that start 
     case " $wanted " in
     '  ') cases= ;;
     *" $1 "*) cases= ;;
-    *" $1:"*) cases=${wanted#*"$1":} cases=${cases%%|*} ;;
+    *" $1:"*) cases=${wanted#*"$1":} cases=${cases%% ov[ns][:-]*} cases=${cases%% os-ken*} ;;
     *) return 0 ;;
     esac
     printf '\n=== %s\n' "$1"

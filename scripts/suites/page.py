@@ -77,6 +77,8 @@ KNOWN = {
     "QoS - basic configuration": "`qos` of other types than `linux-noop` is refused",
     "datapath - push mpls decap mpls actions": "`encap` and `decap` of MPLS are neither read nor executed",
     "conntrack - zone-based timeout policy": "timeout policies of zones (CT_Timeout_Policy) have no effect",
+    "Mirror - remote": "the switch has no command `tnl/neigh/set`, by which the case names the next hop of a tunnel to another network; it has no interfaces of type `erspan` either",
+    "ovn mirroring": "mirrored frames are lost until the switch knows a new address and its next hop, up to a second; it has no interfaces of type `erspan` either",
     "Mirror - local": "a frame of a controller is not mirrored as one of its input port",
     "1 HVs, 1 lport/HV, localnet ports, RARP": "a bridge without ports with VLANs learns addresses without their tags",
     "Logical router policy packet marking": "`pkt_mark` does not pass a patch port",

@@ -41,7 +41,9 @@ pub(crate) enum Next {
     Go,
     /// The rest of this list is skipped.
     Stop,
-    /// All lists end.
+    /// All lists of this copy end: a meter drops it.
+    Drop,
+    /// All lists end, those around a copy among them.
     Exit,
     /// All lists wait for a controller.
     Freeze,
@@ -146,7 +148,7 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
         self.lists.action_set.extend(&rest.action_set);
         let mut lists = rest.rest.iter();
         let mut next = Next::Go;
-        while next != Next::Exit
+        while !matches!(next, Next::Drop | Next::Exit)
             && let Some((table, actions)) = lists.next()
         {
             self.table = *table;
@@ -266,25 +268,27 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
     }
 
     /// Does something with a copy: frame, fields, stack and action set are as before afterwards.
-    fn on_copy(&mut self, act: impl FnOnce(&mut Self) -> Next) {
+    fn on_copy(&mut self, act: impl FnOnce(&mut Self) -> Next) -> Next {
         let before = (self.lists.stack.copy(), self.lists.action_set.copy());
-        self.on_copy_of_frame(act);
+        let next = self.on_copy_of_frame(act);
         self.lists.stack.restore(before.0);
         self.lists.action_set.restore(before.1);
+        next
     }
 
     /// Executes `act` on a copy of the frame and its fields. The stack and the action set keep the changes of `act`.
-    pub(crate) fn on_copy_of_frame(&mut self, act: impl FnOnce(&mut Self) -> Next) {
+    pub(crate) fn on_copy_of_frame(&mut self, act: impl FnOnce(&mut Self) -> Next) -> Next {
         self.lists.copies.push((self.window.clone(), self.key));
         let frozen = self.frozen.take();
         self.outcome.steps.push(Step::Copy);
-        act(self);
+        let next = act(self);
         self.end_of_copy();
         self.outcome.steps.push(Step::Return);
         if let Some(before) = self.lists.copies.pop() {
             (*self.window, self.key) = before;
         }
         self.frozen = frozen;
+        next
     }
 
     /// Gives the remaining actions to the waiting packet-in.
@@ -332,7 +336,7 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
                 if !self.passes(*meter) {
                     self.uncached(Uncached::Meter);
                     self.lists.action_set.clear();
-                    return Next::Exit;
+                    return Next::Drop;
                 }
             }
             Action::Resubmit { port, table, original } => {
@@ -343,11 +347,7 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
             Action::PopMpls(kind) => return self.pop_mpls(*kind),
             Action::DecMplsTtl => return self.dec_mpls_ttl(),
             Action::DecTtl(ids) => return self.dec_ttl(ids.as_deref().unwrap_or(&[0])),
-            Action::Clone(actions) => self.on_copy(|run| {
-                let next = run.list(List::Given(actions));
-                run.execute_set(next);
-                next
-            }),
+            Action::Clone(actions) => return self.clone_of(actions),
             Action::Learn(learn) => self.learn(learn),
             Action::FinTimeout(_) => self.fin_timeout(),
             Action::Ct(ct) => self.ct(ct),
@@ -362,6 +362,16 @@ impl<'a, 'r, S: Surroundings> Run<'a, 'r, S> {
             _ => {} // notes and parts of conjunctions
         }
         Next::Go
+    }
+
+    /// Executes actions on a copy. An `exit` and a pause in it end the lists around the copy, too, as in Open vSwitch.
+    fn clone_of(&mut self, actions: &'a [Action]) -> Next {
+        let next = self.on_copy(|run| {
+            let next = run.list(List::Given(actions));
+            run.execute_set(next);
+            next
+        });
+        if matches!(next, Next::Exit | Next::Freeze) { Next::Exit } else { Next::Go }
     }
 
     /// Whether a meter lets the frame pass. Meters that are not there, and all meters in a trace, let all frames pass.

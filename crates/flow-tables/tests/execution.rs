@@ -72,13 +72,37 @@ fn a_frame_that_waited_goes_on_as_if_it_had_not() {
     assert_eq!(ports_of(&execute(&flows(""))), [3, 7, 4]);
     let tables = flows(",controller(pause)");
     let first = execute(&tables);
-    assert_eq!(ports_of(&first), [4]);
+    assert_eq!(ports_of(&first), [], "a pause in a copy ends the lists around it");
     let [Effect::PacketIn(packet)] = first.effects.as_slice() else { panic!("{:?}", first.effects) };
     assert_eq!((packet.table, packet.key.get(Field::Reg2)), (1, 3));
     let rest = packet.continuation.clone().unwrap();
     let mut outcome = Outcome::default();
     tables.resume(first.header(&packet.header), FRAME.len(), &packet.key, *rest, &mut Ports, &mut outcome);
     assert_eq!(ports_of(&outcome), [3, 7]);
+}
+
+/// Open vSwitch ends the whole translation with an `exit` in a copy; the end of a copy's list ends that list alone.
+#[test]
+fn an_exit_in_a_copy_ends_the_lists_around_it() {
+    let ports = |inner: &str| {
+        let outer = format!("actions=output:1,resubmit(,1),clone(output:2,{inner},output:3),output:4");
+        ports_of(&execute(&tables(&[&outer, "table=1 actions=output:5", "table=2 actions=exit"])))
+    };
+    assert_eq!(ports("resubmit(,1)"), [1, 5, 2, 5, 3, 4]);
+    assert_eq!(ports("exit"), [1, 5, 2]);
+    assert_eq!(ports("resubmit(,2)"), [1, 5, 2]);
+    assert_eq!(ports("clone(exit)"), [1, 5, 2]);
+}
+
+/// A meter drops the copy that it measures, and no other.
+#[test]
+fn a_meter_in_a_copy_ends_the_lists_of_the_copy() {
+    let flows = ["actions=clone(resubmit(,1),output:3),output:4", "table=1 actions=meter:1,output:2"];
+    let mut tables = tables(&flows);
+    let meter = flow::Meter::parse("meter=1,pktps,burst,bands=type=drop,rate=1,burst_size=1").unwrap();
+    tables.set_meter(meter, 0).unwrap();
+    assert_eq!(ports_of(&execute(&tables)), [2, 3, 4]);
+    assert_eq!(ports_of(&execute(&tables)), [4]);
 }
 
 #[test]

@@ -163,7 +163,7 @@ fn fill(random: &mut Random, pattern: &str, table: usize, words: &[String]) -> S
             'T' if !name => (table + below(random, 3)).min(4).to_string(),
             'A' if !name => {
                 let pattern = one(random, ACTIONS, words);
-                if pattern.contains("clone") || pattern == "exit" {
+                if pattern.contains("clone") {
                     "output:2".to_owned()
                 } else {
                     fill(random, pattern, table, words)
