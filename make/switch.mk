@@ -48,7 +48,7 @@ test-controllers:
 	@scripts/setup.sh test
 	TAUTLINE_HOSTILE_FLOWS=$(or $(FLOWS),10000000) $(CARGO) test --locked --release -p tautline --test switch a_hostile_controller_takes_neither
 
-## lines: with 1, 2, 4 and 8 queues and workers: the cache lines that two workers write, of which there may be none, and instructions a frame
+## lines: with 1, 2, 4 and 8 queues and workers, 8 on 4 and 4 on 8: the cache lines that two workers write, of which there may be none, and instructions a frame
 lines:
 	@scripts/setup.sh test
-	$(CARGO) test --locked --release -p tautline-switch --test switch with_each_number_of_queues -- --ignored --nocapture
+	$(CARGO) test --locked --release -p tautline-switch --test switch lines::with_ -- --ignored --nocapture --test-threads=1

@@ -174,10 +174,13 @@ pub fn station(n: u8) -> [u8; 6] {
 
 pub const BROADCAST: [u8; 6] = [0xff; 6];
 
-/// A frame of 100 bytes with a number.
+/// Bytes of [`frame`].
+pub const FRAME_BYTES: usize = 100;
+
+/// A frame with a number.
 pub fn frame(to: [u8; 6], from: [u8; 6], number: u64) -> Vec<u8> {
     let mut frame = [&to[..], &from, &[0x88, 0xb5], &number.to_be_bytes()].concat();
-    frame.resize(100, 0xa5);
+    frame.resize(FRAME_BYTES, 0xa5);
     frame
 }
 

@@ -98,6 +98,8 @@ pub struct Trace {
     pub placed: u64,
     /// Of the passes of those frames.
     instructions: u64,
+    /// The workers of those frames.
+    moved_by: BTreeSet<usize>,
     /// For each line, the workers that wrote it.
     writers: BTreeMap<u64, BTreeMap<usize, Writes>>,
 }
@@ -135,9 +137,9 @@ impl Trace {
         self.instructions as f64 / self.placed as f64
     }
 
-    /// The number of workers that wrote anything.
+    /// The number of workers that moved frames.
     pub fn workers(&self) -> usize {
-        self.writers.values().flat_map(BTreeMap::keys).collect::<BTreeSet<_>>().len()
+        self.moved_by.len()
     }
 
     /// The number of lines that workers wrote.
@@ -211,6 +213,7 @@ impl Reader {
         if ended.frames > 0 {
             self.trace.placed += ended.frames;
             self.trace.instructions += ended.instructions;
+            self.trace.moved_by.insert(worker);
         }
     }
 
