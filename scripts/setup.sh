@@ -252,13 +252,16 @@ fetch_newer_ovn() { # fetch_newer_ovn MIRROR
     mv "$newer_ovn.new" "$newer_ovn" && has_newer_ovn
 }
 
-# The programs around the database of Open vSwitch in Debian 13, with their libraries: `ovs-vsctl` and others.
-has_newer_ovs() { "$newer_ovs/usr/bin/ovs-vsctl" --version >/dev/null 2>&1; }
+# Open vSwitch of Debian 13 with its libraries, and the driver of DPDK for the switch's buffers.
+has_newer_ovs() {
+    "$newer_ovs/usr/bin/ovs-vsctl" --version >/dev/null 2>&1 &&
+        ls "$newer_ovs"/root/usr/lib/*/dpdk/pmds-*/librte_mempool_ring.so* >/dev/null 2>&1
+}
 fetch_newer_ovs() { # fetch_newer_ovs MIRROR
     say "fetching Open vSwitch of Debian 13 into $newer_ovs (it is not installed)"
     $as_root rm -rf "$newer_ovs.new" "$newer_ovs"
     mkdir -p "$newer_ovs.new/usr/share/openvswitch"
-    $as_root mmdebstrap --quiet --variant=extract --format=directory --include=openvswitch-switch-dpdk \
+    $as_root mmdebstrap --quiet --variant=extract --format=directory --include=openvswitch-switch-dpdk,librte-meta-mempool \
         --aptopt='Acquire::Check-Valid-Until "false"' --keyring="$debian_keys" trixie "$newer_ovs.new/root" "$1" || return 1
     with_libraries "$newer_ovs" bin/ovs-vsctl bin/ovs-ofctl bin/ovs-appctl bin/ovsdb-tool sbin/ovsdb-server \
         lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk

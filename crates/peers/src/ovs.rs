@@ -118,6 +118,22 @@ pub(crate) fn find(named: Option<&Path>, needs: &mut Requirements) -> Programs {
     programs
 }
 
+/// DPDK's driver for the switch's buffers in the folder of an unpacked build. DPDK itself looks for drivers only where it
+/// is installed.
+fn buffer_driver(folder: &Path) -> Option<PathBuf> {
+    let inside =
+        |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_driver = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("librte_mempool_ring.so"))
+    };
+    ["usr/lib", "root/usr/lib"]
+        .into_iter()
+        .flat_map(|place| inside(folder.join(place)))
+        .flat_map(|architecture| inside(architecture.join("dpdk")))
+        .flat_map(inside)
+        .find(is_driver)
+}
+
 /// The folder in which set-up has unpacked Open vSwitch with DPDK, if it has.
 pub fn unpacked() -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
@@ -179,11 +195,14 @@ impl OvsDpdk {
         };
         succeed(process::run(&mut instance.create(), LIMIT)?, "making Open vSwitch's database")?;
         let database = start("Open vSwitch's database", instance.serve_database())?;
-        let memory = match settings.pages {
-            Pages::Small => openvswitch::SMALL_PAGES,
-            Pages::Huge => openvswitch::HUGE_PAGES,
+        let mut memory = match settings.pages {
+            Pages::Small => openvswitch::SMALL_PAGES.to_owned(),
+            Pages::Huge => openvswitch::HUGE_PAGES.to_owned(),
         };
-        run(&mut instance.configure(&cpus::usable()?, memory, &settings.options))?;
+        if let Some(driver) = settings.folder.as_deref().and_then(buffer_driver) {
+            memory += &format!(" -d {}", driver.display());
+        }
+        run(&mut instance.configure(&cpus::usable()?, &memory, &settings.options))?;
         let vswitchd = start("Open vSwitch", instance.switch())?;
         let peer = Self { vswitchd, _database: database, _namespace: namespace, instance, folder };
         peer.tell(peer.instance.add_bridge())?;
@@ -377,6 +396,19 @@ pub(crate) fn succeed(output: Output, doing: &str) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unpacked_build_has_its_own_driver_for_buffers() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(buffer_driver(folder.path()), None);
+        let drivers = folder.path().join("root/usr/lib/x86_64-linux-gnu/dpdk/pmds-25.0");
+        std::fs::create_dir_all(&drivers).unwrap();
+        std::fs::write(drivers.join("librte_net_vhost.so.25.0"), "").unwrap();
+        assert_eq!(buffer_driver(folder.path()), None);
+        let driver = drivers.join("librte_mempool_ring.so.25.0");
+        std::fs::write(&driver, "").unwrap();
+        assert_eq!(buffer_driver(folder.path()), Some(driver));
+    }
 
     #[test]
     fn counters_are_read_by_their_names() {
