@@ -41,6 +41,10 @@ fn state() -> MutexGuard<'static, State> {
 }
 
 impl State {
+    fn want(&mut self, link: &str, address: IpAddr) -> bool {
+        self.neighbours.entry(link.to_owned()).or_default().want(address, now())
+    }
+
     /// Gives workers a new view.
     fn publish(&self) {
         let mut view =
@@ -85,7 +89,7 @@ pub(crate) fn remove_link(name: &str) {
     state.publish();
 }
 
-/// Adds a tunnel.
+/// Adds a tunnel, and has its next hop asked for: the first frame finds it known.
 ///
 /// # Errors
 /// Another tunnel has the same ends.
@@ -93,6 +97,12 @@ pub(crate) fn add_tunnel(tunnel: &Arc<Tunnel>) -> Result<(), Duplicate> {
     let mut state = state();
     state.tunnels.add(&tunnel.settings, Arc::clone(tunnel))?;
     state.publish();
+    let view = current();
+    if let Some((link, neighbour)) = view.hop_of(tunnel)
+        && state.want(&link.name, neighbour)
+    {
+        link.wake();
+    }
     Ok(())
 }
 
@@ -120,7 +130,7 @@ pub fn set_options(network: &str, options: &[OptionMap]) {
 
 /// Notes that frames are to be sent to a neighbour of an underlay. Returns true if it is to be asked for now.
 pub(crate) fn want(link: &str, address: IpAddr) -> bool {
-    state().neighbours.entry(link.to_owned()).or_default().want(address, now())
+    state().want(link, address)
 }
 
 /// Takes note of the owners of addresses of which an underlay has heard, if this end has asked for them. Returns true if it
@@ -139,17 +149,21 @@ pub(crate) fn learn(link: &str, heard: &Heard) -> bool {
     has_heard
 }
 
-/// The addresses that an underlay asks for now, among them the next hops to the ends of tunnels.
-pub(crate) fn due(link: &str) -> Vec<IpAddr> {
+/// Notes that frames are to be sent to the next hops to the ends of tunnels.
+pub(crate) fn want_hops(link: &str) {
     let view = current();
     let mut state = state();
-    let neighbours = state.neighbours.entry(link.to_owned()).or_default();
-    for tunnel in view.tunnels.all() {
-        let hop = tunnel.settings.remote.and_then(|remote| view.routes.hop(remote, tunnel.settings.local));
-        if let Some(hop) = hop.filter(|hop| view.links.get(hop.link).is_some_and(|at| at.name == link)) {
-            neighbours.want(hop.neighbour, now());
+    for (at, neighbour) in view.tunnels.all().filter_map(|tunnel| view.hop_of(tunnel)) {
+        if at.name == link {
+            state.want(link, neighbour);
         }
     }
+}
+
+/// The addresses that an underlay asks for now.
+pub(crate) fn due(link: &str) -> Vec<IpAddr> {
+    let mut state = state();
+    let neighbours = state.neighbours.entry(link.to_owned()).or_default();
     let due = neighbours.due(now());
     if neighbours.take_change() {
         state.publish();

@@ -372,6 +372,20 @@ fn answers_wait_for_the_control_side() {
     assert_eq!(underlay.terminator.counters().frames(), 100, "the kernel gets them too");
 }
 
+/// The first frame through a new tunnel finds the address of the next hop.
+#[test]
+fn the_next_hop_of_a_new_tunnel_is_asked_for_at_once() {
+    let _underlay = Underlay::new("test21", 121);
+    let waker = registry::current().link("test21").unwrap().waker.clone();
+    let woken = || rustix::io::read(waker.as_fd(), &mut [0; 8]).is_ok();
+    assert!(!woken() && registry::due("test21").is_empty());
+    let remote = [198, 51, 121, 9].into();
+    let (mut port, mut context) = start(Settings::new(Kind::Geneve, Some(remote)));
+    assert!(woken());
+    assert_eq!(registry::due("test21"), [remote]);
+    port.end(&mut context);
+}
+
 #[test]
 fn flows_name_the_end_the_key_and_the_options() {
     let mut underlay = Underlay::new("test2", 102);

@@ -43,6 +43,26 @@ struct Running {
     is_learning: bool,
     /// Whether addresses or routes may differ from those that are known.
     is_stale: bool,
+    /// How long the next change of addresses or routes waits.
+    pace: Pace,
+}
+
+/// The time that a change of addresses or routes waits before they are read: the first one for those that come with it. A
+/// host whose routes change all the time is read once in an interval.
+struct Pace(Duration);
+
+impl Pace {
+    /// The time that a change waits. The next one waits longer.
+    fn of_change(&mut self) -> Duration {
+        let next = (2 * self.0).min(INTERVAL);
+        std::mem::replace(&mut self.0, next)
+    }
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace(LEARNING)
+    }
 }
 
 /// A TAP as a port, with one queue pair more: the source of the frames of tunnels.
@@ -78,7 +98,9 @@ impl Underlay {
         context.watch(CHANGED, &SharedFd::new(Arc::clone(&changes)), Interest::Readable)?;
         context.attach_source(self.pairs, Box::new(source.counting(Arc::clone(&self.counters[0]))));
         let heard = Arc::default();
-        self.running = Some(Running { entrance, waker, changes, heard, is_learning: false, is_stale: true });
+        let pace = Pace::default();
+        self.running =
+            Some(Running { entrance, waker, changes, heard, is_learning: false, is_stale: true, pace });
         self.tick(context);
         Ok(())
     }
@@ -96,7 +118,10 @@ impl Underlay {
                     running.is_stale = true;
                 }
             }
+        } else {
+            running.pace = Pace::default();
         }
+        registry::want_hops(&self.name);
         self.request();
     }
 
@@ -209,8 +234,9 @@ impl Port for Underlay {
                 self.learn(context);
             }
             (CHANGED, Some(running)) => {
-                // A host with many changing routes is read once in an interval.
-                running.is_stale |= running.changes.clear();
+                if running.changes.clear() && !std::mem::replace(&mut running.is_stale, true) {
+                    context.after(TICK, running.pace.of_change());
+                }
             }
             (WAKE | CHANGED | LEARN, None) => {}
             _ => self
@@ -249,6 +275,13 @@ mod tests {
     use port::testing::TestContext;
 
     use super::*;
+
+    #[test]
+    fn the_first_change_is_read_soon_and_changes_all_the_time_once_in_an_interval() {
+        let mut pace = Pace::default();
+        let waits: Vec<_> = (0..6).map(|_| pace.of_change().as_millis()).collect();
+        assert_eq!(waits, [100, 200, 400, 800, 1000, 1000]);
+    }
 
     /// An interface that cannot be read is read again with each tick.
     #[test]

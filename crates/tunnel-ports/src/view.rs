@@ -85,6 +85,12 @@ impl View {
         found.map_or(&[], |options| options)
     }
 
+    /// The underlay of the next hop to the end of a tunnel that has one end, and the next hop.
+    pub fn hop_of(&self, tunnel: &Tunnel) -> Option<(&Link, IpAddr)> {
+        let hop = self.routes.hop(tunnel.settings.remote?, tunnel.settings.local)?;
+        Some((self.links.get(hop.link)?, hop.neighbour))
+    }
+
     /// The underlay with this interface.
     pub fn link(&self, name: &str) -> Option<&Arc<Link>> {
         self.links.iter().find(|link| link.name == name)
