@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use peers::guest::{INITRAMFS_WITHIN, KERNEL_WITHIN, Settings};
+use peers::guest::{INITRAMFS_WITHIN, KERNEL_WITHIN, Settings, VDPA_CARDS};
 
 use super::lab::{Lab, page};
 
@@ -53,6 +53,7 @@ const FUNCTIONS: &str = r#"
             n=$((n + 1)); [ $n -lt 120 ] || { tail -n 5 /run/*.qemu /run/*.monitor; tail -n 20 /run/*.console; failed no answer; }; sleep 0.5
         done
     }
+    answers() { until_true there ping -c 1 -W 1 10.77.0.1 || { tail -n 5 /run/*.qemu; failed no answer; }; }
     payload() { has_file 60 || failed another file, or none; }
     begin_pings() { ip netns exec there ping -q -i 0.02 -c 1000000 10.77.0.1 >/run/pings & echo $! >/run/pings.pid; }
     end_pings() { kill -INT $(cat /run/pings.pid); until_true ended pings || failed pings go on; cat /run/pings; }
@@ -60,7 +61,7 @@ const FUNCTIONS: &str = r#"
         until_then=$(($(date +%s) + 60))
         until "$@" >/dev/null 2>&1; do [ $(date +%s) -lt $until_then ] || return 1; sleep 0.1; done
     }
-    offers() { there timeout 10 wget -q -O /run/offered http://10.77.0.1/$1; }
+    offers() { there timeout 30 wget -q -O /run/offered http://10.77.0.1/$1; }
     offered() { until_true offers $1 || { tail -n 20 /run/*.console; failed the guest offers no $1; }; } # offered FILE
     is_full() { offers cgi-bin/full && grep ':1388 .* 0[1-8] 00000000:0000400[01] ' /run/offered; } # 16,384 bytes
     logged() { [ $(grep -c 'written pages are logged' /run/one.log) -ge $1 ]; } # logged TIMES
@@ -130,11 +131,26 @@ fn a_stock_guest_migrates_restarts_and_loses_its_device() {
     machine.must("file; tell two system_reset; booted; payload; pings");
     machine
         .must("tail -n 1 /run/two.log | grep -q 'the device runs$' || failed not on the rings of the guest");
-    machine.must(
+    comes_back(&machine);
+    machine.must("runs two; kill $(cat /run/two.guest); stop two");
+}
+
+/// The second device goes and comes back, then its relay is killed and started again. Each time QEMU connects anew, and the
+/// guest goes on in the middle of its rings, with the file that it has.
+fn comes_back(machine: &Machine) {
+    machine.must(&format!(
         "vdpa dev del card1 || failed vdpa dev del
          says two 'the vDPA device is gone; front-ends can connect again'
-         runs two; kill $(cat /run/two.guest); stop two",
+         ! there ping -c 1 -W 1 10.77.0.1 || failed an answer without a device
+         runs two; card card1 {}; answers; payload; pings",
+        VDPA_CARDS[1]
+    ));
+    machine.must(
+        "kill -KILL $(cat /run/two.pid); until_true ended two || failed the relay is still there
+         ! there ping -c 1 -W 1 10.77.0.1 || failed an answer without a relay",
     );
+    machine.0.relay("two", "/dev/vhost-vdpa-1");
+    machine.must("answers; payload; pings");
 }
 
 /// The time between two pings in milliseconds.
