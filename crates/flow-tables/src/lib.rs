@@ -32,7 +32,6 @@
 //!
 //! | what | here | Open vSwitch 3.1 |
 //! |---|---|---|
-//! | `exit` during the execution of a copy that `clone` made | ends the copy | also ends the lists of actions around the copy |
 //! | `output` with `max_len` behind a pushed tag | the frame that leaves has at most this number of bytes | cuts the frame, then writes the tag |
 //! | a frame for a controller while the action set is not empty | continues | the process aborts (an assertion in `recirc_alloc_id__`) |
 //! | a frame with two pushed tags that went to a controller before it is changed | is changed at the place of its fields | is read again with one tag, and is changed at the wrong place |

@@ -237,14 +237,12 @@ fn with_groups(actions: &str) -> String {
 /// - action sets, times to live that end: Open vSwitch 3.1 aborts if a frame goes to a controller while its action set is
 ///   not empty (an assertion in `recirc_alloc_id__`);
 /// - cut frames, tags: it cuts a frame before it writes the tags that were pushed since the last output;
-/// - `exit`, `clone`: an `exit` that a copy meets, in whatever table, ends the lists around the copy too;
 /// - times to live that end, pushed tags: it reads a frame for a controller again, with one tag, and writes what follows
 ///   two tags to the wrong place.
 pub fn flows(random: &mut Random) -> Vec<String> {
     let without = [
         of(random, &["dec_ttl", "write_actions"]),
         of(random, &["max_len", "_vlan"]),
-        of(random, &["exit", "clone"]),
         of(random, &["dec_ttl", "push_vlan"]),
     ];
     let mut flows: Vec<(Flow, String)> = Vec::new();
