@@ -100,8 +100,8 @@ class Interface:
                 self.captures[key] = Capture(path) if path else None
         self.options = options
 
-    def capture_again(self):
-        """Makes a file of frames again that was removed, as Open vSwitch does with each change of an interface."""
+    def replace_removed_captures(self):
+        """Makes a file of frames anew that was removed, as Open vSwitch does with each change of an interface."""
         for key, capture in self.captures.items():
             if capture and not os.path.exists(capture.path):
                 self.captures[key] = Capture(capture.path)
@@ -415,7 +415,7 @@ class Switch:
             interface.configure(known.get("options", {}))
             if "options" in columns:
                 for interface in self.interfaces.values():
-                    interface.capture_again()
+                    interface.replace_removed_captures()
 
     def tend(self):
         """Follows what the switch has made."""

@@ -22,6 +22,7 @@ SUITES = {
     "ovn-system": "system-ovn.at of OVN 26.03: namespaces, with the datapath in user space",
     "ovs-system": "system-traffic.at of Open vSwitch 4.0: namespaces, with AF_XDP",
 }
+MEGAFLOW = "`ofproto/trace` has no line of Open vSwitch's megaflow"
 NO_COPY = "`dpctl/dump-flows` shows no flow, because flows have no copy in a datapath"
 # Reasons by what the log of a failed case has, the most precise first.
 REASONS = [
@@ -32,7 +33,7 @@ REASONS = [
     (r"connections are selected by zone alone", "`dpctl/flush-conntrack` selects connections by zone alone"),
     (r'"([\w/-]+)" is not a valid command of this switch', "the switch has no command `{0}`"),
     (r"(?m)^-recirc_id\(|^/\S+: ovs-appctl dpctl/dump-flows.*\n(?:(?!/).*\n)*/\S+: exit code was", NO_COPY),
-    (r"(?m)^-(?:Megaflow|ct_state|recirc_id)", "`ofproto/trace` has no line of Open vSwitch's megaflow"),
+    (r"(?m)^-(?:Megaflow|ct_state|recirc_id)", MEGAFLOW),
     (r"(?m)^-actions:", NO_COPY),
     (r"(?m)^-NXT_PACKET_IN2.*\n.*\n?.*\+NXT_PACKET_IN2", "a packet-in has a cookie where Open vSwitch has none, and no `eth_type` beside the connection's addresses"),
     (r"(sa_addr inet_ntop\(\) failed)", "curl of this machine cannot announce a port over IPv6: {0}"),
@@ -53,7 +54,6 @@ REASONS = [
 # Reasons that were found by hand, by a case's name.
 LOG = "the case counts messages in ovs-vswitchd's log, which the switch does not write"
 TRACE = "`ofproto/trace` ends at a patch port"
-MEGAFLOW = "`ofproto/trace` has no line of Open vSwitch's megaflow"
 PACKET_OUT = "fragments that a controller sends are not put together"
 MAX_LEN = "an output with `max_len` does not shorten the frame"
 MTU = "a port whose `mtu_request` is lower drops longer frames, a simulated interface of Open vSwitch takes them"
