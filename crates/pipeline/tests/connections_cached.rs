@@ -153,6 +153,7 @@ fn tables(random: &mut Random) -> Vec<String> {
         let exec = "exec(set_field:1->ct_mark)";
         all.push(format!("{} actions=ct(commit,zone=1{nat},{exec}),resubmit(,2)", new(7001)));
         all.push(format!("{} actions=ct(commit,zone=1),resubmit(,2)", new(7000)));
+        all.push(format!("table=1,priority=7000,{kind},ct_state=+trk+est actions=output:4,resubmit(,2)"));
     }
     // Some translate to addresses of the other version of IP.
     all.retain(|text| Flow::parse(text).is_ok());
@@ -240,5 +241,5 @@ fn tracked_frames_leave_the_same_with_and_without_the_cache() {
         tracked += connections[0].counters().begun;
     }
     let found = format!("{hits} hits, {sent} sent, {tracked} connections, {established} of established ones");
-    assert!(hits > 10_000 && sent > 10_000 && tracked > 200 && established > 200, "{found}");
+    assert!(hits > 10_000 && sent > 10_000 && tracked > 200 && established > 100, "{found}");
 }

@@ -152,8 +152,8 @@ fn descriptors_do_not_pile_up() {
             guest.share_memory(host);
         }
         // Call, err and kick, each once more for a switch that takes over; both ends of the socket and the context's
-        // duplicate of one.
-        assert!(open_fds() <= before + 9, "{} descriptors after {before}", open_fds());
+        // duplicate of one. Those that were replaced are closed on a thread of their own.
+        host.until("replaced descriptors closed", |_| open_fds() <= before + 9);
         guest.send(1, &frame(1, 60));
         others.bob.post(0, 1, 1600);
         assert_eq!(host.forward(0, &mut others.right, 0), 1);

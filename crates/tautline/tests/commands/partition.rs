@@ -31,11 +31,10 @@ fn refusal(guest: &Guest, environments: &str) -> (i32, String) {
     (output.status, output.stderr)
 }
 
-/// The tasks that ran on a CPU from the beginning of the trace to the removal of the partition, by name.
+/// The tasks that ran on a CPU during the trace, by name.
 fn ran_on(guest: &Guest, cpu: u8) -> String {
     guest.must(&format!(
-        "sed '/cgroup_rmdir: .*tautline-/q' /sys/kernel/tracing/trace | \
-         sed -n 's/.* \\[00{cpu}\\] .*next_comm=\\(.*\\) next_pid=.*/\\1/p' | sort | uniq -c"
+        "sed -n 's/.*next_comm=\\(.*\\) next_pid=.*/\\1/p' /sys/kernel/tracing/per_cpu/cpu{cpu}/trace | sort | uniq -c"
     ))
 }
 
@@ -50,9 +49,10 @@ fn command_of_the_page() -> String {
 /// Under load, only the agent and the CPU's own kernel threads run on the partition's CPU; the load runs on the others.
 fn alone_under_load(guest: &Guest) {
     guest.must(CPU_LOAD.commands);
+    // The trace ends when the partition is removed: what runs on its CPU afterwards does not count.
     guest.must(
-        "cd /sys/kernel/tracing && echo 8192 >buffer_size_kb && \
-         echo 1 | tee events/sched/sched_switch/enable events/cgroup/cgroup_rmdir/enable",
+        "cd /sys/kernel/tracing && echo 8192 >buffer_size_kb && echo 1 >events/sched/sched_switch/enable && \
+         echo 'traceoff if path ~ \"*/tautline-*\"' >events/cgroup/cgroup_rmdir/trigger",
     );
     // The load is on the CPU until the partition is made: the trace begins anew after that.
     let began = "until grep -qsx isolated /sys/fs/cgroup/tautline-*/cpuset.cpus.partition; do sleep 0.02; done; \
@@ -63,6 +63,7 @@ fn alone_under_load(guest: &Guest) {
     println!("figures of an emulated CPU\n{}", output.stdout);
     println!("ran on CPU 0:\n{shared}ran on CPU 3:\n{alone}");
     assert!(output.success(), "{}", output.stderr);
+    assert_eq!(guest.must("cat /sys/kernel/tracing/tracing_on"), "0\n", "the removal ended the trace");
     assert!(shared.contains("load") && shared.contains("tautline"), "{shared}");
     assert!(alone.contains("tautline"), "{alone}");
     for task in alone.lines().filter_map(|line| line.trim().split_once(' ')).map(|(_, task)| task) {
