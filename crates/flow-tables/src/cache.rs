@@ -10,6 +10,9 @@
 //! ports goes through the tables each time; [`Uncached`] lists the reasons. A change of the tables, or of the ports by
 //! [`Cache::forget`], invalidates all kept outcomes.
 //!
+//! A plain frame is compared by its first bytes, under the bits of the mask that lie there. If its outcome is nothing but ports
+//! and a change of these bytes, its fields are not read at all: [`Departure`].
+//!
 //! An outcome ends where connection tracking sends a frame to a table. The frame is tracked, and is looked up again: now
 //! also by that table, its registers, and the state, zone, mark, label and first direction of its connection, as far as
 //! flows match them. So connections in the same state share an outcome, and a frame costs one look-up more for each `ct`.
@@ -23,7 +26,10 @@
 //! therefore replace each other, and the outcomes of a connection stay.
 //!
 //! Frames and bytes of a hit are counted in the place alone. [`Cache::flush`] adds them to the flows.
+mod departure;
+mod look_up;
 mod masks;
+mod probe;
 mod replay;
 
 use std::sync::Arc;
@@ -34,11 +40,15 @@ use crate::execute::{MAX_RESUBMITS, MAX_WAITING};
 use crate::lists::Lists;
 use crate::outcome::{Outcome, Step, Uncached};
 use crate::passage::execute_all;
+use crate::plain::{HEAD_WORDS, PlainFrame};
 use crate::segment::Start;
 use crate::{Cost, Entry, HeaderWindow, Overrun, Surroundings, Tables};
 
+pub use departure::Departure;
 pub use masks::MASKS;
-use masks::{Mask, Masks, STARTS};
+use masks::{Form, Masks, STARTS};
+use probe::{Found, Probe, probe};
+pub use probe::{LookUp, Looked};
 
 /// The number of places in a set.
 pub const WAYS: usize = 4;
@@ -67,6 +77,8 @@ struct Place {
     visits: u32,
     /// The number of steps up to the last one that says whether those behind it hold; 0 if there is none.
     guarded: u32,
+    /// How plain frames leave, if that is all that becomes of them.
+    departure: Option<Departure>,
 }
 
 impl Place {
@@ -104,7 +116,7 @@ pub struct Cache {
     masks: Vec<Masks>,
     /// The number of the last mask.
     last_mask: u64,
-    /// Words of a place, as many as there are words with bits that may be compared, and one.
+    /// Words of a place, as many as there are words with bits that may be compared or in a plain frame's head, and one.
     stride: usize,
     /// The present look-up: the number of the mask, and the compared bits.
     probe: [u64; MAX_WORDS],
@@ -125,9 +137,10 @@ pub struct Cache {
 
 impl Cache {
     /// A cache for frames with this input port, tunnel and registers, and at least this number of places. A place takes
-    /// 120 bytes, and 8 bytes for each word in which there are compared bits, at most 416. A step of an outcome takes 128
-    /// bytes, one that sends a tracked frame to a table 408 more, and a flow 8 bytes: the longest outcome ([`MAX_STEPS`],
-    /// [`MAX_HITS`]) takes 37 KiB. The memory of an outcome is reused for later ones in its place.
+    /// 152 bytes, and 8 bytes for each word in which there are compared bits, 72 to 416. A step of an outcome takes 128
+    /// bytes, one that sends a tracked frame to a table 408 more, a flow 8 bytes, and a change of plain frames 144: the
+    /// longest outcome ([`MAX_STEPS`], [`MAX_HITS`]) takes 37 KiB. The memory of an outcome is reused for later ones in its
+    /// place.
     pub fn new(places: usize, metadata: &Key) -> Self {
         let places = places.div_ceil(WAYS).max(1).next_power_of_two() * WAYS;
         let mut all = Vec::new();
@@ -180,18 +193,52 @@ impl Cache {
         around: &mut S,
         outcome: &mut Outcome,
     ) {
+        let frame = Passing { tables, plain: None, frame_bytes: window.frame_bytes(), lists: None };
+        self.pass(frame, None, window, around, outcome);
+    }
+
+    /// Works like [`Cache::execute`] for the plain frame in the window, with what [`Cache::look_up`] has found.
+    pub fn execute_plain<S: Surroundings>(
+        &mut self,
+        frame: &PlainFrame<'_>,
+        looked: Looked,
+        tables: &Tables,
+        window: &mut HeaderWindow,
+        around: &mut S,
+        outcome: &mut Outcome,
+    ) {
+        let plain = Some(*frame).filter(|_| !self.is_tunnel);
+        let frame = Passing { tables, plain, frame_bytes: window.frame_bytes(), lists: None };
+        self.pass(frame, looked.0, window, around, outcome);
+    }
+
+    /// Takes a frame through its segments. `looked` is what was found for the first segment of a plain frame.
+    #[inline(always)]
+    fn pass<S: Surroundings>(
+        &mut self,
+        mut frame: Passing<'_>,
+        looked: Option<Found>,
+        window: &mut HeaderWindow,
+        around: &mut S,
+        outcome: &mut Outcome,
+    ) {
         outcome.clear();
-        if self.generation != Some(tables.generation()) {
-            self.begin(tables, around.now_ms());
+        if self.generation != Some(frame.tables.generation()) {
+            self.begin(frame.tables, around.now_ms());
         }
-        let mut frame = Passing { tables, frame_bytes: window.frame_bytes(), lists: None };
-        execute_all(window, outcome, |start, window, outcome| match self.find(start.as_ref(), window) {
-            Some(found) if self.is_within_limits(found.at, start.as_ref(), outcome) => {
-                self.hit(found, start, &mut frame, window, around, outcome);
-            }
-            _ => {
-                self.miss(start.as_ref(), &mut frame, window, around, outcome);
-                *start = None;
+        execute_all(window, outcome, |start, window, outcome| {
+            let found = match &frame.plain {
+                Some(_) if start.is_none() => looked,
+                _ => self.find(start.as_ref(), window),
+            };
+            match found {
+                Some(found) if self.is_within_limits(found.at, start.as_ref(), outcome) => {
+                    self.hit(found, start, &mut frame, window, around, outcome);
+                }
+                _ => {
+                    self.miss(start.as_ref(), &mut frame, window, around, outcome);
+                    *start = None;
+                }
             }
         });
         if let Some(lists) = frame.lists {
@@ -254,7 +301,7 @@ impl Cache {
             outcome.uncached.get_or_insert(Uncached::Connection);
         }
         match (masks, outcome.uncached) {
-            (Some(masks), None) => self.keep(masks, start, frame.frame_bytes, before, around, outcome),
+            (Some(masks), None) => self.keep(masks, start, frame, before, around, outcome),
             _ => outcome.count(frame.frame_bytes, || around.now_ms()),
         }
         outcome.hits.clear();
@@ -274,7 +321,7 @@ impl Cache {
             // A port that is a tunnel too gets all of them.
             self.compared.set_tunnel(&[u64::MAX; Key::TUNNEL_WORDS]);
         }
-        self.stride = 1 + self.compared.words().iter().filter(|word| **word != 0).count();
+        self.stride = 1 + HEAD_WORDS.max(self.compared.words().iter().filter(|word| **word != 0).count());
         let (first, others) = self.masks.split_at_mut(1);
         first.iter_mut().for_each(|masks| masks.begin(Some(0)));
         others.iter_mut().for_each(|masks| masks.begin(None));
@@ -310,62 +357,12 @@ impl Cache {
         Some(at)
     }
 
-    /// Looks a frame up under each mask of those frames that begin where this frame does.
-    #[inline(always)]
-    fn find(&mut self, start: Option<&Start>, window: &HeaderWindow) -> Option<Found> {
-        let first;
-        let (masks, key) = match start {
-            None if self.is_tunnel => {
-                first = Start::first(&self.metadata, window);
-                (0, &first.key)
-            }
-            // All other frames have the same metadata when they begin.
-            None => (0, window.held()),
-            Some(start) if start.saved.is_empty() => {
-                let from = start.number();
-                (self.masks.iter().position(|masks| masks.from == Some(from))?, &start.key)
-            }
-            Some(_) => return None,
-        };
-        for turn in 0..self.masks[masks].order().len() {
-            self.counts.masks += 1;
-            let of = &self.masks[masks];
-            let mask = of.order()[turn];
-            let probe = probe(of.get(mask), self.seed, key, &mut self.probe);
-            let (tag, wanted) = (self.tag(probe.hash), &self.probe[..probe.words]);
-            let mut places = self.set(probe.hash);
-            let at =
-                places.find(|at| self.tags[*at] == tag && self.keys[self.key(*at, probe.words)] == *wanted);
-            if let Some(at) = at {
-                self.masks[masks].hit(mask);
-                return Some(Found { at, masks, mask });
-            }
-        }
-        None
-    }
-
-    /// The places of a hash.
-    fn set(&self, hash: u64) -> std::ops::Range<usize> {
-        let first = (hash as usize & (self.places.len() / WAYS - 1)) * WAYS;
-        first..first + WAYS
-    }
-
-    fn tag(&self, hash: u64) -> (u32, u32) {
-        (self.epoch, (hash >> 32) as u32)
-    }
-
-    /// The words of a place that are compared with those of a look-up.
-    fn key(&self, at: usize, words: usize) -> std::ops::Range<usize> {
-        let first = at * self.stride;
-        first..first + words
-    }
-
     /// Keeps an outcome in place of one that no frame has had since the last replacement, if there is one in the set.
     fn keep<S: Surroundings>(
         &mut self,
         masks: usize,
         start: &Start,
-        frame_bytes: usize,
+        frame: &Passing<'_>,
         visits_before: u32,
         around: &mut S,
         outcome: &Outcome,
@@ -378,8 +375,15 @@ impl Cache {
             bits.set_tunnel(&[u64::MAX; Key::TUNNEL_WORDS]);
         }
         let mask = self.masks[masks].take(&bits, &mut self.last_mask);
-        let Probe { hash, words } =
-            probe(self.masks[masks].get(mask), self.seed, &start.key, &mut self.probe);
+        let of = self.masks[masks].get(mask);
+        let plain = frame.plain.as_ref().filter(|_| start.depth == 0);
+        let Probe { hash, words } = match plain {
+            Some(plain) => {
+                probe(of.form(Form::Plain(plain.kind())), self.seed, &plain.words(), &mut self.probe)
+            }
+            None => probe(of.form(Form::Fields), self.seed, start.key.words(), &mut self.probe),
+        };
+        let departure = plain.and_then(|plain| Departure::new(of.head(plain.kind()), plain, outcome));
         let set = self.set(hash);
         let first = (hash >> 16) as usize;
         let ways = (0..WAYS).map(|way| set.start + (first + way) % WAYS);
@@ -398,14 +402,14 @@ impl Cache {
         if place.packets > 0 {
             place.flush(around.now_ms());
         }
-        place.is_used = false;
+        (place.is_used, place.departure) = (false, departure);
         (place.overrun, place.visits) = (outcome.overrun, outcome.visits - visits_before);
         let guard = outcome.steps.iter().rposition(Step::is_guard);
         place.guarded = guard.map_or(0, |at| at as u32 + 1); // at most `MAX_STEPS`
         refill(&mut place.steps, &outcome.steps);
         refill(&mut place.keys, &outcome.keys);
         refill(&mut place.flows, &outcome.hits);
-        count(place, at, frame_bytes, &mut self.counted);
+        count(place, at, frame.frame_bytes, &mut self.counted);
     }
 }
 
@@ -426,38 +430,11 @@ fn count(place: &mut Place, at: usize, frame_bytes: usize, counted: &mut Vec<u32
     place.bytes += frame_bytes as u64;
 }
 
-/// A look-up under one mask.
-#[derive(Clone, Copy, Debug)]
-struct Probe {
-    hash: u64,
-    /// The number of words.
-    words: usize,
-}
-
-/// Prepares the look-up of a frame's fields under a mask.
-#[inline(always)]
-fn probe(mask: &Mask, seed: u64, key: &Key, words: &mut [u64; MAX_WORDS]) -> Probe {
-    words[0] = mask.id;
-    let mut hash = seed ^ mask.id;
-    for (word, to) in mask.words.iter().zip(&mut words[1..]) {
-        *to = key.words().get(usize::from(word.at)).copied().unwrap_or(0) & word.mask; // below 51
-        let product = u128::from(hash.rotate_left(5) ^ *to) * 0x9e37_79b9_7f4a_7c15;
-        hash = (product as u64) ^ (product >> 64) as u64;
-    }
-    Probe { hash, words: 1 + mask.words.len() }
-}
-
-/// The place that has the outcome of a look-up, and the mask.
-#[derive(Clone, Copy, Debug)]
-struct Found {
-    at: usize,
-    masks: usize,
-    mask: usize,
-}
-
 /// The passage of one frame.
 struct Passing<'a> {
     tables: &'a Tables,
+    /// The frame as it came, if it is plain.
+    plain: Option<PlainFrame<'a>>,
     /// The length with which the frame came.
     frame_bytes: usize,
     /// Made when the frame first goes through the tables.

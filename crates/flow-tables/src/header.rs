@@ -11,6 +11,7 @@ use flow::{Field, Key, Layers, extract_with, protocol};
 use crate::checksum::updated;
 use crate::crc32c::{change_of, zeros};
 use crate::fields::same_frame;
+use crate::plain::PlainFrame;
 
 const TAG_BYTES: usize = 4;
 const FRAGMENT_LATER: u128 = 2;
@@ -75,9 +76,7 @@ impl HeaderWindow {
         max_tags: u8,
         more: flow::More<'_, 'a>,
     ) {
-        (self.frame_bytes, self.max_tags) = (frame_bytes, max_tags);
-        (self.checksum_at, self.segment_bytes) = (None, None);
-        (self.is_changed, self.is_full, self.later_bytes) = (false, false, 0);
+        self.begin(frame_bytes, max_tags);
         let window = &window[..window.len().min(flow::WINDOW_BYTES)];
         let read = extract_with(window, frame_bytes, max_tags, &mut self.held, more);
         self.layers = read.0;
@@ -85,6 +84,22 @@ impl HeaderWindow {
         let window = if read.1.len() > window.len() { read.1 } else { window };
         self.bytes[..window.len()].copy_from_slice(window);
         self.length = window.len();
+    }
+
+    /// Works like [`HeaderWindow::take`] for a plain frame.
+    pub fn take_plain(&mut self, frame: &PlainFrame<'_>, max_tags: u8) {
+        self.begin(frame.frame_bytes(), max_tags);
+        self.layers = frame.read(&mut self.held);
+        let window = frame.bytes();
+        self.bytes[..window.len()].copy_from_slice(window);
+        self.length = window.len();
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, frame_bytes: usize, max_tags: u8) {
+        (self.frame_bytes, self.max_tags) = (frame_bytes, max_tags);
+        (self.checksum_at, self.segment_bytes) = (None, None);
+        (self.is_changed, self.is_full, self.later_bytes) = (false, false, 0);
     }
 
     /// Replaces the window by a longer one that begins with the same bytes. No field may have been written before.

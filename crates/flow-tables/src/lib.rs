@@ -7,6 +7,7 @@
 //! | [`Outcome`] | deliveries with their headers, frames for controllers, and the flows that count the frame |
 //! | [`MeterState`] | a meter and its token buckets |
 //! | [`Cache`] | the outcomes of one port's frames, for later frames with the same fields |
+//! | [`PlainFrame`] | a frame that the cache finds by its first bytes, without its fields |
 //! | [`Surroundings`] | the services of the caller: the time, ports, connections, controllers, space for learned flows |
 //!
 //! [`Tables::execute`] takes a frame through the tables; [`Tables::trace`] describes the execution as text. The crate
@@ -74,6 +75,7 @@ mod meter;
 mod misses;
 mod outcome;
 mod passage;
+mod plain;
 mod segment;
 mod select;
 mod surroundings;
@@ -83,7 +85,7 @@ mod tags;
 mod trace;
 mod words;
 
-pub use cache::{Cache, CacheCounts, MASKS, MAX_HITS, MAX_STEPS, WAYS};
+pub use cache::{Cache, CacheCounts, Departure, LookUp, Looked, MASKS, MAX_HITS, MAX_STEPS, WAYS};
 pub use classifier::{COLLISIONS, Cost};
 pub use connection::{Connection, Original, Track, Written};
 pub use entry::{Counters, Entry};
@@ -92,5 +94,6 @@ pub use header::HeaderWindow;
 pub use learn::learned;
 pub use meter::MeterState;
 pub use outcome::{Continuation, Delivery, Effect, HeaderRange, Outcome, Overrun, PacketIn, Uncached};
+pub use plain::{NewHead, PlainFrame};
 pub use surroundings::Surroundings;
 pub use tables::{Change, Limits, Refused, Tables};

@@ -32,13 +32,13 @@ const LIMITS: [(&str, f64); 10] = [
     ("one", 20.1),
     ("each", 181.0),
     ("access", 60.0),
-    ("hit", 1026.0),
-    ("edit", 2223.0),
-    ("normal", 1146.0),
-    ("meter", 1173.0),
+    ("hit", 433.0),
+    ("edit", 615.0),
+    ("normal", 537.0),
+    ("meter", 1140.0),
     ("tracked", 2897.0),
     ("inline", 2925.0),
-    ("miss", 4964.0),
+    ("miss", 5090.0),
 ];
 
 const BYTES: usize = 64;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use ::flow::{Controller, Field, Key, Learn};
 use flow_tables::{
-    Connection, Delivery, Effect, HeaderRange, HeaderWindow, Outcome, PacketIn, Surroundings, Track,
+    Connection, Delivery, Departure, Effect, HeaderRange, HeaderWindow, LookUp, NewHead, Outcome, PacketIn,
+    PlainFrame, Surroundings, Track,
 };
 use frame::{DropReason, Frame, FrameBatch, HeadEdit, OwnFrames, WINDOW_BYTES};
 use virtio::net::{MacAddress, checksum};
@@ -197,6 +198,17 @@ impl<G: Guard> FlowProgram<G> {
         output: &mut dyn Output,
     ) -> Result<u64, DropReason> {
         let frame = batch.frame(index.into());
+        let (offload, tunnel) = (frame.offload(), batch.metadata(index.into()));
+        let (mut plain, max_tags) = (None, flows.tables.max_tags());
+        let (head, is_partial) = (frame.full_snapshot(), offload.checksum.is_some());
+        if tunnel.is_none()
+            && let Some(of) = PlainFrame::of(head, frame.len_bytes(), max_tags, is_partial)
+        {
+            match flows.look_up(self.learning.port, self.number, &of) {
+                LookUp::Departs(departure) => return self.depart(index, &of, departure, time, output),
+                LookUp::Other(looked) => plain = Some((of, looked)),
+            }
+        }
         let mut is_extended = false;
         let mut rest = Some(&mut *output);
         let mut more = || {
@@ -204,7 +216,10 @@ impl<G: Guard> FlowProgram<G> {
             is_extended = true;
             Some(output.window(index, WINDOW_BYTES))
         };
-        flows.window.take_with(frame.snapshot(), frame.len_bytes(), flows.tables.max_tags(), &mut more);
+        match &plain {
+            Some((plain, _)) => flows.window.take_plain(plain, max_tags),
+            None => flows.window.take_with(frame.snapshot(), frame.len_bytes(), max_tags, &mut more),
+        }
         // Flows with `ct` read or write the zone.
         if flows.tables.compared().get(Field::CtZone) != 0 {
             let bytes = tracked_bytes(&flows.window, flows.tables.has_helper());
@@ -213,19 +228,17 @@ impl<G: Guard> FlowProgram<G> {
                 flows.window.extend(output.window(index, bytes));
             }
         }
-        let offload = frame.offload();
         flows.window.leave(
             offload.checksum.map(|sum| usize::from(sum.start) + usize::from(sum.offset)),
             offload.segmentation.map(|cut| usize::from(cut.segment_bytes.get())),
         );
-        let tunnel = batch.metadata(index.into());
         let may_wait = tunnel.is_none() && flows.window.held().get(Field::IpFrag) != 0;
         let mut around = Around { program: self, time, is_refused: false, datagram, may_wait, waits: false };
         match tunnel {
             None if may_wait => {
                 flows.execute_fragment(self.number, &mut around);
             }
-            tunnel => flows.execute(self.learning.port, self.number, tunnel, &mut around),
+            tunnel => flows.execute(self.learning.port, self.number, tunnel, plain, &mut around),
         }
         if around.waits {
             return self.hold(&frame, time, flows, output);
@@ -238,8 +251,47 @@ impl<G: Guard> FlowProgram<G> {
             upcalls: &self.upcalls,
             is_refused: around.is_refused,
         };
-        Sending::new(index, is_extended, &flows.outcome, output)
-            .leave(&leaving, |header, sending| self.normal(header, frame.len_bytes(), time, sending))
+        Sending::new(index, is_extended, &flows.outcome, output).leave(&leaving, |header, sending| {
+            let head = sending.outcome.header(header);
+            self.normal(head, frame.len_bytes(), time, |to| sending.send(header, to))
+        })
+    }
+
+    /// Gives a plain frame to ports. How many copies have left; at least one.
+    #[inline(always)]
+    fn depart(
+        &self,
+        index: u16,
+        frame: &PlainFrame<'_>,
+        departure: &Departure,
+        time: &BurstTime<'_>,
+        output: &mut dyn Output,
+    ) -> Result<u64, DropReason> {
+        let (frames, mut copies) = (index..index + 1, 0);
+        let mut result = Err(DropReason::ByFlow);
+        if departure.is_normal() {
+            let send = |to| copies += u64::from(output.send(to, frames.clone()));
+            result = self.normal(frame.bytes(), frame.frame_bytes(), time, send);
+        }
+        let head = departure.head(frame);
+        if let Some(NewHead { at, removed, .. }) = head {
+            let inserted = head.as_ref().map_or(&[][..], NewHead::inserted);
+            output.edit(frames.clone(), &HeadEdit { at, removed, inserted });
+        }
+        for port in departure.ports() {
+            result = Err(DropReason::NotConnected);
+            if let Some(to) = self.numbers.port(*port) {
+                let sent = match head {
+                    Some(_) => output.send_edited(to),
+                    None => output.send(to, frames.clone()),
+                };
+                copies += u64::from(sent);
+            }
+        }
+        match copies {
+            0 => Err(result.err().unwrap_or(DropReason::NotConnected)),
+            copies => Ok(copies),
+        }
     }
 
     /// Holds a fragment: no copy of it leaves yet.
@@ -262,15 +314,14 @@ impl<G: Guard> FlowProgram<G> {
         if holding.is_held { Ok(0) } else { Err(DropReason::Incomplete) }
     }
 
-    /// Forwards as a switch does that learns addresses.
-    fn normal<'a>(
+    /// Forwards a frame that begins with `head` as a switch does that learns addresses.
+    fn normal(
         &self,
-        header: &'a HeaderRange,
+        head: &[u8],
         bytes: usize,
         time: &BurstTime<'_>,
-        sending: &mut Sending<'a>,
+        mut send: impl FnMut(PortId),
     ) -> Result<(), DropReason> {
-        let head = sending.outcome.header(header);
         let Some((destination, rest)) = head.split_first_chunk() else {
             return Err(DropReason::NowhereToGo);
         };
@@ -283,14 +334,14 @@ impl<G: Guard> FlowProgram<G> {
         let bonds = self.bonds.as_ref();
         let exit = |to: PortId| bonds.map_or(to, |network| network.exit(to, head, bytes));
         match self.learning.egress(destination) {
-            Egress::Port(to) => sending.send(header, exit(to)),
+            Egress::Port(to) => send(exit(to)),
             Egress::Nowhere => return Err(DropReason::NowhereToGo),
             Egress::Flood => {
                 if self.learning.floods.as_ref().is_some_and(|floods| floods.take(1, (time.now)()) == 0) {
                     return Err(DropReason::FloodLimit);
                 }
                 let others = self.learning.members.iter().filter(|port| **port != self.learning.port);
-                others.for_each(|port| sending.send(header, exit(*port)));
+                others.for_each(|port| send(exit(*port)));
             }
         }
         Ok(())

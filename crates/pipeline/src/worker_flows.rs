@@ -3,7 +3,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use ::flow::{Field, Key};
-use flow_tables::{Cache, CacheCounts, HeaderWindow, Outcome, Surroundings, Tables};
+use flow_tables::{
+    Cache, CacheCounts, HeaderWindow, LookUp, Looked, Outcome, PlainFrame, Surroundings, Tables,
+};
 use frame::Metadata;
 
 use crate::PortId;
@@ -96,13 +98,25 @@ impl WorkerFlows {
         }
     }
 
+    /// Looks up a plain frame, which came from this port with this OpenFlow number and through no tunnel. If it does not
+    /// depart, it has to be executed next.
+    #[inline(always)]
+    pub(crate) fn look_up(&mut self, port: PortId, number: u16, frame: &PlainFrame<'_>) -> LookUp<'_> {
+        let input = Input { number, is_tunnel: false };
+        match self.caches.get_mut(usize::from(port.0)) {
+            Some(Some((of, cache))) if *of == input => cache.look_up(&self.tables, frame),
+            _ => LookUp::Other(Looked::NOTHING),
+        }
+    }
+
     /// Executes the flow tables on the frame in the window, which came from this port with this OpenFlow number, through
-    /// this tunnel if the port is one.
+    /// this tunnel if the port is one. `plain` is the frame if it was looked up, and what was found.
     pub(crate) fn execute(
         &mut self,
         port: PortId,
         number: u16,
         tunnel: Option<&Metadata>,
+        plain: Option<(PlainFrame<'_>, Looked)>,
         around: &mut impl Surroundings,
     ) {
         let Self { tables, window, caches, outcome, .. } = self;
@@ -111,9 +125,12 @@ impl WorkerFlows {
             Some(Some((of, cache))) if *of == input => cache,
             _ => add(caches, port, input, around.now_ms()),
         };
-        match tunnel {
-            None => cache.execute(tables, window, around, outcome),
-            Some(tunnel) => cache.execute_of_tunnel(tunnel, tables, window, around, outcome),
+        match (tunnel, plain) {
+            (None, Some((frame, looked))) => {
+                cache.execute_plain(&frame, looked, tables, window, around, outcome);
+            }
+            (None, None) => cache.execute(tables, window, around, outcome),
+            (Some(tunnel), _) => cache.execute_of_tunnel(tunnel, tables, window, around, outcome),
         }
     }
 

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use flow::{Field, Key};
 
 use crate::fields::{FRAME_WORDS, frame_words};
+use crate::plain::{self, HEAD_BYTES, HEAD_WORDS, Kind};
 
 /// The most masks of the frames that begin in one place, and so the most look-ups of a hit.
 pub const MASKS: usize = 4;
@@ -22,10 +23,19 @@ const WIDER: u32 = 8;
 /// After so many outcomes, masks are brought into the order of their hits.
 const SORTED: u32 = 64;
 
-/// A word of compared fields.
+/// By which words frames are compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    /// By those of their fields.
+    Fields,
+    /// By those of their first bytes, for plain frames of this kind.
+    Plain(Kind),
+}
+
+/// A word of compared fields or bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Word {
-    /// The index of the word in a key.
+    /// The index of the word in a key or in the first bytes.
     pub at: u8,
     pub mask: u64,
 }
@@ -34,8 +44,12 @@ pub(super) struct Word {
 #[derive(Debug)]
 pub(super) struct Mask {
     /// A number that no other mask of the cache has.
-    pub id: u64,
-    pub words: Vec<Word>,
+    id: u64,
+    words: Vec<Word>,
+    /// The words of plain frames' first bytes, by kind.
+    plain: [Vec<Word>; Kind::ALL.len()],
+    /// The compared bits of plain frames' first bytes, by kind.
+    heads: [[u8; HEAD_BYTES]; Kind::ALL.len()],
     /// The bits of the frame's own fields.
     pub frame: [u64; FRAME_WORDS],
     bits: Key,
@@ -49,7 +63,24 @@ pub(super) struct Mask {
 impl Mask {
     fn new() -> Self {
         let words = Vec::with_capacity(Key::WORDS);
-        Self { id: 0, words, frame: [0; FRAME_WORDS], bits: Key::ZERO, count: 0, first: 0, hits: 0 }
+        let plain = Kind::ALL.map(|_| Vec::with_capacity(HEAD_WORDS));
+        let heads = Kind::ALL.map(|_| [0; HEAD_BYTES]);
+        let frame = [0; FRAME_WORDS];
+        Self { id: 0, words, plain, heads, frame, bits: Key::ZERO, count: 0, first: 0, hits: 0 }
+    }
+
+    /// The words by which frames are compared in a form, and a number that no other form of a mask has.
+    #[inline(always)]
+    pub fn form(&self, form: Form) -> (u64, &[Word]) {
+        match form {
+            Form::Fields => (self.id << 3, &self.words),
+            Form::Plain(kind) => (self.id << 3 | (1 + kind.number() as u64), &self.plain[kind.number()]),
+        }
+    }
+
+    /// The compared bits of plain frames' first bytes.
+    pub fn head(&self, kind: Kind) -> &[u8; HEAD_BYTES] {
+        &self.heads[kind.number()]
     }
 
     /// Gets these bits and a new number.
@@ -60,6 +91,15 @@ impl Mask {
         let words = Field::FRAME_WORDS.chain(others).map(|at| Word { at: at as u8, mask: bits.words()[at] }); // 51 words
         self.words.clear();
         self.words.extend(words.filter(|word| word.mask != 0));
+        for kind in Kind::ALL {
+            let head = plain::mask(bits, kind);
+            let words = plain::words(&head).into_iter().enumerate();
+            let words = words.map(|(at, mask)| Word { at: at as u8, mask }); // 8 words
+            let plain = &mut self.plain[kind.number()];
+            plain.clear();
+            plain.extend(words.filter(|word| word.mask != 0));
+            self.heads[kind.number()] = head;
+        }
     }
 }
 

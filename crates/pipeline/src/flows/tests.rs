@@ -264,7 +264,7 @@ fn a_port_in_the_place_of_a_tunnel_gets_none_of_its_fields() {
         let frame = udp(1);
         flows.window = HeaderWindow::new(&frame, frame.len(), 1);
         // Port 4 is a tunnel: the fields of frames to it are kept.
-        flows.execute(PORTS[0], 1, is_tunnel.then_some(&tunnel), &mut ports::Ports);
+        flows.execute(PORTS[0], 1, is_tunnel.then_some(&tunnel), None, &mut ports::Ports);
         let sent = flows.outcome.deliveries.iter().map(|sent| (sent.port, sent.tunnel));
         let wanted = match is_tunnel {
             true => vec![(2, None)],
