@@ -32,16 +32,19 @@ fn planted_and_named() {
     // A thread of this policy that wakes up takes no CPU from an ordinary one.
     machine.must(&format!("chrt -a -b -p 0 {qemu}"));
     for (planted, cause) in PLANTED {
-        // The shell that plants stays off that CPU: else it is a cause itself.
+        // Something to wake up for, and what is planted: both before the measurement begins, and until it has ended.
+        inner.must("rm -f /stop; (while [ ! -e /stop ]; do sleep 0.02; done) >/dev/null 2>&1 &");
+        // The shell that plants and the measurement stay off that CPU: else they are causes themselves.
+        machine.must(&format!(
+            "rm -f /stop; taskset -p 1 $$ >/dev/null
+             (while [ ! -e /stop ]; do {planted}; sleep 0.3; done) >/dev/null 2>&1 &"
+        ));
         let line = format!(
-            "taskset -p 1 $$ >/dev/null; \
-             tautline kvm worst --pid {qemu} --time 4s --format json --output /worst.json >/worst.txt 2>&1 & \
-             worst=$!; sleep 1.5; while [ -e /proc/$worst ]; do {planted}; sleep 0.3; done; wait $worst"
+            "taskset 1 tautline kvm worst --pid {qemu} --time 4s --format json --output /worst.json >/worst.txt 2>&1"
         );
-        let worst = machine.begin(&line, LIMIT).unwrap();
-        // Something to wake up for.
-        inner.must("for i in $(seq 200); do sleep 0.02; done");
-        worst.wait().unwrap().expect_success();
+        machine.run_within(&line, LIMIT).unwrap().expect_success();
+        machine.must("touch /stop");
+        inner.must("touch /stop");
         println!("{}", machine.must("cat /worst.txt"));
         let found: Value = serde_json::from_slice(&machine.pull(Path::new("/worst.json")).unwrap()).unwrap();
         peers::schema::fits(&found);
