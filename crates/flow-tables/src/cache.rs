@@ -78,7 +78,7 @@ struct Place {
     /// The number of steps up to the last one that says whether those behind it hold; 0 if there is none.
     guarded: u32,
     /// How plain frames leave, if that is all that becomes of them.
-    departure: Option<Departure>,
+    departure: Departure,
 }
 
 impl Place {
@@ -383,7 +383,6 @@ impl Cache {
             }
             None => probe(of.form(Form::Fields), self.seed, start.key.words(), &mut self.probe),
         };
-        let departure = plain.and_then(|plain| Departure::new(of.head(plain.kind()), plain, outcome));
         let set = self.set(hash);
         let first = (hash >> 16) as usize;
         let ways = (0..WAYS).map(|way| set.start + (first + way) % WAYS);
@@ -402,7 +401,13 @@ impl Cache {
         if place.packets > 0 {
             place.flush(around.now_ms());
         }
-        (place.is_used, place.departure) = (false, departure);
+        place.is_used = false;
+        match plain {
+            Some(plain) => {
+                place.departure.set(self.masks[masks].get(mask).head(plain.kind()), plain, outcome);
+            }
+            None => place.departure.forget(),
+        }
         (place.overrun, place.visits) = (outcome.overrun, outcome.visits - visits_before);
         let guard = outcome.steps.iter().rposition(Step::is_guard);
         place.guarded = guard.map_or(0, |at| at as u32 + 1); // at most `MAX_STEPS`

@@ -6,51 +6,85 @@ use crate::plain::{HEAD_BYTES, HeadChange, NewHead, PlainFrame};
 /// The most ports.
 const MOST_PORTS: usize = 8;
 
+/// What becomes of plain frames with one outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Way {
+    /// They have to be read into fields.
+    #[default]
+    Read,
+    /// A switch that learns addresses forwards them as they are.
+    Normal,
+    /// They leave as they are.
+    Unchanged,
+    /// They leave with the change.
+    Changed,
+}
+
 /// The ports by which plain frames with one outcome leave, and the change of their first bytes. Or such frames are forwarded
 /// by a switch that learns addresses, as they are.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Departure {
-    ports: [u16; MOST_PORTS],
+    way: Way,
     count: u8,
-    is_normal: bool,
+    ports: [u16; MOST_PORTS],
+    /// Kept for later outcomes: no frame makes a place allocate memory again.
     change: Option<Box<HeadChange>>,
 }
 
 impl Departure {
-    /// How all plain frames with the outcome of this one leave, if they are equal to it under the mask. `None` if the outcome
-    /// has steps that read or write more than such a frame's first bytes, or does not change all copies in the same way.
-    pub(super) fn new(mask: &[u8; HEAD_BYTES], frame: &PlainFrame<'_>, outcome: &Outcome) -> Option<Self> {
+    /// The frame has to be read into fields.
+    pub(super) fn forget(&mut self) {
+        self.way = Way::Read;
+    }
+
+    /// Finds out how all plain frames with the outcome of this one leave, if they are equal to it under the mask. They have to
+    /// be read if the outcome has steps that read or write more than such a frame's first bytes, or does not change all
+    /// copies in the same way.
+    pub(super) fn set(&mut self, mask: &[u8; HEAD_BYTES], frame: &PlainFrame<'_>, outcome: &Outcome) {
+        self.count = 0;
+        self.way = self.way_of(mask, frame, outcome).unwrap_or(Way::Read);
+    }
+
+    fn way_of(&mut self, mask: &[u8; HEAD_BYTES], frame: &PlainFrame<'_>, outcome: &Outcome) -> Option<Way> {
         let is_simple =
             |step: &Step| matches!(step, Step::Write(_) | Step::Copy | Step::Return | Step::Deliver { .. });
         if outcome.overrun.is_some() {
             return None;
         }
-        let mut ports = [0; MOST_PORTS];
         if let ([Step::Normal], [Effect::Normal(header)]) = (&outcome.steps[..], &outcome.effects[..]) {
-            return (!header.is_changed).then_some(Self { ports, count: 0, is_normal: true, change: None });
+            return (!header.is_changed).then_some(Way::Normal);
         }
         if !outcome.steps.iter().all(is_simple) {
             return None;
         }
-        let mut change = None;
+        let mut way = Way::Unchanged;
         for (index, delivery) in outcome.deliveries.iter().enumerate() {
-            *ports.get_mut(index)? = delivery.port;
+            *self.ports.get_mut(index)? = delivery.port;
             let after = outcome.header(&delivery.header);
             if index > 0 && after != outcome.header(&outcome.deliveries[0].header) || delivery.cut.is_some() {
                 return None;
             }
             if index == 0 && delivery.header.is_changed {
-                change = Some(Box::new(HeadChange::new(mask, frame, after)?));
+                let change = HeadChange::new(mask, frame, after)?;
+                match &mut self.change {
+                    Some(memory) => **memory = change,
+                    None => self.change = Some(Box::new(change)),
+                }
+                way = Way::Changed;
             }
         }
-        let count = outcome.deliveries.len() as u8; // at most `MOST_PORTS`
-        Some(Self { ports, count, is_normal: false, change })
+        self.count = outcome.deliveries.len() as u8; // at most `MOST_PORTS`
+        Some(way)
+    }
+
+    fn change(&self) -> Option<&HeadChange> {
+        self.change.as_deref().filter(|_| self.way == Way::Changed)
     }
 
     /// Whether the frames are forwarded by a switch that learns addresses.
     #[inline(always)]
     pub fn is_normal(&self) -> bool {
-        self.is_normal
+        self.way == Way::Normal
     }
 
     /// The ports in the order of the actions.
@@ -62,12 +96,12 @@ impl Departure {
     /// Whether a frame may leave so: a checksum that its sender left to others changes in another way.
     #[inline(always)]
     pub(super) fn is_for(&self, frame: &PlainFrame<'_>) -> bool {
-        self.change.as_ref().is_none_or(|change| !frame.is_partial() || !change.is_summed())
+        self.way != Way::Read && self.change().is_none_or(|change| !frame.is_partial() || !change.is_summed())
     }
 
     /// The frame's first bytes when it leaves; `None` if it leaves as it is.
     #[inline(always)]
     pub fn head(&self, frame: &PlainFrame<'_>) -> Option<NewHead> {
-        self.change.as_ref().map(|change| change.of(frame))
+        self.change().map(|change| change.of(frame))
     }
 }

@@ -23,13 +23,11 @@ impl Cache {
         let found = self.search(0, Form::Plain(frame.kind()), &frame.words());
         if let Some(found) = found {
             let place = &mut self.places[found.at];
-            if place.departure.as_ref().is_some_and(|departure| departure.is_for(frame)) {
+            if place.departure.is_for(frame) {
                 place.is_used = true;
                 count(place, found.at, frame.frame_bytes(), &mut self.counted);
                 self.counts.hits += 1;
-                if let Some(departure) = &self.places[found.at].departure {
-                    return LookUp::Departs(departure);
-                }
+                return LookUp::Departs(&self.places[found.at].departure);
             }
         }
         LookUp::Other(Looked(found))

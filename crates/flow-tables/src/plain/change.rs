@@ -87,8 +87,11 @@ impl HeadChange {
         let (kept, set, kind) = (words(&kept), words(&set), frame.kind);
         let change = Self { kept, set, network, transport, tag, kind, from, to };
         let head = change.of(frame);
-        let changed = [&before[..head.at], head.inserted(), &before[head.at + head.removed..]].concat();
-        (changed == after).then_some(change)
+        let (end, after_end) = (head.at + head.removed, head.at + head.inserted().len());
+        let is_same = before[..head.at] == after[..head.at]
+            && after.get(head.at..after_end) == Some(head.inserted())
+            && before[end..] == after[after_end..];
+        is_same.then_some(change)
     }
 
     /// Whether the checksum of the transport header changes.
