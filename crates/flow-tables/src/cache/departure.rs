@@ -9,14 +9,14 @@ const MOST_PORTS: usize = 8;
 /// What becomes of plain frames with one outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Way {
-    /// They have to be read into fields.
+    /// Such frames have to be read into fields.
     #[default]
     Read,
     /// A switch that learns addresses forwards them as they are.
     Normal,
-    /// They leave as they are.
+    /// Such frames leave as they are.
     Unchanged,
-    /// They leave with the change.
+    /// Such frames leave with the change.
     Changed,
 }
 
