@@ -138,7 +138,7 @@ pub struct Cache {
 impl Cache {
     /// A cache for frames with this input port, tunnel and registers, and at least this number of places. A place takes
     /// 152 bytes, and 8 bytes for each word in which there are compared bits, 72 to 416. A step of an outcome takes 128
-    /// bytes, one that sends a tracked frame to a table 408 more, a flow 8 bytes, and a change of plain frames 144: the
+    /// bytes, one that sends a tracked frame to a table 408 more, a flow 8 bytes, and a change of plain frames 152: the
     /// longest outcome ([`MAX_STEPS`], [`MAX_HITS`]) takes 37 KiB. The memory of an outcome is reused for later ones in its
     /// place.
     pub fn new(places: usize, metadata: &Key) -> Self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ::flow::{Controller, Field, Key, Learn};
 use flow_tables::{
-    Connection, Delivery, Departure, Effect, HeaderRange, HeaderWindow, LookUp, NewHead, Outcome, PacketIn,
+    Connection, Delivery, Departure, Effect, HeaderRange, HeaderWindow, LookUp, Outcome, PacketIn,
     PlainFrame, Surroundings, Track,
 };
 use frame::{DropReason, Frame, FrameBatch, HeadEdit, OwnFrames, WINDOW_BYTES};
@@ -274,9 +274,9 @@ impl<G: Guard> FlowProgram<G> {
             result = self.normal(frame.bytes(), frame.frame_bytes(), time, send);
         }
         let head = departure.head(frame);
-        if let Some(NewHead { at, removed, .. }) = head {
-            let inserted = head.as_ref().map_or(&[][..], NewHead::inserted);
-            output.edit(frames.clone(), &HeadEdit { at, removed, inserted });
+        if let Some(head) = &head {
+            let edit = HeadEdit { at: head.at, removed: head.removed, inserted: head.inserted() };
+            output.edit(frames.clone(), &edit);
         }
         for port in departure.ports() {
             result = Err(DropReason::NotConnected);

@@ -18,7 +18,7 @@ impl Cache {
     #[inline(always)]
     pub fn look_up(&mut self, tables: &Tables, frame: &PlainFrame<'_>) -> LookUp<'_> {
         if self.generation != Some(tables.generation()) || self.is_tunnel {
-            return LookUp::Other(Looked(None));
+            return LookUp::Other(Looked::NOTHING);
         }
         let found = self.search(0, Form::Plain(frame.kind()), &frame.words());
         if let Some(found) = found {

@@ -48,8 +48,8 @@ impl HeadChange {
     /// leaves. `None` if another frame may be changed otherwise.
     pub(crate) fn new(mask: &[u8; HEAD_BYTES], frame: &PlainFrame<'_>, after: &[u8]) -> Option<Self> {
         let (before, at) = (frame.bytes(), frame.kind.places());
-        let (tag, after_untagged) = tag_of(before, after)?;
-        let after_tags = &after_untagged[..before.len()];
+        let (tag, aligned) = tag_of(before, after)?;
+        let aligned = &aligned[..before.len()];
         let (mut kept, mut set) = ([u8::MAX; HEAD_BYTES], [0; HEAD_BYTES]);
         let sums = [at.network_sum, at.transport_sum];
         let (mut from, mut to) = match tag {
@@ -57,8 +57,7 @@ impl HeadChange {
             Tag::Pushed(_) => (TYPE, TYPE),
             Tag::Popped => (TYPE, TYPE + TAG_BYTES),
         };
-        for (at, (old, new)) in before.iter().zip(after_tags).enumerate().filter(|(_, (old, new))| old != new)
-        {
+        for (at, (old, new)) in before.iter().zip(aligned).enumerate().filter(|(_, (old, new))| old != new) {
             (from, to) = (from.min(at), to.max(at + 1));
             if sums.iter().any(|sum| (*sum..sum + 2).contains(&at)) {
                 continue;
@@ -70,10 +69,10 @@ impl HeadChange {
         }
         // The words that the checksums cover, whole if a bit of them has changed.
         let grows = |fields: &[(usize, usize)]| {
-            let changed = fields.iter().filter(|(at, end)| before[*at..*end] != after_tags[*at..*end]);
+            let changed = fields.iter().filter(|(at, end)| before[*at..*end] != aligned[*at..*end]);
             let words = changed.flat_map(|(at, end)| (*at..*end).step_by(2));
             words.fold(None, |sum: Option<u16>, at| {
-                Some(plus(plus(sum.unwrap_or(0), !number(before, at)), number(after_tags, at)))
+                Some(plus(plus(sum.unwrap_or(0), !number(before, at)), number(aligned, at)))
             })
         };
         let (source, destination) = ((at.source, at.source + 4), (at.destination, at.destination + 4));

@@ -152,7 +152,7 @@ fn descriptors_do_not_pile_up() {
             guest.share_memory(host);
         }
         // Call, err and kick, each once more for a switch that takes over; both ends of the socket and the context's
-        // duplicate of one. Those that were replaced are closed on a thread of their own.
+        // duplicate of one. The port closes replaced descriptors on another thread.
         host.until("replaced descriptors closed", |_| open_fds() <= before + 9);
         guest.send(1, &frame(1, 60));
         others.bob.post(0, 1, 1600);
