@@ -8,6 +8,7 @@ pub(crate) mod archive;
 pub(crate) mod cached;
 mod cards;
 pub(crate) mod control;
+mod deaf;
 mod elsewhere;
 pub(crate) mod migration;
 pub(crate) mod modules;
@@ -166,8 +167,7 @@ impl Settings {
     }
 
     /// Boots a kernel of the distribution that has vDPA and loads its modules, also for cards with a virtio interface
-    /// (`vp_vdpa`). Adds an IOMMU, two cards behind it at [`VDPA_CARDS`], and cards at the other ends of their wires, whose
-    /// addresses begin with 02:00:00:00:77.
+    /// (`vp_vdpa`). Adds an IOMMU, two cards behind it ([`VDPA_CARDS`]), and cards at their far ends (02:00:00:00:77:…).
     pub fn vdpa(mut self) -> Self {
         self.kernel = Kernel::Cached(cached::VDUSE);
         self.modules = cards::VDPA_MODULES;

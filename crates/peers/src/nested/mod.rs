@@ -13,7 +13,6 @@
 mod arm;
 mod arm_within;
 pub(crate) mod cache;
-mod deaf;
 pub(crate) mod image;
 mod inner;
 pub(crate) mod kernel;

@@ -92,6 +92,11 @@ impl Lab {
         Lab { guest: guest.unwrap_or_else(|error| panic!("{error}")) }
     }
 
+    /// Watches the guests within the guest while `work` uses them.
+    pub fn watch_guests<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.guest.watch_guests(work)
+    }
+
     pub fn must(&self, line: &str) -> String {
         self.must_within(line, LIMIT)
     }

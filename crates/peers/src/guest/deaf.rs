@@ -1,4 +1,4 @@
-//! Finds guests in the nested machine whose virtual CPU runs and accepts no interrupt, as KVM's counters show; they
+//! Finds guests within an emulated machine whose virtual CPU runs and accepts no interrupt, as KVM's counters show; they
 //! are called deaf.
 //!
 //! QEMU's emulated SVM sometimes delivers an interrupt twice. A guest that receives the second interrupt while its
@@ -8,18 +8,19 @@
 //! second.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::machine::Machine;
+use super::Guest;
 use crate::standstill;
 
 /// How long a guest is to be watched before it counts as deaf.
 const WATCHED: Duration = Duration::from_secs(10);
-/// How often [`Machine::watch_guests`] looks.
+/// How often [`Guest::watch_guests`] looks.
 const PERIOD: Duration = Duration::from_secs(5);
 /// Counters of each guest: its folder's name, the exits for the host's interrupts, and the sum of all else.
-const READ: &str = "cd /sys/kernel/debug/kvm && for vm in [0-9]*; do [ -e $vm/irq_exits ] && \
+const READ: &str = "[ -d /sys/kernel/debug/kvm ] || mount -t debugfs debugfs /sys/kernel/debug; cd /sys/kernel/debug/kvm && for vm in [0-9]*; do [ -e $vm/irq_exits ] && \
     echo $vm $(cat $vm/irq_exits) $(($(cat $vm/irq_injections) + $(cat $vm/nmi_injections) + $(cat $vm/halt_exits) + \
     $(cat $vm/io_exits) + $(cat $vm/mmio_exits) + $(cat $vm/irq_window_exits))); done; true";
 
@@ -66,23 +67,26 @@ fn deaf(before: &Sample, after: &Sample) -> Vec<String> {
     after.iter().filter_map(between).collect()
 }
 
-impl Machine {
+impl Guest {
     fn sample(&self) -> Option<Sample> {
         let output = self.run_within(READ, Duration::from_secs(20)).ok()?;
         Some(parse(&output.stdout))
     }
 
     /// Watches the guests for 10 s, and records as evidence which of them are deaf.
-    pub(super) fn note_deaf_guests(&self) {
+    pub(crate) fn note_deaf_guests(&self) {
         let Some(before) = self.sample() else { return };
         std::thread::sleep(WATCHED);
         let Some(after) = self.sample() else { return };
         deaf(&before, &after).into_iter().for_each(standstill::note);
     }
 
-    /// Watches the guests in the machine while `work` starts and ends some of them. Records two kinds of evidence:
-    /// guests that reacted to nothing for 10 s, and guests whose CPU shut down by a triple fault. A stock kernel gives
-    /// no cause for a triple fault, and its user space cannot provoke one.
+    /// Watches the guests within this one while `work` starts and ends some of them. Records two kinds of evidence,
+    /// even if `work` panics: guests that reacted to nothing for 10 s, and guests whose CPU shut down by a triple
+    /// fault. A stock kernel gives no cause for a triple fault, and its user space cannot provoke one.
+    ///
+    /// # Panics
+    /// Panics with the panic of `work`.
     pub fn watch_guests<T>(&self, work: impl FnOnce() -> T) -> T {
         self.must(KEEP_SHUTDOWNS);
         let ended = AtomicBool::new(false);
@@ -97,7 +101,7 @@ impl Machine {
                 }
                 found
             });
-            let result = work();
+            let result = catch_unwind(AssertUnwindSafe(work));
             ended.store(true, Ordering::Relaxed);
             watch.thread().unpark();
             (result, watch.join().unwrap_or_default())
@@ -107,7 +111,7 @@ impl Machine {
             .map_or_else(|_| String::new(), |kept| kept.stdout);
         let shut_down = kept.lines().map(|line| format!("KVM's guest shut down: {}", line.trim()));
         found.into_iter().chain(shut_down).for_each(standstill::note);
-        result
+        result.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
