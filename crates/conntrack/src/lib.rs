@@ -59,7 +59,7 @@
 //!   sequence numbers behind a translated line in `shift.rs`.
 //! - The choice of addresses and ports: `nat.rs`. Budgets: `limits.rs`.
 //! - Which connections are to end: `selection.rs`. What a list of connections says: `listed.rs`; what another process gets of them: `saved.rs`.
-//! - What is asked about a frame: `request.rs`. Commit, look-up, eviction: `tracker.rs`. Fragments: `fragments.rs`. Parts of both: `index.rs`, `wheel.rs`, `links.rs`.
+//! - What is asked about a frame: `request.rs`. Look-up, commit, eviction: `tracker.rs`. Places of connections, and what is counted of them: `tracker/places.rs`. Fragments: `fragments.rs`. Parts of both: `index.rs`, `wheel.rs`, `links.rs`.
 #![forbid(unsafe_code)]
 
 mod bytes;

@@ -1,5 +1,7 @@
 //! What a port and a zone may hold.
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Limits of a [`crate::Tracker`].
@@ -132,38 +134,114 @@ impl Counters {
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
     /// Keys are keyed hashes of the pool.
-    totals: HashMap<u64, u32>,
-    shares: HashMap<(u64, u16), u32>,
+    pools: HashMap<u64, Pool, BuildHasherDefault<AsItIs>>,
+    /// The shares of other ports than [`Pool::first`]. Keys are those of [`share`].
+    others: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
 }
 
-fn take<K: Eq + std::hash::Hash>(counts: &mut HashMap<K, u32>, key: K) {
-    if let Some(count) = counts.get_mut(&key) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(&key);
-        }
+/// How many source ports of one pool are taken.
+#[derive(Debug)]
+struct Pool {
+    total: u32,
+    /// The port that took the pool's first source port, and its share.
+    first: (u16, u32),
+}
+
+/// The hash of a key that is a keyed hash itself.
+#[derive(Debug, Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
     }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+/// The key of a port's share of a pool.
+fn share(pool: u64, port: u16) -> u64 {
+    pool ^ (u64::from(port) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Pools {
     pub fn new(connections: usize) -> Self {
-        Self { totals: HashMap::with_capacity(connections), shares: HashMap::with_capacity(connections) }
+        Self {
+            pools: HashMap::with_capacity_and_hasher(connections, BuildHasherDefault::new()),
+            others: HashMap::with_capacity_and_hasher(connections, BuildHasherDefault::new()),
+        }
     }
 
     /// Whether a port may have another one of `ports` source ports.
     pub fn allows(&self, pool: u64, port: u16, ports: u32) -> bool {
-        let total = self.totals.get(&pool).copied().unwrap_or(0);
-        let share = self.shares.get(&(pool, port)).copied().unwrap_or(0);
-        share < ports.saturating_sub(total)
+        let Some(Pool { total, first }) = self.pools.get(&pool) else { return ports > 0 };
+        let held = match first.0 == port {
+            true => first.1,
+            false => self.others.get(&share(pool, port)).copied().unwrap_or(0),
+        };
+        held < ports.saturating_sub(*total)
     }
 
     pub fn add(&mut self, pool: u64, port: u16) {
-        *self.totals.entry(pool).or_default() += 1;
-        *self.shares.entry((pool, port)).or_default() += 1;
+        let of = self.pools.entry(pool).or_insert(Pool { total: 0, first: (port, 0) });
+        of.total += 1;
+        match of.first.0 == port {
+            true => of.first.1 += 1,
+            false => *self.others.entry(share(pool, port)).or_default() += 1,
+        }
     }
 
     pub fn remove(&mut self, pool: u64, port: u16) {
-        take(&mut self.totals, pool);
-        take(&mut self.shares, (pool, port));
+        let Entry::Occupied(mut entry) = self.pools.entry(pool) else { return };
+        let of = entry.get_mut();
+        of.total -= 1;
+        if of.first.0 == port {
+            of.first.1 -= 1;
+        } else if let Entry::Occupied(mut other) = self.others.entry(share(pool, port)) {
+            *other.get_mut() -= 1;
+            if *other.get() == 0 {
+                other.remove();
+            }
+        }
+        if entry.get().total == 0 {
+            entry.remove();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Pools count as a list of all holders does, whichever ports hold the source ports of a pool.
+        #[test]
+        fn pools_count_as_a_list_does(steps in prop::collection::vec((0..3u64, 0..3u16, any::<bool>()), 0..100)) {
+            const PORTS: u32 = 5;
+            let (mut pools, mut all) = (Pools::new(4), Vec::new());
+            for (pool, port, adds) in steps {
+                if adds {
+                    pools.add(pool, port);
+                    all.push((pool, port));
+                } else if let Some(at) = all.iter().position(|holder| *holder == (pool, port)) {
+                    pools.remove(pool, port);
+                    all.remove(at);
+                }
+                let total = all.iter().filter(|holder| holder.0 == pool).count() as u32;
+                for port in 0..3 {
+                    let share = all.iter().filter(|holder| **holder == (pool, port)).count() as u32;
+                    prop_assert_eq!(pools.allows(pool, port, PORTS), share + total < PORTS);
+                }
+            }
+            prop_assert!(all.is_empty() == pools.pools.is_empty());
+        }
     }
 }

@@ -108,7 +108,12 @@ impl Shard {
 
     /// The number of the table for a frame: both directions of a connection have the same one.
     pub fn of(seed: &Seed, zone: u16, tuple: &Tuple, tables: u16) -> u16 {
-        (seed.hash(zone, tuple) >> 16) as u16 % tables.max(1)
+        Self::of_hash(seed.hash(zone, tuple), tables)
+    }
+
+    /// The number of the table for frames of a connection with this hash ([`Seed::hash`]).
+    pub(crate) fn of_hash(hash: u64, tables: u16) -> u16 {
+        (hash >> 16) as u16 % tables.max(1)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::limits::Held;
 use crate::saved::{self, Saved};
 use crate::{
     ControlChange, Counters, ListFrom, Listed, Packet, Page, Refusal, Request, Selection, Settings, Shard,
-    Tracker, Tuple, Verdict, ZoneLimits,
+    Tracker, Verdict, ZoneLimits,
 };
 
 /// How often a worker asks for a lock that another one has, before it sleeps.
@@ -116,13 +116,14 @@ impl Shards {
         if request.needs_whole_zone() && !self.is_whole(request.zone) {
             self.make_whole(request.zone);
         }
+        let hash = self.settings.seed.hash(request.zone, packet.connection_tuple());
         loop {
             let is_whole = self.is_whole(request.zone);
-            let mut tracker =
-                self.tables[self.table(is_whole, request.zone, packet.connection_tuple())].lock();
+            let mut tracker = self.tables[self.table(is_whole, request.zone, hash)].lock();
             // The zone may have become whole since.
             if is_whole == self.is_whole(request.zone) {
-                let verdict = tracker.track(packet, &Request { is_divided: !is_whole, ..*request }, now);
+                let verdict =
+                    tracker.track_hashed(packet, hash, &Request { is_divided: !is_whole, ..*request }, now);
                 drop(tracker);
                 if matches!(verdict.refusal, Some(Refusal::Port | Refusal::Zone)) {
                     self.expire_elsewhere(now);
@@ -141,7 +142,8 @@ impl Shards {
         request: &Request<'_>,
         now: Duration,
     ) -> ControlChange {
-        let table = self.table(self.is_whole(request.zone), request.zone, &packet.tuple);
+        let hash = self.settings.seed.hash(request.zone, &packet.tuple);
+        let table = self.table(self.is_whole(request.zone), request.zone, hash);
         self.tables[table].lock().read_control(datagram, packet, request, now)
     }
 
@@ -203,7 +205,8 @@ impl Shards {
             if connection.needs_whole_zone() && !self.is_whole(connection.zone) {
                 self.make_whole(connection.zone);
             }
-            let table = self.table(self.is_whole(connection.zone), connection.zone, &connection.tuples[0]);
+            let hash = self.settings.seed.hash(connection.zone, &connection.tuples[0]);
+            let table = self.table(self.is_whole(connection.zone), connection.zone, hash);
             self.tables[table].lock().restore(connection);
         }
     }
@@ -221,11 +224,12 @@ impl Shards {
         self.whole[usize::from(zone)].load(Ordering::Acquire)
     }
 
-    fn table(&self, is_whole: bool, zone: u16, tuple: &Tuple) -> usize {
+    /// The table of a zone's connections, or of those with this hash.
+    fn table(&self, is_whole: bool, zone: u16, hash: u64) -> usize {
         let tables = self.tables.len() as u16; // as many as were made
         usize::from(match is_whole {
             true => (self.settings.seed.of_zone(zone) >> 16) as u16 % tables,
-            false => Shard::of(&self.settings.seed, zone, tuple, tables),
+            false => Shard::of_hash(hash, tables),
         })
     }
 

@@ -1,5 +1,6 @@
 //! The table of connections, and what it says about a frame.
 mod helpers;
+mod places;
 mod prepare;
 
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub struct Tracker {
     rules: Rules,
     index: Index,
     places: Vec<Option<Connection>>,
+    /// The hashes of both tuples of the connection in each place.
+    hashes: Vec<[u64; 2]>,
     /// The largest number of places.
     limit: usize,
     free: Vec<u32>,
@@ -43,6 +46,13 @@ pub struct Tracker {
     pools: Pools,
     controls: Controls,
     counters: Counters,
+}
+
+/// A tuple, and its hash in the zone in which it is looked up.
+#[derive(Clone, Copy, Debug)]
+struct Hashed<'a> {
+    tuple: &'a Tuple,
+    hash: u64,
 }
 
 /// The place and direction of a found connection.
@@ -68,6 +78,7 @@ impl Tracker {
             rules: Rules { tcp: settings.tcp, timeouts: settings.timeouts },
             index: Index::new(2 * places),
             places: Vec::with_capacity(places),
+            hashes: Vec::with_capacity(places),
             limit: places,
             free: Vec::with_capacity(places),
             wheel: Wheel::new(places, now.as_millis() as u64),
@@ -104,11 +115,12 @@ impl Tracker {
                 break;
             }
             if self.at(place).is_some_and(|connection| connection.zone == zone)
-                && let Some(mut connection) = self.remove(place)
+                && let Some(mut connection) = self.places[place as usize].clone()
             {
+                self.remove(place);
                 connection.due = to.wheel.due(connection.deadline);
-                // The connection does not begin anew.
-                to.counters.begun -= u64::from(to.insert(connection));
+                // The connection does not begin anew. Its hashes are the same in each table.
+                to.counters.begun -= u64::from(to.insert(connection, self.hashes[place as usize]));
             }
         }
     }
@@ -139,8 +151,8 @@ impl Tracker {
 
     /// Adds a connection that another process has saved, if there is room and its tuples are free.
     pub(crate) fn restore(&mut self, mut connection: Connection) {
-        let is_taken = connection.tuples.iter().any(|tuple| {
-            let hash = self.settings.seed.hash(connection.zone, tuple);
+        let hashes = connection.tuples.map(|tuple| self.settings.seed.hash(connection.zone, &tuple));
+        let is_taken = connection.tuples.iter().zip(hashes).any(|(tuple, hash)| {
             let is_same = |reference: Reference| self.has(reference, connection.zone, tuple);
             self.index.find(hash, is_same).is_some()
         });
@@ -152,7 +164,7 @@ impl Tracker {
             connection.pool = Some(self.pool(connection.zone, &translated));
         }
         connection.due = self.wheel.due(connection.deadline);
-        self.insert(connection);
+        self.insert(connection, hashes);
     }
 
     /// Whether a reference is to this tuple of a zone.
@@ -191,11 +203,24 @@ impl Tracker {
 
     /// What is known about a frame.
     pub fn track(&mut self, packet: &Packet<'_>, request: &Request<'_>, now: Duration) -> Verdict {
+        let hash = self.settings.seed.hash(request.zone, packet.connection_tuple());
+        self.track_hashed(packet, hash, request, now)
+    }
+
+    /// Works like [`Tracker::track`], with the hash of the frame's connection ([`Packet::connection_tuple`]) in its zone.
+    pub(crate) fn track_hashed(
+        &mut self,
+        packet: &Packet<'_>,
+        hash: u64,
+        request: &Request<'_>,
+        now: Duration,
+    ) -> Verdict {
         let now = now.as_millis() as u64;
         if let Payload::Error(quote) = &packet.payload {
-            return self.related(packet, &quote.tuple, request, now);
+            return self.related(packet, Hashed { tuple: &quote.tuple, hash }, request, now);
         }
-        let mut found = self.find_of(request, &packet.tuple, now);
+        let hashed = Hashed { tuple: &packet.tuple, hash };
+        let mut found = self.find_of(request, hashed, now);
         if let Some(Found { place, direction: Direction::Reply }) = found
             && request.force
             && request.commit.is_some()
@@ -203,22 +228,22 @@ impl Tracker {
             self.remove(place);
             found = None;
         }
-        let Some(found) = found else { return self.begin(packet, request, now) };
-        self.known(found, packet, request, now)
+        let Some(found) = found else { return self.begin(packet, hash, request, now) };
+        self.known(found, packet, hash, request, now)
     }
 
     /// The connection of a frame. A frame that was tracked before may be translated already.
-    fn find_of(&mut self, request: &Request<'_>, tuple: &Tuple, now: u64) -> Option<Found> {
-        let found = self.find(request.zone, tuple, now);
+    fn find_of(&mut self, request: &Request<'_>, of: Hashed<'_>, now: u64) -> Option<Found> {
+        let found = self.find(request.zone, of, now);
         if found.is_some() || !request.is_seen {
             return found;
         }
-        let Found { place, direction } = self.find(request.zone, &tuple.reversed()?, now)?;
+        let reversed = of.tuple.reversed()?;
+        let Found { place, direction } = self.find(request.zone, Hashed { tuple: &reversed, ..of }, now)?;
         Some(Found { place, direction: direction.other() })
     }
 
-    fn find(&mut self, zone: u16, tuple: &Tuple, now: u64) -> Option<Found> {
-        let hash = self.settings.seed.hash(zone, tuple);
+    fn find(&mut self, zone: u16, Hashed { tuple, hash }: Hashed<'_>, now: u64) -> Option<Found> {
         let found = self.index.find(hash, |reference| self.has(reference, zone, tuple))?;
         if self.at(found.place()).is_some_and(|connection| connection.deadline <= now) {
             self.remove(found.place());
@@ -233,7 +258,14 @@ impl Tracker {
     }
 
     /// A frame of a connection that is kept.
-    fn known(&mut self, found: Found, packet: &Packet<'_>, request: &Request<'_>, now: u64) -> Verdict {
+    fn known(
+        &mut self,
+        found: Found,
+        packet: &Packet<'_>,
+        hash: u64,
+        request: &Request<'_>,
+        now: u64,
+    ) -> Verdict {
         let Found { place, direction } = found;
         let rules = self.rules;
         let Some(connection) = &mut self.places[place as usize] else { return Verdict::invalid(None) };
@@ -250,7 +282,7 @@ impl Tracker {
         }
         if judgement == Judgement::Reopened {
             self.remove(place);
-            return self.begin(packet, request, now);
+            return self.begin(packet, hash, request, now);
         }
         connection.is_answered |= direction == Direction::Reply && !request.is_seen;
         let state = match (direction, connection.is_answered) {
@@ -268,15 +300,21 @@ impl Tracker {
                     self.prolong(place, now + timeout);
                 }
             }
-            _ => drop(self.remove(place)),
+            _ => self.remove(place),
         }
         verdict
     }
 
     /// An ICMP error about a connection (RFC 5508 §4).
-    fn related(&mut self, packet: &Packet<'_>, quoted: &Tuple, request: &Request<'_>, now: u64) -> Verdict {
-        let answered = quoted.reversed();
-        let found = answered.and_then(|tuple| self.find_of(request, &tuple, now));
+    fn related(
+        &mut self,
+        packet: &Packet<'_>,
+        quoted: Hashed<'_>,
+        request: &Request<'_>,
+        now: u64,
+    ) -> Verdict {
+        let answered = quoted.tuple.reversed();
+        let found = answered.and_then(|tuple| self.find_of(request, Hashed { tuple: &tuple, ..quoted }, now));
         let Some(Found { place, direction }) = found else { return Verdict::invalid(None) };
         let Some(connection) = self.at(place) else { return Verdict::invalid(None) };
         // An ICMP error goes to the sender of the packet that it quotes.
@@ -290,7 +328,7 @@ impl Tracker {
     }
 
     /// A frame that belongs to no connection.
-    fn begin(&mut self, packet: &Packet<'_>, request: &Request<'_>, now: u64) -> Verdict {
+    fn begin(&mut self, packet: &Packet<'_>, hash: u64, request: &Request<'_>, now: u64) -> Verdict {
         let invalid = Verdict::invalid(None);
         let Some(mut protocol) = Protocol::begin(packet, &self.rules) else { return invalid };
         let known = Known { is_answered: false, is_assured: false };
@@ -309,121 +347,37 @@ impl Tracker {
         let helper =
             request.helper.filter(|helper| Helper::of_protocol(packet.tuple.protocol) == Some(*helper));
         let timeout = timeout.unwrap_or(0);
-        let connection = match self.prepare(packet, request, announcement.as_ref(), now) {
-            Ok((chosen, reply)) => Connection {
-                tuples: [packet.tuple, reply],
-                zone: request.zone,
-                port: request.port,
-                protocol,
-                is_answered: false,
-                is_assured: false,
-                sides: chosen.sides,
-                pool: chosen.ports.map(|_| self.pool(request.zone, &chosen.translated)),
-                mark: written.over(mark),
-                related,
-                helper,
-                control: None,
-                deadline: now + timeout,
-                due: self.wheel.due(now + timeout),
-            },
+        let prepared = match self.prepare(packet, hash, request, announcement.as_ref(), now) {
+            Ok(prepared) => prepared,
             Err(refusal) => {
                 self.counters.refused += 1;
                 return Verdict::invalid(Some(refusal));
             }
         };
+        let connection = Connection {
+            tuples: [packet.tuple, prepared.reply],
+            zone: request.zone,
+            port: request.port,
+            protocol,
+            is_answered: false,
+            is_assured: false,
+            sides: prepared.sides,
+            pool: prepared.pool,
+            mark: written.over(mark),
+            related,
+            helper,
+            control: None,
+            deadline: now + timeout,
+            due: self.wheel.due(now + timeout),
+        };
         let request = Request { commit: None, ..*request };
         let verdict = connection.verdict_of(Direction::Original, State::NEW, &request);
-        if !self.insert(connection) {
+        if !self.replace(prepared.replaced, connection, [hash, prepared.reply_hash]) {
             return Verdict::invalid(Some(Refusal::Port));
         }
         if let Some(announcement) = &announcement {
             self.fulfil(announcement);
         }
         Verdict { is_control: helper.is_some(), ..verdict }
-    }
-
-    fn has_place(&self) -> bool {
-        !self.free.is_empty() || self.places.len() < self.limit
-    }
-
-    /// Adds a connection. Returns false if all places are taken, which [`Tracker::make_room`] prevents.
-    fn insert(&mut self, mut connection: Connection) -> bool {
-        if !self.has_place() {
-            return false;
-        }
-        let hashes = connection.tuples.map(|tuple| self.settings.seed.hash(connection.zone, &tuple));
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            self.wheel.grow();
-            self.weak.grow();
-            self.places.len() as u32 - 1
-        });
-        for (hash, direction) in hashes.into_iter().zip([Direction::Original, Direction::Reply]) {
-            // The index has room for both directions of as many connections as there are places.
-            self.index.insert(hash, Reference::new(place, direction));
-        }
-        if let Some(helper) = connection.helper {
-            let Connection { zone, port, .. } = connection;
-            connection.control = self.controls.begin(helper, place, zone, port);
-        }
-        self.wheel.insert(place, connection.due);
-        if !connection.is_assured {
-            self.weak.push(&mut self.replaceable[usize::from(connection.port)], place);
-        }
-        self.zones[usize::from(connection.zone)] += 1;
-        self.ports[usize::from(connection.port)] += 1;
-        self.held.count(connection.port, connection.zone, true);
-        if let Some(pool) = connection.pool {
-            self.pools.add(pool, connection.port);
-        }
-        self.places[place as usize] = Some(connection);
-        self.counters.begun += 1;
-        self.counters.kept += 1;
-        true
-    }
-
-    fn remove(&mut self, place: u32) -> Option<Connection> {
-        let mut connection = self.places[place as usize].take()?;
-        if let Some(control) = connection.control.take() {
-            self.controls.end(control);
-        }
-        for (tuple, direction) in connection.tuples.iter().zip([Direction::Original, Direction::Reply]) {
-            let hash = self.settings.seed.hash(connection.zone, tuple);
-            self.index.remove(hash, Reference::new(place, direction));
-        }
-        self.wheel.remove(place, connection.due);
-        if !connection.is_assured {
-            self.weak.remove(&mut self.replaceable[usize::from(connection.port)], place);
-        }
-        self.zones[usize::from(connection.zone)] -= 1;
-        self.ports[usize::from(connection.port)] -= 1;
-        self.held.count(connection.port, connection.zone, false);
-        if let Some(pool) = connection.pool {
-            self.pools.remove(pool, connection.port);
-        }
-        self.free.push(place);
-        self.counters.kept -= 1;
-        Some(connection)
-    }
-
-    /// The connection is not replaced by newer ones any more.
-    fn assure(&mut self, place: u32) {
-        let Some(connection) = &mut self.places[place as usize] else { return };
-        if !connection.is_assured {
-            connection.is_assured = true;
-            self.weak.remove(&mut self.replaceable[usize::from(connection.port)], place);
-        }
-    }
-
-    fn prolong(&mut self, place: u32, deadline: u64) {
-        let Some(connection) = &mut self.places[place as usize] else { return };
-        connection.deadline = deadline;
-        // A later deadline is found when the wheel comes to the connection.
-        let due = self.wheel.due(deadline);
-        if due < connection.due {
-            self.wheel.remove(place, connection.due);
-            self.wheel.insert(place, due);
-            connection.due = due;
-        }
     }
 }

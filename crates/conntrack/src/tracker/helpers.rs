@@ -2,7 +2,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::{Found, Tracker};
+use super::{Found, Hashed, Tracker};
 use crate::controls::{ControlPlace, Expected};
 use crate::helper::{Announced, Form, Text};
 use crate::packet::Packet;
@@ -55,7 +55,9 @@ impl Tracker {
     ) -> ControlChange {
         let now = now.as_millis() as u64;
         let mut change = ControlChange::default();
-        let Some(Found { place, direction }) = self.find(request.zone, &packet.tuple, now) else {
+        let hash = self.settings.seed.hash(request.zone, &packet.tuple);
+        let of = Hashed { tuple: &packet.tuple, hash };
+        let Some(Found { place, direction }) = self.find(request.zone, of, now) else {
             return change;
         };
         let Some(connection) = &self.places[place as usize] else { return change };
