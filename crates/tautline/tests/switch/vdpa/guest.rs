@@ -50,7 +50,7 @@ const FUNCTIONS: &str = r#"
     runs() { grep -q '^State:.[^Z]' /proc/$(cat /run/$1.guest)/status || failed the guest has ended; }
     booted() { # the guest has fetched the file, and gives it back
         n=0; until has_file 3; do
-            n=$((n + 1)); [ $n -lt 45 ] || { tail -n 5 /run/*.qemu /run/*.monitor; tail -n 20 /run/*.console; failed no answer; }; sleep 0.5
+            n=$((n + 1)); [ $n -lt 120 ] || { tail -n 5 /run/*.qemu /run/*.monitor; tail -n 20 /run/*.console; failed no answer; }; sleep 0.5
         done
     }
     answers() { until_true there ping -c 1 -W 1 10.77.0.1 || { tail -n 5 /run/*.qemu; failed no answer; }; }
