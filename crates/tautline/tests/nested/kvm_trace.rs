@@ -69,7 +69,7 @@ fn port_writes_are_counted() {
     let own = std::env::current_exe().unwrap();
     let machine = Settings::default().program(Path::new(BINARY)).program(&own).start().unwrap();
     crate::nested_events::hold(&machine, TRACED.into_iter());
-    // All of it: the command has guests of its own, which are the first to run.
+    // The watch begins before the first trace, because `kvm trace` runs guests of its own to measure its overhead.
     machine.watch_guests(|| {
         writes_are_counted_and_timed(&machine, &own);
         burned_time_is_accounted(&machine);
