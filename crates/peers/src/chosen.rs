@@ -23,9 +23,21 @@ pub fn named(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// The emulator.
-pub fn qemu(needs: &mut Requirements) -> PathBuf {
-    file(QEMU, needs).unwrap_or_else(|| needs.program("qemu-system-x86_64", "qemu-system-x86"))
+/// The emulator of a machine with this number of CPUs: the one that [`QEMU`] names; or else the installed one for one
+/// CPU, and the newer one for several CPUs, which are threads that run at the same time. Before QEMU 8.1, such a thread
+/// can translate code from bytes that another thread is writing, and then execute the stale translation (QEMU's commit
+/// deba78709ae8, "accel/tcg: Always lock pages before translation"). Linux writes its own code at every change of a
+/// static key; its kernel then stops or panics at `int3`.
+pub fn qemu(cpus: u16, needs: &mut Requirements) -> PathBuf {
+    file(QEMU, needs).unwrap_or_else(|| match cpus {
+        1 => installed_qemu(needs),
+        _ => newer_qemu(needs),
+    })
+}
+
+/// The emulator that the distribution's package has installed.
+pub fn installed_qemu(needs: &mut Requirements) -> PathBuf {
+    needs.program("qemu-system-x86_64", "qemu-system-x86")
 }
 
 /// The QEMU of a later release: the QEMU of Debian 13, as set-up has unpacked it.

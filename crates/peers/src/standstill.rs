@@ -3,13 +3,17 @@
 //!
 //! QEMU's emulated CPUs fail in two known ways (docs/nested.md). In the first way, the outer machine stops: it answers
 //! no command, and its kernel reports stalls on the console or one of its CPUs executes for ten seconds with interrupts
-//! disabled; or one of its CPUs answers, and its kernel reports that another CPU is stuck in the kernel. In the second way, a guest in it stops: its virtual CPU runs and accepts no interrupt, because an interrupt
-//! was delivered twice. Both are detected outside of the tested program: on the console of the outer machine, in QEMU's
-//! monitor, and in KVM's counters in the machine. No error text of Tautline counts as evidence.
+//! disabled; or one of its CPUs answers, and its kernel reports that another CPU is stuck in the kernel. In the second
+//! way, a guest in it stops: its virtual CPU runs and accepts no interrupt, because an interrupt was delivered twice.
+//! Both are detected outside of the tested program: on the console of the outer machine, in QEMU's monitor, and in KVM's
+//! counters in the machine. No error text of Tautline counts as evidence.
 //!
-//! A third failure happens while a kernel boots: one CPU executes the breakpoint with which another CPU is replacing an
-//! instruction, after the replacement has ended, and the kernel panics at `int3`. A guest whose kernel fails in its boot
-//! is booted once more, because no tested program has run in it.
+//! QEMU itself ends if the memory map changes while a thread of an emulated CPU is accessing a page (`iotlb_to_section`,
+//! seen in QEMU 10.0).
+//!
+//! Another failure happens in QEMU before 8.1 while a kernel boots: one CPU executes the breakpoint with which another
+//! CPU is replacing an instruction, after the replacement has ended, and the kernel panics at `int3`. A guest whose
+//! kernel fails in its boot is booted once more, because no tested program has run in it.
 //!
 //! Evidence is kept for each thread, because a machine belongs to the thread that started it. Each repetition is
 //! printed, counted in the file that `TAUTLINE_STANDSTILLS` names, and refused after that file has [`BUDGET`] lines.
@@ -26,13 +30,15 @@ const BUDGET: usize = 3;
 const COUNTED_IN: &str = "TAUTLINE_STANDSTILLS";
 /// The texts that Linux writes on its console if no CPU makes progress, if the thread of a guest's CPU faulted on its
 /// fault handler's stack after a #VMEXIT, down to the guard page, and if a CPU executed a breakpoint that is no longer
-/// in the kernel's code.
-const STALLS: [&str; 5] = [
+/// in the kernel's code. The last is QEMU's own text, before it ends: the memory map changed while a thread of an
+/// emulated CPU was accessing a page.
+const STALLS: [&str; 6] = [
     "detected stalls on CPUs",
     "self-detected stall",
     SOFT_LOCKUP,
     "TASK stack guard page was hit",
     "int3: 0000 [#",
+    "iotlb_to_section: Assertion",
 ];
 
 /// The text that Linux writes on its console if a CPU has not left the kernel for 20 s.
@@ -198,6 +204,8 @@ mod tests {
         );
         let patched = "[    1.6] Oops: int3: 0000 [#1] SMP PTI\r";
         assert_eq!(stall(patched), Some(patched.trim()));
+        let ended = "qemu-system-x86_64: system/physmem.c:2671: iotlb_to_section: Assertion `a < b' failed.";
+        assert_eq!(stall(ended), Some(ended));
         assert_eq!(stall("[   10.1] systemd: no answer within 30 s, TimedOut"), None);
     }
 }

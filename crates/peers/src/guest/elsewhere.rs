@@ -29,7 +29,7 @@ impl Boot {
     /// be made.
     pub fn prepare() -> Result<Self, Error> {
         let mut needs = Requirements::new();
-        let qemu = needs.program("qemu-system-x86_64", "qemu-system-x86");
+        let qemu = chosen::installed_qemu(&mut needs);
         let kernel = chosen::kernel(&mut needs);
         let userland = Userland::find(&kernel, &[], &mut needs);
         needs.met()?;

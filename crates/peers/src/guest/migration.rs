@@ -5,15 +5,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use vm::Qmp;
 use vm::qmp::QmpError;
 
-use super::{Guest, LIMIT, PAUSE, Plan, Port, Settings, new_folder};
+use super::{Guest, LIMIT, PAUSE, Plan, Port, Settings, monitor, new_folder};
 use crate::Error;
 use crate::socket::wait_for_listener;
 
-/// Sockets in each guest's folder.
-const MONITOR: &str = "monitor";
+/// The socket in the folder of a QEMU that waits for a guest.
 const INCOMING: &str = "incoming";
 
 /// QEMU 7.2 loses writes of an emulated CPU during a migration. If the memory is a multiple of 64 pages, it clears
@@ -65,8 +63,7 @@ impl Movable {
     /// The command cannot be made, QEMU ends, or the guest accepts no commands within 120 s.
     pub(crate) fn boot(commands: Commands) -> Result<Self, Error> {
         let folder = new_folder()?;
-        let mut command = commands(folder.path(), None)?;
-        command.args(monitor(folder.path()));
+        let command = commands(folder.path(), None)?;
         Ok(Self { guest: Guest::launch(command, folder)?, commands })
     }
 
@@ -81,11 +78,11 @@ impl Movable {
         let mut command = (self.commands)(folder.path(), Some(ports))?;
         let incoming = folder.path().join(INCOMING);
         let uri = format!("unix:{}", incoming.display());
-        command.args(monitor(folder.path())).args(["-incoming", &uri]);
+        command.args(["-incoming", &uri]);
         let guest = Guest::launch_silent(command, folder)?;
         wait_for_listener(&incoming, LIMIT)?;
         let failed = |error: QmpError| Error::refused("migrating a guest", error.to_string());
-        let mut monitor = connect_monitor(self.guest.folder()).map_err(failed)?;
+        let mut monitor = monitor::connect(self.guest.folder()).map_err(failed)?;
         monitor.execute_with("migrate", json!({ "uri": uri })).map_err(failed)?;
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -115,14 +112,4 @@ impl Migration {
         let passes = state["ram"]["dirty-sync-count"].as_u64().unwrap_or_default();
         Self { downtime: time("downtime"), total: time("total-time"), passes }
     }
-}
-
-/// QEMU's arguments for a monitor in the guest's folder.
-pub(crate) fn monitor(folder: &Path) -> [String; 2] {
-    ["-qmp".to_owned(), format!("unix:{},server=on,wait=off", folder.join(MONITOR).display())]
-}
-
-/// A connection to the monitor in the guest's folder.
-pub(crate) fn connect_monitor(folder: &Path) -> Result<Qmp, QmpError> {
-    Qmp::connect(&folder.join(MONITOR), LIMIT)
 }

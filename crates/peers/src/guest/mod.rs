@@ -12,6 +12,7 @@ mod deaf;
 mod elsewhere;
 pub(crate) mod migration;
 pub(crate) mod modules;
+pub(crate) mod monitor;
 mod port;
 mod silent;
 mod tunnels;
@@ -36,11 +37,10 @@ use crate::process::{PAUSE, Process, tail};
 use crate::requirements::Requirements;
 use crate::socket::wait_for_listener;
 use crate::{Error, Output, chosen, standstill};
-use archive::Archive;
 use cached::CachedKernel;
-use control::{Control, Silence};
+use control::Control;
 use uncompressed::uncompressed;
-use userland::Userland;
+use userland::{Userland, brought};
 use vm::QemuVersion;
 use within::Within;
 
@@ -58,6 +58,8 @@ pub struct Settings {
     cpus: u16,
     memory_kib: u32,
     files: Vec<(PathBuf, PathBuf)>,
+    /// Words at the end of the kernel's command line, each after a space.
+    parameters: String,
     arguments: Vec<String>,
     kernel: Kernel,
     modules: &'static [&'static str],
@@ -102,6 +104,7 @@ impl Default for Settings {
             cpus: 1,
             memory_kib: 256 << 10,
             files: Vec::new(),
+            parameters: String::new(),
             arguments: Vec::new(),
             kernel: Kernel::default(),
             modules: &[],
@@ -190,6 +193,12 @@ impl Settings {
         Settings { newer_qemu: true, ..self }
     }
 
+    /// Adds words to the kernel's command line.
+    pub fn parameters(mut self, words: &str) -> Self {
+        self.parameters = self.parameters + " " + words;
+        self
+    }
+
     /// Adds arguments for QEMU.
     pub fn arguments<const N: usize>(mut self, arguments: [&str; N]) -> Self {
         self.arguments.extend(arguments.map(str::to_owned));
@@ -224,7 +233,7 @@ impl Plan {
         let mut needs = Requirements::new();
         let qemu = match settings.newer_qemu {
             true => chosen::newer_qemu(&mut needs),
-            false => chosen::qemu(&mut needs),
+            false => chosen::qemu(settings.cpus, &mut needs),
         };
         let kernel = match settings.kernel {
             Kernel::Chosen => chosen::kernel(&mut needs),
@@ -235,7 +244,7 @@ impl Plan {
             modules::require(&kernel, "vp_vdpa", &mut needs);
         }
         let userland = Userland::find(&kernel, settings.modules, &mut needs);
-        let within = settings.within.map(|start| Within::find(&qemu, start, &mut needs));
+        let within = settings.within.map(|start| Within::find(start, &mut needs));
         needs.met()?;
         static GUESTS: AtomicU8 = AtomicU8::new(1);
         let number = GUESTS.fetch_add(1, Ordering::Relaxed);
@@ -265,14 +274,17 @@ impl Plan {
         command.args(["-smp", &cpus.to_string(), "-m", &format!("{memory}K")]);
         command.args(["-object", &format!("memory-backend-memfd,id=memory,size={memory}K,share=on")]);
         command.arg("-kernel").arg(uncompressed(&self.kernel)?).arg("-initrd").arg(&initramfs);
-        // Without the check of the timer, which fails where the emulator was not scheduled meanwhile. Strict: an address
-        // is gone when its memory is unmapped.
-        let iommu = if self.settings.iommu { " intel_iommu=on iommu=nopt iommu.strict=1" } else { "" };
-        let append = format!("console=ttyS0 quiet panic=-1 no_timer_check{iommu}");
-        command.args(["-append", &append, "-serial", "stdio"]);
+        // Without the check of the timer, which fails where the emulator was not scheduled meanwhile. On the TSC, which is
+        // one counter for all emulated CPUs: else the clock of several CPUs is the HPET, whose readers wait for each other
+        // with interrupts disabled.
+        let mut line = "console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable".to_owned();
         if self.settings.iommu {
+            // Strict: an address is gone when its memory is unmapped.
+            line.push_str(" intel_iommu=on iommu=nopt iommu.strict=1");
             command.args(["-device", "intel-iommu,intremap=on,caching-mode=on"]);
         }
+        line.push_str(&self.settings.parameters);
+        command.args(["-append", &line, "-serial", "stdio"]);
         command.args(["-device", "virtio-serial-pci"]);
         if let Some(path) = &self.settings.back_end {
             wait_for_listener(path, LIMIT)?;
@@ -337,6 +349,7 @@ impl Guest {
         let listener = UnixListener::bind(&socket).map_err(Error::system("making the control channel"))?;
         command.args(["-chardev", &format!("socket,id=control,path={}", socket.display())]);
         command.args(["-device", "virtserialport,chardev=control,name=control"]);
+        command.args(monitor::arguments(folder.path()));
         let mut qemu = Process::start("a guest", &mut command)?;
         let control = accept(&listener, &mut qemu)?;
         Ok(Self { control, qemu, folder })
@@ -398,32 +411,6 @@ impl Guest {
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
-
-    /// Records evidence that the machine failed. If it answers no command: the kernel's report of a stall on the
-    /// console, or a CPU that QEMU's monitor shows locked up. If it answers: the kernel's report that one of its other
-    /// CPUs is stuck in the kernel.
-    fn note_standstill(&self) {
-        let (answers, console) = (self.answers(), self.console());
-        let reported = if answers { standstill::stuck(&console) } else { standstill::stall(&console) };
-        let evidence = match reported {
-            Some(line) => format!("its console says \"{line}\""),
-            None if answers => return,
-            None => match self.locked_up() {
-                Some(locked_up) => locked_up,
-                None => return,
-            },
-        };
-        let answer = if answers { "an answer" } else { "no answer" };
-        standstill::note(format!("{evidence}, and `true` has {answer}"));
-    }
-
-    fn explain(&self, doing: &str, silence: Silence, limit: Duration) -> Error {
-        self.note_standstill();
-        match silence {
-            Silence::Ended => Error::refused(doing, format!("the guest has ended: {}", self.qemu.ending())),
-            Silence::TimedOut => Error::TimedOut { doing: doing.to_owned(), limit, said: self.silence() },
-        }
-    }
 }
 
 /// A command that runs in the guest.
@@ -461,22 +448,6 @@ impl Job<'_> {
         }
         Ok(output)
     }
-}
-
-/// An archive of the test's own files. The kernel unpacks it after the first archive.
-fn brought(files: &[(PathBuf, PathBuf)]) -> Result<Vec<u8>, Error> {
-    if files.is_empty() {
-        return Ok(Vec::new());
-    }
-    let failed = |error| Error::System { doing: "making the guest's file system".into(), error };
-    let mut archive = Archive::default();
-    for (from, to) in files {
-        archive.file(to, &userland::read(from)?).map_err(failed)?;
-        for library in userland::needed_libraries(from)? {
-            archive.file(&library, &userland::read(&library)?).map_err(failed)?;
-        }
-    }
-    archive.finish().map_err(failed)
 }
 
 fn accept(listener: &UnixListener, qemu: &mut Process) -> Result<Control, Error> {

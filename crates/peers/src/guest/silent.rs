@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::Guest;
-use super::migration::connect_monitor;
+use super::control::Silence;
+use super::{Guest, monitor};
 use crate::process::tail;
+use crate::{Error, standstill};
 
 /// How long the guest may take for an empty command.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,13 +22,40 @@ const LOOKS: u32 = 11;
 const INTERRUPT_FLAG: u32 = 0x200;
 
 impl Guest {
+    /// The error of a command without an answer. Evidence that the emulator or its kernel failed is recorded.
+    pub(super) fn explain(&self, doing: &str, silence: Silence, limit: Duration) -> Error {
+        self.note_standstill();
+        match silence {
+            Silence::Ended => Error::refused(doing, format!("the guest has ended: {}", self.qemu.ending())),
+            Silence::TimedOut => Error::TimedOut { doing: doing.to_owned(), limit, said: self.silence() },
+        }
+    }
+
+    /// Records evidence that the machine failed. If it answers no command: the kernel's report of a stall on the
+    /// console, or a CPU that QEMU's monitor shows locked up. If it answers: the kernel's report that one of its other
+    /// CPUs is stuck in the kernel.
+    fn note_standstill(&self) {
+        let (answers, console) = (self.answers(), self.console());
+        let reported = if answers { standstill::stuck(&console) } else { standstill::stall(&console) };
+        let evidence = match reported {
+            Some(line) => format!("its console says \"{line}\""),
+            None if answers => return,
+            None => match self.locked_up() {
+                Some(locked_up) => locked_up,
+                None => return,
+            },
+        };
+        let answer = if answers { "an answer" } else { "no answer" };
+        standstill::note(format!("{evidence}, and `true` has {answer}"));
+    }
+
     /// Whether the guest answers an empty command.
     pub(super) fn answers(&self) -> bool {
         self.control.send("true", PATIENCE).is_ok_and(|id| self.control.output(id, PATIENCE).is_ok())
     }
 
     /// Whether the guest answers an empty command, the end of its console, and the positions of its CPUs at two
-    /// instants if QEMU has a monitor.
+    /// instants if QEMU answers.
     pub(super) fn silence(&self) -> String {
         let answers = if self.answers() { "an answer" } else { "no answer" };
         let mut said = format!("no answer; `true` has {answers}; the console: {}", tail(&self.console()));
@@ -43,7 +71,7 @@ impl Guest {
     }
 
     /// The position of a CPU that executed with interrupts disabled at each of [`LOOKS`] looks, one a second. `None` if
-    /// there is no such CPU, or no monitor of QEMU.
+    /// there is no such CPU, or QEMU does not answer.
     pub(super) fn locked_up(&self) -> Option<String> {
         let mut locked = without_interrupts(&self.positions()?);
         for _ in 1..LOOKS {
@@ -60,7 +88,7 @@ impl Guest {
 
     /// The lines of QEMU's registers that show where each CPU is and whether it halts.
     fn positions(&self) -> Option<String> {
-        let mut monitor = connect_monitor(self.folder()).ok()?;
+        let mut monitor = monitor::connect(self.folder()).ok()?;
         let command = json!({ "command-line": "info registers -a" });
         let registers = monitor.execute_with("human-monitor-command", command).ok()?;
         let lines = registers.as_str()?.lines().filter(|line| line.contains("IP=") || line.contains("CPU#"));

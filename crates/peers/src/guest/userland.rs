@@ -102,6 +102,22 @@ impl Userland {
     }
 }
 
+/// An archive of the test's own files. The kernel unpacks it after the first archive.
+pub(super) fn brought(files: &[(PathBuf, PathBuf)]) -> Result<Vec<u8>, Error> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let failed = |error| Error::System { doing: "making the guest's file system".into(), error };
+    let mut archive = Archive::default();
+    for (from, to) in files {
+        archive.file(to, &read(from)?).map_err(failed)?;
+        for library in needed_libraries(from)? {
+            archive.file(&library, &read(&library)?).map_err(failed)?;
+        }
+    }
+    archive.finish().map_err(failed)
+}
+
 /// Reads a file of the host.
 ///
 /// # Errors

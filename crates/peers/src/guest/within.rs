@@ -24,12 +24,13 @@ pub struct Within {
 }
 
 impl Within {
-    /// Finds the kernel and the programs of the guest within. Requirements that are not met are added to `needs`.
-    pub fn find(qemu: &Path, start: &'static str, needs: &mut Requirements) -> Self {
+    /// Finds QEMU, the kernel and the programs of the guest within. Requirements that are not met are added to
+    /// `needs`.
+    pub fn find(start: &'static str, needs: &mut Requirements) -> Self {
         let kernel = chosen::kernel(needs);
         let userland = Userland::find(&kernel, &[], needs);
         let modules = modules::folder(&kernel, needs);
-        Within { qemu: qemu.to_owned(), modules, kernel, userland, start }
+        Within { qemu: chosen::qemu(1, needs), modules, kernel, userland, start }
     }
 
     /// The archive of all files.

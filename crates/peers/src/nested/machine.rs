@@ -36,7 +36,6 @@ pub struct Settings {
     programs: Vec<PathBuf>,
     parameters: Vec<String>,
     arguments: Vec<String>,
-    newer_qemu: bool,
 }
 
 impl Default for Settings {
@@ -48,7 +47,6 @@ impl Default for Settings {
             programs: Vec::new(),
             parameters: Vec::new(),
             arguments: Vec::new(),
-            newer_qemu: false,
         }
     }
 }
@@ -82,12 +80,6 @@ impl Settings {
     pub fn arguments<const N: usize>(mut self, arguments: [&str; N]) -> Self {
         self.arguments.extend(arguments.map(str::to_owned));
         self
-    }
-
-    /// Runs the machine in the QEMU of a later release, which has more devices. Guests in the machine run in the
-    /// installed QEMU.
-    pub fn newer_qemu(self) -> Self {
-        Settings { newer_qemu: true, ..self }
     }
 
     /// Starts the machine, and waits until it accepts commands. A machine with a file, a socket or a clock of its own
@@ -134,11 +126,9 @@ impl Machine {
 
     fn start(settings: &Settings) -> Result<Self, Error> {
         let mut needs = Requirements::new();
-        let installed = needs.program("qemu-system-x86_64", "qemu-system-x86");
-        let qemu = match settings.newer_qemu {
-            true => chosen::newer_qemu(&mut needs),
-            false => installed.clone(),
-        };
+        // For the guests in the machine.
+        let installed = chosen::installed_qemu(&mut needs);
+        let qemu = chosen::newer_qemu(&mut needs);
         let kernel = kernel::find(&mut needs);
         let parts = image::Parts::find(&kernel, &installed, &mut needs);
         needs.met()?;

@@ -145,12 +145,11 @@ impl Settings {
 
 impl Settings {
     /// Adds a cable between an e1000e card and a card with virtual functions (igb, SR-IOV) behind a port of the
-    /// emulated IOMMU. The machine runs in the QEMU of a later release.
+    /// emulated IOMMU.
     pub fn card_with_functions(self) -> Self {
         let far = format!("igb,netdev=far,mac={PHYSICAL},bus=functions,romfile=");
         let near = format!("e1000e,netdev=near,mac={NEAR},addr=07,romfile=");
-        self.newer_qemu()
-            .arguments(["-netdev", "hubport,id=near,hubid=0", "-netdev", "hubport,id=far,hubid=0"])
+        self.arguments(["-netdev", "hubport,id=near,hubid=0", "-netdev", "hubport,id=far,hubid=0"])
             .arguments(["-device", "pcie-root-port,id=functions,chassis=1,addr=06"])
             .arguments(["-device", &far, "-device", &near])
     }

@@ -17,7 +17,7 @@ use super::cache::{self, SAVED};
 use super::launch::Launch;
 use crate::Error;
 use crate::guest::Guest;
-use crate::guest::migration::{connect_monitor, monitor};
+use crate::guest::monitor;
 use crate::process::PAUSE;
 
 const MEMORY: &str = "memory";
@@ -52,7 +52,7 @@ impl Saved {
             Err(_) => self.make(memory_mib, launch()?)?,
         }
         let mut launch = launch()?;
-        launch.command.args(memory(&self.0, memory_mib, "off")).args(monitor(launch.folder.path()));
+        launch.command.args(memory(&self.0, memory_mib, "off"));
         launch.command.args(["-incoming", "defer"]);
         let (guest, data) = launch.wait()?;
         self.resume(&guest).map_err(|error| {
@@ -69,7 +69,7 @@ impl Saved {
     }
 
     fn resume(&self, guest: &Guest) -> Result<(), QmpError> {
-        let mut monitor = connect_monitor(guest.folder())?;
+        let mut monitor = monitor::connect(guest.folder())?;
         leave_out_memory(&mut monitor)?;
         let uri = format!("exec:cat '{}'", self.0.join(DEVICES).display());
         monitor.execute_with("migrate-incoming", json!({ "uri": uri }))?;
@@ -89,7 +89,7 @@ impl Saved {
         cache::drop_unused(&cache);
         let folder = tempfile::Builder::new().suffix(&format!(".{SAVED}")).tempdir_in(&cache);
         let folder = folder.map_err(Error::system(SAVING))?;
-        launch.command.args(memory(folder.path(), memory_mib, "on")).args(monitor(launch.folder.path()));
+        launch.command.args(memory(folder.path(), memory_mib, "on"));
         let (guest, _data) = launch.boot()?;
         let devices = folder.path().join(DEVICES);
         save(&guest, &devices)
@@ -104,7 +104,7 @@ impl Saved {
 }
 
 fn save(guest: &Guest, devices: &Path) -> Result<(), QmpError> {
-    let mut monitor = connect_monitor(guest.folder())?;
+    let mut monitor = monitor::connect(guest.folder())?;
     monitor.execute("stop")?;
     leave_out_memory(&mut monitor)?;
     let uri = format!("exec:cat >'{}'", devices.display());

@@ -104,8 +104,7 @@ fn uses_the_card(machine: &Machine, inner: &Inner) {
 
 fn guest_under_kvm() {
     assert!(OPTIONS.contains(HANDED_ON));
-    let machine =
-        Settings::default().newer_qemu().program(Path::new(BINARY)).card_to_hand_on().start().unwrap();
+    let machine = Settings::default().program(Path::new(BINARY)).card_to_hand_on().start().unwrap();
     machine.must("modprobe vfio-pci && modprobe vfio_iommu_type1");
     machine.bring_near_end_up();
     assert_eq!(driver(&machine), "e1000e (null)");

@@ -52,7 +52,7 @@ fn boot(settings: Settings, words: &str) -> Guest {
         .program(Path::new(BINARY))
         .program(Path::new("/usr/bin/strace"))
         .program(&irqbalance_program())
-        .arguments(["-append", &format!("console=ttyS0 quiet panic=-1 {words}")])
+        .parameters(words)
         .start()
         .unwrap();
     guest.must("mkdir -p /tmp /var/lib && mount -t cgroup2 cgroup2 /sys/fs/cgroup");

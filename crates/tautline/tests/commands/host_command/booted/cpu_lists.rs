@@ -14,8 +14,7 @@ use peers::guest::Settings;
 const LAST: usize = 15;
 
 pub fn boot(line: &str) -> Guest {
-    let append = format!("console=ttyS0 quiet panic=-1 {line}");
-    let settings = Settings::default().realtime().arguments(["-smp", "1,maxcpus=16", "-append", &append]);
+    let settings = Settings::default().realtime().parameters(line).arguments(["-smp", "1,maxcpus=16"]);
     settings.start().unwrap()
 }
 
