@@ -54,7 +54,6 @@ impl std::ops::AddAssign for Cost {
 /// A flow in a tuple.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    hash: u64,
     rank: Rank,
     mask: Words,
     entry: Arc<Entry>,
@@ -82,6 +81,13 @@ impl Slot {
     }
 }
 
+/// A flow's place in a chunk. The hashes of a chunk are side by side, so that a look-up reads no flow with another hash.
+#[derive(Clone, Debug)]
+struct Place {
+    hash: u64,
+    slot: Arc<Slot>,
+}
+
 /// Flows that are hashed by the same bits.
 #[derive(Clone, Debug)]
 struct Tuple {
@@ -91,7 +97,7 @@ struct Tuple {
     /// removal, there may be more such bits.
     common: Vec<Valued>,
     /// The chunks, indexed by the highest bits of the hash; their number is a power of two.
-    chunks: Vec<Arc<Vec<Arc<Slot>>>>,
+    chunks: Vec<Arc<Vec<Place>>>,
     flows: usize,
     /// The best rank of a flow in the tuple, or a better one while `stale` is set.
     best: Rank,
@@ -118,14 +124,19 @@ impl Tuple {
     }
 
     fn with_hash(&self, hash: u64) -> impl Iterator<Item = &Arc<Slot>> {
-        self.chunks[self.chunk_of(hash)].iter().filter(move |slot| slot.hash == hash)
+        let places = self.chunks[self.chunk_of(hash)].iter();
+        places.filter(move |place| place.hash == hash).map(|place| &place.slot)
     }
 
-    fn slots(&self) -> impl Iterator<Item = &Arc<Slot>> {
+    fn places(&self) -> impl Iterator<Item = &Place> {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
     }
 
-    fn insert(&mut self, slot: Slot) {
+    fn slots(&self) -> impl Iterator<Item = &Arc<Slot>> {
+        self.places().map(|place| &place.slot)
+    }
+
+    fn insert(&mut self, hash: u64, slot: Slot) {
         match self.flows {
             0 => self.common = slot.mask.with(slot.entry.flow.wanted.value()).collect(),
             _ => self.keep_common(&slot.entry.flow.wanted),
@@ -133,16 +144,16 @@ impl Tuple {
         self.flows += 1;
         self.best = self.best.min(slot.rank);
         if self.flows > CHUNK * self.chunks.len() {
-            let slots: Vec<_> = self.slots().cloned().collect();
+            let places: Vec<_> = self.places().cloned().collect();
             let mut chunks = vec![Vec::new(); self.chunks.len() * 2];
             self.chunks.resize(chunks.len(), Arc::default());
-            slots.into_iter().for_each(|slot| chunks[self.chunk_of(slot.hash)].push(slot));
+            places.into_iter().for_each(|place| chunks[self.chunk_of(place.hash)].push(place));
             self.chunks = chunks.into_iter().map(Arc::new).collect();
         }
-        let at = self.chunk_of(slot.hash);
+        let at = self.chunk_of(hash);
         let chunk = Arc::make_mut(&mut self.chunks[at]);
-        let place = chunk.partition_point(|other| other.rank < slot.rank);
-        chunk.insert(place, Arc::new(slot));
+        let index = chunk.partition_point(|other| other.slot.rank < slot.rank);
+        chunk.insert(index, Place { hash, slot: Arc::new(slot) });
     }
 
     /// Takes away the bits that a flow does not match with the common values.
@@ -167,9 +178,9 @@ impl Tuple {
     /// The flows with this hash and priority. Chunks are in the order of ranks.
     fn with_priority(&self, hash: u64, priority: u16) -> impl Iterator<Item = &Arc<Slot>> {
         let chunk = &self.chunks[self.chunk_of(hash)];
-        let from = chunk.partition_point(|slot| slot.rank.0 < Reverse(priority));
-        let same = chunk[from..].iter().take_while(move |slot| slot.priority() == priority);
-        same.filter(move |slot| slot.hash == hash)
+        let from = chunk.partition_point(|place| place.slot.rank.0 < Reverse(priority));
+        let same = chunk[from..].iter().take_while(move |place| place.slot.priority() == priority);
+        same.filter(move |place| place.hash == hash).map(|place| &place.slot)
     }
 
     /// Removes a flow. The best rank is searched among all flows at most once while an eighth of them is removed, so
@@ -177,15 +188,15 @@ impl Tuple {
     fn remove(&mut self, hash: u64, rank: Rank) {
         let at = self.chunk_of(hash);
         let chunk = Arc::make_mut(&mut self.chunks[at]);
-        let Ok(place) = chunk.binary_search_by_key(&rank, |slot| slot.rank) else { return };
-        chunk.remove(place);
+        let Ok(index) = chunk.binary_search_by_key(&rank, |place| place.slot.rank) else { return };
+        chunk.remove(index);
         self.flows -= 1;
         if self.best == rank {
             self.stale.get_or_insert(self.flows);
         }
         if self.stale.is_some_and(|flows| self.flows < EXACT || self.flows < flows - flows / 8) {
             let firsts = self.chunks.iter().filter_map(|chunk| chunk.first());
-            self.best = firsts.map(|slot| slot.rank).min().unwrap_or((Reverse(0), u64::MAX));
+            self.best = firsts.map(|place| place.slot.rank).min().unwrap_or((Reverse(0), u64::MAX));
             self.stale = None;
         }
     }
@@ -233,27 +244,28 @@ impl Classifier {
         self.tuples.len()
     }
 
-    /// The flow with this very match and priority: its tuple and its slot.
-    fn find(&self, priority: u16, wanted: &Match) -> Option<(usize, Arc<Slot>)> {
+    /// The flow with this very match and priority: its tuple and its place there.
+    fn find(&self, priority: u16, wanted: &Match) -> Option<(usize, Place)> {
         let tuples = self.tuples.iter().enumerate();
         tuples.filter(|(_, tuple)| tuple.mask.is_within(wanted.mask())).find_map(|(at, tuple)| {
             let hash = tuple.hashed.hash(self.seed, wanted.value());
             let mut slots = tuple.with_priority(hash, priority);
-            slots.find(|slot| slot.entry.flow.wanted == *wanted).map(|slot| (at, Arc::clone(slot)))
+            let slot = slots.find(|slot| slot.entry.flow.wanted == *wanted);
+            slot.map(|slot| (at, Place { hash, slot: Arc::clone(slot) }))
         })
     }
 
     pub(crate) fn get(&self, priority: u16, wanted: &Match) -> Option<Arc<Entry>> {
-        self.find(priority, wanted).map(|(_, slot)| Arc::clone(&slot.entry))
+        self.find(priority, wanted).map(|(_, place)| Arc::clone(&place.slot.entry))
     }
 
     /// Inserts a flow. A flow with the same match and priority is replaced, and returned.
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
         let old = self.find(entry.flow.priority, &entry.flow.wanted);
         let rank = match &old {
-            Some((at, slot)) => {
-                self.take(*at, slot);
-                slot.rank
+            Some((at, place)) => {
+                self.take(*at, place);
+                place.slot.rank
             }
             None => {
                 self.next += 1;
@@ -266,10 +278,10 @@ impl Classifier {
             self.tuples.len() - 1
         });
         let hash = self.tuples[at].hashed.hash(self.seed, wanted.value());
-        let slot = Slot { hash, rank, mask: Words::of(wanted.mask()), entry };
-        Arc::make_mut(&mut self.tuples[at]).insert(slot);
+        let slot = Slot { rank, mask: Words::of(wanted.mask()), entry };
+        Arc::make_mut(&mut self.tuples[at]).insert(hash, slot);
         self.sort();
-        old.map(|(_, slot)| Arc::clone(&slot.entry))
+        old.map(|(_, place)| Arc::clone(&place.slot.entry))
     }
 
     /// The tuple for a flow: one with room whose bits are among the flow's, or the mask of a new one.
@@ -297,9 +309,9 @@ impl Classifier {
         self.tuples.sort_by_key(|tuple| tuple.best);
     }
 
-    fn take(&mut self, at: usize, slot: &Slot) {
+    fn take(&mut self, at: usize, place: &Place) {
         let tuple = Arc::make_mut(&mut self.tuples[at]);
-        tuple.remove(slot.hash, slot.rank);
+        tuple.remove(place.hash, place.slot.rank);
         if tuple.flows == 0 {
             self.tuples.remove(at);
         }
@@ -307,10 +319,10 @@ impl Classifier {
 
     /// Removes a flow.
     pub(crate) fn remove(&mut self, priority: u16, wanted: &Match) -> Option<Arc<Entry>> {
-        let (at, slot) = self.find(priority, wanted)?;
-        self.take(at, &slot);
+        let (at, place) = self.find(priority, wanted)?;
+        self.take(at, &place);
         self.sort();
-        Some(Arc::clone(&slot.entry))
+        Some(Arc::clone(&place.slot.entry))
     }
 
     /// The best flow that matches; adds the cost of the look-up to `cost`, and the bits on which it depends to `consulted`.
