@@ -151,6 +151,11 @@ fn parse(words: &[String]) -> Result<(), String> {
     make.status.success().then_some(()).ok_or_else(|| String::from_utf8(make.stderr).unwrap())
 }
 
+/// Waits until each job is the program that it starts, or for a second. Before that the job is a copy of the shell, which
+/// receives SIGTERM with the shell's handler and then starts the program all the same.
+const STARTED: &str = "started() { for job in $(jobs -pr); do for try in 1 2 3 4 5 6 7 8 9 10; do \
+    [ \"$(cat /proc/$job/comm 2>/dev/null)\" = bash ] || break; sleep 0.1; done; done; }";
+
 /// Runs a block to its end, then ends what it left in the background, which must end well.
 fn run(text: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
@@ -170,9 +175,10 @@ fn run(text: &str) -> Result<(), String> {
         .map(|socket| format!("until [ -S {socket} ] || ! kill -0 $!; do sleep 0.05; done\n"))
         .collect();
     // A block that fails ends what it started too: as long as that holds the output open, its end is not seen.
-    let trap = "trap 'kill $(jobs -pr) 2>/dev/null || true' EXIT";
-    let script =
-        format!("{trap}\n{text}\nif [ -n \"$(jobs -pr)\" ]; then\n{wait}kill $(jobs -pr)\nwait $!\nfi\n");
+    let script = format!(
+        "{STARTED}\ntrap 'started; kill $(jobs -pr) 2>/dev/null || true' EXIT\n{text}\n\
+         if [ -n \"$(jobs -pr)\" ]; then\n{wait}started\nkill $(jobs -pr)\nwait $!\nfi\n"
+    );
     let output = Command::new("timeout")
         .args(["--kill-after", "5", "240", "bash", "-e", "-c", &script])
         .current_dir(folder.path())
